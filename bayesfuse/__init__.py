@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
     from bayesfuse.answer.fuse import fuse
     from bayesfuse.answer.fused import Fused
+    from bayesfuse.checks.agreement import agreement
     from bayesfuse.checks.label_switching import align_labels
     from bayesfuse.data.graph import Graph
     from bayesfuse.data.partitions import Partitions
@@ -42,15 +43,16 @@ if TYPE_CHECKING:
     from bayesfuse.raters import (
         Abstaining,
         Confusion,
+        Consensus,
         Graded,
         InferredGroups,
         LatentGroups,
         OneCoin,
         Stated,
-        TypedConfusion,
         Votes,
     )
     from bayesfuse.results.averaging import average, common_units
+    from bayesfuse.results.class_shares import class_shares
     from bayesfuse.results.difficulty import difficulty
     from bayesfuse.results.partitions import label_partitions
     from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Abstaining",
     "Confusion",
+    "Consensus",
     "Fused",
     "Graded",
     "Graph",
@@ -82,12 +85,13 @@ __all__ = [
     "Sequences",
     "Stated",
     "StationaryMarkovChain",
-    "TypedConfusion",
     "Votes",
+    "agreement",
     "align_labels",
     "average",
     "bio_transitions",
     "checks",
+    "class_shares",
     "common_units",
     "datasets",
     "decisions",
@@ -125,6 +129,7 @@ __version__ = "0.3.0"
 _HOMES = {
     "answer.fuse": "fuse",
     "answer.fused": "Fused",
+    "checks.agreement": "agreement",
     "checks.label_switching": "align_labels",
     "data.graph": "Graph",
     "data.partitions": "Partitions",
@@ -141,9 +146,10 @@ _HOMES = {
     "priors": "bio_transitions",
     "pymc.model": "LabelModel observe",
     "pymc.parts": "part",
-    "raters": "Abstaining Confusion Graded InferredGroups "
-    "LatentGroups OneCoin Stated TypedConfusion Votes",
+    "raters": "Abstaining Confusion Consensus Graded InferredGroups "
+    "LatentGroups OneCoin Stated Votes",
     "results.averaging": "average common_units",
+    "results.class_shares": "class_shares",
     "results.difficulty": "difficulty",
     "results.partitions": "label_partitions",
     "results.paths": "decode draw_labels run_lengths spans",

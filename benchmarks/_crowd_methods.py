@@ -82,11 +82,6 @@ def mode(model, **options):
     return fit
 
 
-def one_type_per_class(responses, **options):
-    """Return pooled Dawid–Skene with competence: all items of a class are alike."""
-    return ItemTypes(responses, types=responses.n_classes, **options)
-
-
 def sampled(model, **options):
     """Return a method that samples a model of this package."""
 
@@ -201,10 +196,9 @@ METHODS = {
     "Dawid–Skene, EM": Method(mode(DawidSkene), random=False),
     "Dawid–Skene, Gibbs": Method(sampled(DawidSkene)),
     "Dawid–Skene, pooled": Method(sampled(DawidSkene, pooled=True)),
-    "item types": Method(sampled(ItemTypes)),
-    "one type per class": Method(sampled(one_type_per_class)),
-    "no competence": Method(sampled(ItemTypes, competence=False)),
-    "no rows of their own": Method(sampled(ItemTypes, own_rows=False)),
+    "consensus": Method(sampled(ItemTypes, consensus="levels")),
+    "even guesses": Method(sampled(ItemTypes, consensus="levels", guesses="even")),
+    "competing classes": Method(sampled(ItemTypes)),
     "one coin, Gibbs": Method(sampled(DawidSkene, raters="coin")),
     "class-conditional, Gibbs": Method(sampled(DawidSkene, raters="class")),
 }

@@ -188,9 +188,10 @@ CASES = {
         of(DawidSkene, prevalence_prior=[1.0, 2.0], **ROWS), stated(), [3]
     ),
     "votes, one per item": Case(votes, VOTES, range(0, 30, 3)),
-    "item types": Case(of(ItemTypes, types=3, every_class=0), MANY, range(0, 25, 3)),
+    "item types": Case(of(ItemTypes), MANY, range(0, 25, 3)),
+    "item types, pairs": Case(of(ItemTypes, trust=1.2), TRIPLE, range(0, 25, 3)),
     "item types, populations": Case(
-        of(ItemTypes, types=3, every_class=0, populations=np.arange(25) % 2),
+        of(ItemTypes, guesses="even", populations=np.arange(25) % 2),
         MANY,
         range(0, 25, 3),
         **NEXT_TO_NUTS,
@@ -221,7 +222,6 @@ CASES = {
     ),
     "known groups, NUTS": Case(of(LatentGroup, [[0, 1, 2], [3, 4]]), MANY, [0], **BY_NUTS),
 }
-"""``every_class=0``: the other priors of item types hold imaginary items, which no draw knows."""
 
 
 def uniforms(case: Case, simulations: int) -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,7 @@ MODELS: dict[str, tuple[int, Build, Callable[[np.ndarray], dict[str, Any]]]] = {
         lambda own: {},
     ),
     "graded": (3, lambda r, own: DawidSkene(r, raters="graded"), lambda own: {}),
-    "item types": (2, lambda r, own: ItemTypes(r, types=3, every_class=0), lambda own: {}),
+    "item types": (2, lambda r, own: ItemTypes(r), lambda own: {}),
     "known groups": (
         2,
         lambda r, own: LatentGroup(r, [[0, 1, 2]], **BINARY, group_prior=BINARY["confusion_prior"]),

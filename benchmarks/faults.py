@@ -225,6 +225,8 @@ def valid(home, name):
         "cores": 1,
         "tune": 5,
         "minutes": 0.001,
+        "pairs_of_raters": [responses.raters[:2].tolist()],
+        "shown": responses.classes[:2].tolist(),
     }
     if name in ("run_lengths", "spans"):
         model, result = fitted("HiddenMarkov")
@@ -260,7 +262,7 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
     "moments.transition",
     "priors.mixture",
     *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
-    *(f"plots.plot_{of}" for of in ("phases", "ranks", "runs", "grid")),
+    *(f"plots.plot_{of}" for of in ("phases", "ranks", "runs", "grid", "class_shares", "panel")),
 }
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bayesfuse.models.labelling_functions import LabellingFunctions
     from bayesfuse.models.latent_group import LatentGroup
     from bayesfuse.models.mrf import MarkovRandomField
+    from bayesfuse.models.weighted_votes import WeightedVotes
 
 __all__ = [
     "DawidSkene",
@@ -25,6 +26,7 @@ __all__ = [
     "LabellingFunctions",
     "LatentGroup",
     "MarkovRandomField",
+    "WeightedVotes",
 ]
 
 
@@ -41,5 +43,6 @@ __getattr__ = importer(
         "labelling_functions": "LabellingFunctions",
         "latent_group": "LatentGroup",
         "mrf": "MarkovRandomField",
+        "weighted_votes": "WeightedVotes",
     },
 )

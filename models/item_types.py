@@ -4,62 +4,71 @@ In the model of Dawid and Skene errors are independent given the class. Real err
 items most raters give the same wrong label. Here every item has a hidden type, and the consensus of
 the raters on a type counts as one opinion.
 
-    type_share ──► type (item) ──► truth (item) ◄── class_of_type (type) ◄── trust, firmness
-                        │                                   ▲
-                        ▼                                   │
-           response (item, rater) ◄── type_confusion ◄── consensus (type), competence, guess (rater)
+    type_share ──► type (item) ──► truth (item) ◄── trust
+                        │
+                        ▼
+           response (item, rater) ◄── competence, guess (rater)
 
-Generative process: an item's type is drawn from the shares of the types, its true class from the
-classes of its type. On items of a type, raters who look tend to say what its consensus row says,
-and raters who do not look guess. The competence of a rater is the probability to look. Raters
-differ beyond that: the rows of all raters for a type are drawn around what competence, consensus
-and guess imply.
+Generative process: an item's type is drawn from the shares of the types. Every type has a fixed
+consensus row: from even to unanimous on a class ("levels"), and with two classes that compete
+("pairs"). A rater looks with the probability of their competence, and then answers by the consensus
+row; otherwise the rater guesses. The true class of the item is drawn from the consensus row, too,
+raised to the power ``trust``.
 
 Priors and why:
 
-* Shares of types are a truncated Dirichlet process whose concentration is Gamma(1, 1), so the data
-  decide how many types are in use.
-* Raters who look at items of a type mostly agree: consensus rows are Dirichlet(0.15), near corners.
-* What a type's consensus says of the truth is one answer of a rater who is as good as the crowd:
-  the class has the probabilities of the consensus row, raised to the power ``trust``. No unlabelled
-  data can tell ``trust``, so without gold labels it keeps its prior, log-normal(0.2, 0.4): a little
-  more than one answer, 0.6 to 2.7. With ``gold`` it is learnt, and so is ``firmness``: the smaller,
-  the more alike in class are the items of a type. Its prior, log-normal(−2.5, 1.5), makes types
-  nearly pure, which the next point needs.
-* Every class occurs: the prior has seen one item of each, of unknown type and without responses.
-  Where there are as many clear types as classes, this gives every class its type.
-* Competence, guesses and rows of raters with few responses are near those of the crowd, whose means
-  are inferred: competence around Beta(2, 1), guesses around a flat row. How near is inferred, too,
-  under wide gamma priors, with means of 4, 5 and (for rows) 10 responses.
+* Shares of types are Dirichlet with concentration 3 in all, so few types are in use unless the data
+  show more.
+* The truth is like one more answer by a rater who looks at ``trust`` = 1, and is the most frequent
+  answer at infinity. Unlabelled data cannot tell ``trust``, so without gold labels it keeps its
+  prior, log-normal(0.2, 0.5), from 0.5 to 3.3: learnt from known labels it was between 0.4 and 2.3
+  on ten public crowds.
+* Competence and guesses are near those of the crowd, whose means are inferred: competence around
+  Beta(2, 1), guesses around a flat row. How near is inferred, too, under gamma priors with means of
+  4 and 5 responses.
 
 What is known of items (``populations=``, ``covariates=``, ``classifier=``) moves the log-odds of
 their classes, from the shares of average items on. The shares of the types within a class stay as
 they are: a covariate says what an item is, not how hard it is. Populations differ from the average
 by shifts, whose standard deviation is inferred.
-
-The constants were chosen among some forty by the labels of ten public crowds and of six simulated
-tables; ``priors=`` takes others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import permutations
+from typing import Any, Literal
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, require_count, require_number
-from bayesfuse.parameters.contract import Support
+from bayesfuse.errors import ModelError, require_number
+from bayesfuse.parameters.consensus_shares import ConsensusShares, says
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
-from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.parameters.tilted_rows import TiltedRows
-from bayesfuse.parameters.typed_rows import Hyperpriors, TypedRows, says
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters import TypedConfusionByKind
+from bayesfuse.pymc.rater_rows import shared_guesses, shared_shares
+from bayesfuse.raters.consensus import Dictionary
+
+CONCENTRATION = 3.0
+"""Concentration of the prior of the shares of all types."""
+
+TRUST = 0.2, 0.5
+"""Mean and standard deviation of the logarithm of the trust."""
+
+COMPETENCE, COMPETENCE_NEAR = np.array([2.0, 1.0]), (2.0, 0.5)
+"""Beta prior of the mean competence; shape and rate of the gamma prior of its concentration."""
+
+GUESS_NEAR = 1.0, 0.2
+"""Shape and rate of the gamma prior of the concentration of guesses."""
+
+MANY = 10
+"""Number of classes above which only pairs are used that raters give to the same item."""
+
+REMOVED = {"types", "competence", "own_rows", "every_class", "priors"}
 
 
 class ItemTypes(LabelModel):
@@ -72,62 +81,54 @@ class ItemTypes(LabelModel):
     ----------
     responses : bf.Responses
         The responses of raters to items.
-    types : int, optional
-        Maximum number of types, at least the number of classes. Default four times that. The number
-        of types in use is inferred.
-    competence : bool, default True
-        Whether raters may guess. If not, they differ by their own rows only.
-    own_rows : bool, default True
-        Whether raters differ in more than competence and guesses. If not, rows are the mixture of
-        consensus and guess, as in MACE.
+    consensus : {"pairs", "levels"}, default "pairs"
+        The consensus rows: six levels of agreement for every class, and three rows for each ordered
+        pair of classes that compete, or the levels alone. The same for two classes.
+    guesses : {"own", "even"}, default "own"
+        Whether raters guess by a row of their own, or every class as often. Use "even" only if no
+        rater prefers a label.
     trust : float, optional
         The power :math:`\delta` to which a consensus is raised to give the classes of its type: the
         weight of the majority. At one the truth is like one more answer of a rater who looks. By
         default it has a log-normal prior and is learnt from ``gold``.
-    every_class : int, default 1
-        Number of imaginary items of every class in the prior, of unknown type, without responses.
     populations, covariates, classifier : optional
         What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
     gold : mapping of item name to class name, optional
-        Items whose true class is known: a hundred calibrate the labels of all others.
+        Items whose true class is known: they calibrate the labels of all others.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
-    priors : bayesfuse.parameters.typed_rows.Hyperpriors, optional
-        Constants of the priors, each with a default.
+    removed : Any
+        Arguments of version 0.2, which are refused with the reason.
 
     Raises
     ------
     bayesfuse.errors.ModelError
-        Fewer types than classes; trust that is not positive; a negative number of imaginary items;
-        collinear covariates.
+        Another consensus or kind of guesses; trust that is not positive; collinear covariates;
+        arguments of version 0.2 that inferred the consensus.
     bayesfuse.errors.ResponsesError
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Notes
     -----
-    With item n, rater m, type z, class k and answer c:
+    With item n, rater m, type z, class k and answer c, and fixed consensus rows μ:
 
     .. math::
 
-        w &\sim \mathrm{Dir}(\alpha / L), \qquad
-        \mu_z \sim \mathrm{Dir}(\beta), \qquad
-        \phi_z \sim \mathrm{Dir}(\lambda \rho_z), \quad \rho_{zk} \propto \mu_{zk}^\delta \\
-        z_n &\sim w, \qquad y_n \sim \phi_{z_n}, \qquad x_{nm} \sim \theta_{m z_n} \\
-        \theta_{mz} &\sim \mathrm{Dir}(\kappa_z (a_m \mu_z + (1 - a_m)\, g_m)), \qquad
+        w &\sim \mathrm{Dir}(3 / L), \qquad
+        z_n \sim w, \qquad y_n \sim \rho_{z_n}, \quad \rho_{zk} \propto \mu_{zk}^\delta \\
+        x_{nm} &\sim a_m \mu_{z_n} + (1 - a_m)\, g_m, \qquad
         a_m \sim \mathrm{Beta}(s \bar a, s (1 - \bar a)), \qquad
         g_m \sim \mathrm{Dir}(\gamma \bar g)
 
-    Variables: ``type_share`` w, ``type_concentration`` α, ``consensus`` μ, ``class_of_type`` φ,
-    ``trust`` δ, ``firmness`` λ, ``type_confusion`` θ, ``row_concentration`` κ, ``competence`` a,
-    ``guess`` g, and for the latter two their ``…_mean`` and ``…_concentration``. Of these follow
-    ``type_of_class``, the shares of the types within a class, and ``type_confusion_mean``, the
-    expected row of a new rater. ``prevalence``, ``confusion``, ``sensitivity`` and ``specificity``
-    are with respect to the truth, the mean over the types of a class. Types have no fixed numbers,
-    so means by type over chains say nothing; ask by item.
+    Variables: ``type_share`` w, ``trust`` δ, ``competence`` a, ``guess`` g, and for the latter two
+    their ``…_mean`` and ``…_concentration``. ``consensus`` μ (type, answer) is a constant; the
+    coordinates of a type are its answers and the probability of the first one. ``prevalence``,
+    ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth, the mean over
+    the types of a class.
 
     With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
 
-    .. math:: p(z_n = z, y_n = k) \propto w_z \phi_{zk} e^{\eta_{nk}}, \qquad
+    .. math:: p(z_n = z, y_n = k) \propto w_z \rho_{zk} e^{\eta_{nk}}, \qquad
         \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
 
     so the shares of the types within a class do not change. "average_prevalence" is that of
@@ -135,30 +136,23 @@ class ItemTypes(LabelModel):
     its difference between two classes is Normal(0, σ), with σ ~ Gamma(2, 2), "population_scale";
     "population_prevalence" follows. Slopes β and the scale s are as in
     :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all items.
-    Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where items have few responses,
-    chains may stay in different modes: compare them, or give ``gold``. On LabelMe with ten
-    covariates, label probabilities of two chains of 200 draws differed by .004 on average, with an
-    R-hat of up to 1.7 for single images. Accuracy and log-loss were .88 and .57 to .63 (.87 and .55
-    for images without labels), against .87 and .71 (.87 and .53) of
-    :class:`bayesfuse.models.DawidSkene` with the same covariates.
+    Slopes, shifts and scales are drawn by NUTS next to Gibbs steps.
 
     The consensus of a type counts as one opinion on the class, however many raters share it, which
-    keeps label probabilities calibrated. Where errors are independent given the class, the model of
-    Dawid and Skene is better: on six simulated tables the log-loss of ItemTypes was higher by .01
-    to .11, and by at most .01 with a hundred known labels.
+    keeps label probabilities calibrated. Where errors are independent given the class and differ by
+    class, the model of Dawid and Skene is much better.
 
     References
     ----------
     Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), Learning whom to trust with MACE, NAACL-HLT
     (competence and guesses). Li, Rubinstein & Cohn (2019), Exploiting worker correlation for label
-    aggregation in crowdsourcing, ICML (types within classes). Paun et al. (2018), Comparing
-    Bayesian models of annotation, TACL 6 (pooled rows).
+    aggregation in crowdsourcing, ICML (types within classes).
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import ItemTypes
-    >>> model = ItemTypes(bf.datasets.anesthesia(), types=8)
+    >>> model = ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> result["posterior"]["competence"].dims
     ('chain', 'draw', 'rater')
@@ -168,106 +162,95 @@ class ItemTypes(LabelModel):
         self,
         responses: bf.Responses | bf.Partitions,
         *,
-        types: int | None = None,
-        competence: bool = True,
-        own_rows: bool = True,
+        consensus: Literal["pairs", "levels"] = "pairs",
+        guesses: Literal["own", "even"] = "own",
         trust: float | None = None,
-        every_class: int = 1,
         populations: Any = None,
         covariates: Any = None,
         classifier: Any = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
-        priors: Hyperpriors | None = None,
+        **removed: Any,
     ) -> None:
-        super().__init__(responses, gold=gold, name=name)
-        responses = self.responses
-        n_classes, n_raters = responses.n_classes, responses.n_raters
-        n_types = 4 * n_classes if types is None else types
-        require_count("types", n_types, least=n_classes)
-        require_count("every_class", every_class, least=0)
+        _require_current(consensus, removed)
+        if guesses not in ("own", "even"):
+            raise ModelError(f'guesses must be "own" or "even". Got: {guesses!r}.')
         if trust is not None and not require_number("trust", trust) > 0:
             raise ModelError(
                 "trust must be positive, because it is the power to which the consensus is raised. "
                 f"Got: {trust!r}."
             )
-        self.add_coord("type", [f"type {z + 1}" for z in range(n_types)])
-        hyper = Hyperpriors() if priors is None else priors
-        members = _Members()
+        super().__init__(responses, gold=gold, name=name)
+        responses = self.responses
+        n_classes, n_raters = responses.n_classes, responses.n_raters
+        pairs = _pairs(responses) if consensus == "pairs" and n_classes > 2 else []
+        dictionary = Dictionary(n_classes, pairs)
+        self.add_coord("type", dictionary.names(responses.classes))
+        pm.Data("consensus", dictionary.rows, dims=("type", "answer"))
+        log_rows = np.log(dictionary.rows)
+        n_types = len(log_rows)
 
-        spread = members.scale("type_concentration", hyper.type_concentration)
-        share = members.rows("type_share", pt.ones(n_types) * spread / n_types, "type")
-        flat = np.full((n_types, n_classes), hyper.consensus)
-        consensus = members.rows("consensus", flat, ("type", "answer"))
-
-        fixed = {} if trust is None else {"trust": np.asarray(float(trust))}
-        power = members.log_normal("trust", hyper.trust) if trust is None else fixed["trust"]
-        firmness = members.log_normal("firmness", hyper.firmness)
-        said = firmness * says(pt.log(consensus), power, pt)
-        class_of_type = members.rows("class_of_type", said, ("type", "class"))
-
-        rows, newcomer = pt.repeat(consensus[None], n_raters, axis=0), consensus
-        if competence:
-            looking = members.share("competence_mean", hyper.competence_mean)
-            near = members.scale("competence_concentration", hyper.competence_concentration)
-            looks = members.share("competence", (near * looking, near * (1 - looking)), "rater")
-            mean = members.rows("guess_mean", np.full(n_classes, hyper.guess_mean), "answer")
-            near = members.scale("guess_concentration", hyper.guess_concentration)
-            alike = pt.outer(pt.ones(n_raters), near * mean)
-            guess = members.rows("guess", alike, ("rater", "answer"))
-            rows = looks[:, None, None] * rows + (1 - looks[:, None, None]) * guess[:, None]
-            newcomer = pm.Deterministic(
-                "type_confusion_mean",
-                looking * consensus + (1 - looking) * mean,
-                dims=("type", "answer"),
-            )
-        if own_rows:
-            near = members.scale("row_concentration", hyper.row_concentration, "type")
-            rows = pm.Dirichlet(
-                "type_confusion",
-                pt.maximum(near[:, None] * rows, SMALLEST),
-                dims=("rater", "type", "answer"),
-            )
-
-        # where all types rule a class out, its types have the shares that they have in all items
-        joint = share[:, None] * pt.maximum(class_of_type, SMALLEST)
+        each = np.full(n_types, CONCENTRATION / n_types)
+        share = pm.Dirichlet("type_share", each, dims="type")
+        members = {"type_share": Member(share, SIMPLEX)}
+        if trust is None:
+            power = pm.LogNormal("trust", *TRUST)
+            members["trust"] = Member(power, SCALE)
+        else:
+            power = pt.constant(float(trust))
+        # a class is never impossible
+        joint = share[:, None] * pt.maximum(says(log_rows, power, pt), SMALLEST)
         labels, tilt = tilted_labels(
             responses, joint.sum(axis=0), populations, covariates, classifier
         )
         average = self["prevalence" if tilt is None else "average_prevalence"]
-        if every_class:
-            pm.Potential("every_class", every_class * pt.log(average).sum())
-        settings = members, n_raters, n_types, n_classes, int(every_class), fixed, hyper
-        self.newcomers["type_confusion"] = newcomer
-        types = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
-        channel = bf.TypedConfusion(types, rows)
-        if tilt is None:
-            self.pools.append(TypedRows(*settings))
-        else:
-            channel = TypedConfusionByKind(types, rows, tilt.kind)
+
+        competence, pool = shared_shares("competence", COMPETENCE, COMPETENCE_NEAR, n_raters)
+        self.pools.append(pool)
+        self.newcomers["competence"] = self["competence_mean"]
+        guess = None
+        if guesses == "own":
+            guess, pool = shared_guesses("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
+            self.pools.append(pool)
+            self.newcomers["guess"] = self["guess_mean"]
+        channel = bf.Consensus(
+            pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type")),
+            competence,
+            guess,
+            pairs=pairs,
+            kind=None if tilt is None else tilt.kind,
+        )
+        given: Any = {}
+        if trust is not None:
+            given["fixed"] = {"trust": np.asarray(float(trust))}
+        if tilt is not None:
             (parameter,) = labels.parameters
-            kinds: Any = {"n_kinds": channel.n_kinds, "label_parameter": parameter}
-            self.pools.append(TiltedRows(*settings, tilt=tilt.log_odds, **kinds))
+            given |= {"tilt": tilt.log_odds, "n_kinds": channel.n_kinds}
+            given["label_parameter"] = parameter
+        self.pools.append(ConsensusShares(members, log_rows, CONCENTRATION, TRUST, **given))
         self.observe(labels=labels, raters=channel)
 
 
-class _Members(dict[str, Member]):
-    """Variables that Gibbs sampling draws together, registered with the model at hand."""
+def _require_current(consensus: Any, removed: Mapping[str, Any]) -> None:
+    """Raise ModelError for arguments of version 0.2, TypeError for others that do not exist."""
+    if unknown := sorted(set(removed) - REMOVED):
+        raise TypeError(f"ItemTypes() got an unexpected keyword argument {unknown[0]!r}")
+    if removed or consensus == "inferred":
+        got = sorted(removed) or ["consensus='inferred'"]
+        raise ModelError(
+            "ItemTypes no longer infers consensus rows, types and rows of single raters, because "
+            'fixed rows give labels as good in seconds: use consensus="pairs" or "levels", and '
+            f'guesses="own" or "even". Got: {", ".join(got)}.'
+        )
+    if consensus not in ("pairs", "levels"):
+        raise ModelError(f'consensus must be "pairs" or "levels". Got: {consensus!r}.')
 
-    def scale(self, role: str, prior: tuple[float, float], dims: Any = None) -> Any:
-        shape, rate = prior
-        return self._add(role, pm.Gamma(role, shape, rate, dims=dims), SCALE)
 
-    def log_normal(self, role: str, prior: tuple[float, float]) -> Any:
-        return self._add(role, pm.LogNormal(role, *prior), SCALE)
-
-    def rows(self, role: str, concentration: Any, dims: Any) -> Any:
-        concentration = pt.maximum(concentration, SMALLEST)
-        return self._add(role, pm.Dirichlet(role, concentration, dims=dims), SIMPLEX)
-
-    def share(self, role: str, concentration: tuple[Any, Any], dims: Any = None) -> Any:
-        return self._add(role, pm.Beta(role, *concentration, dims=dims), PROBABILITY)
-
-    def _add(self, role: str, variable: Any, support: Support) -> Any:
-        self[role] = Member(variable, support)
-        return variable
+def _pairs(responses: bf.Responses) -> list[tuple[int, int]]:
+    """Return ordered pairs of classes that may compete: of many classes, those that meet."""
+    found = list(permutations(range(responses.n_classes), 2))
+    if responses.n_classes <= MANY:
+        return found
+    given = responses.votes().astype(bool).astype(float)
+    met = given.T @ given > 0
+    return [pair for pair in found if met[pair]]

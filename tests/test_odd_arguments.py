@@ -44,7 +44,7 @@ MODELS = {
     "sequences": lambda: HiddenMarkov(THREE, SEQUENCES),
     "graph": lambda: MarkovRandomField(THREE, GRAPH),
     "groups": lambda: LatentGroup(THREE, [[0, 1, 2], [3, 4, 5]]),
-    "types": lambda: ItemTypes(THREE, types=3),
+    "types": lambda: ItemTypes(THREE),
     "grades": lambda: DawidSkene(THREE, raters="graded"),
     "votes": lambda: LabellingFunctions(THREE),
     "two": lambda: DawidSkene(BINARY),
@@ -96,6 +96,7 @@ def test_seeds(fitted):
         "sample": (MODELS["plain"](),),
         "fit": (MODELS["plain"](),),
         "fuse": (THREE,),
+        "agreement": (THREE,),
         "update": (fitted["plain"][0], THREE),
         "rater_drift": (fitted["plain"][0], THREE),
         "simulate_dawid_skene": (20, 4, 3),
@@ -149,6 +150,10 @@ def calls(fitted):
     yield partial(bf.checks.rater_covariance, result), {"responses": NO_KIND}
     yield partial(bf.checks.label_scores, result), {"truth": NO_MAPPING}
     yield partial(bf.decisions.expected_errors, result), {"draws": NO_COUNT}
+    yield partial(bf.decisions.panel, result), {"cost": NO_MAPPING, "tolerance": NO_NUMBER}
+    yield partial(bf.decisions.panel, result), {"draws": NO_COUNT}
+    yield partial(bf.class_shares, result), {"contrasts": NO_FLAG}
+    yield bf.agreement, {"responses": NO_KIND}
     yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
     yield partial(bf.align_labels, result), {"model": NO_KIND}
     yield partial(bf.common_units, {"one": result}), {"models": NO_MAPPING}
@@ -207,6 +212,7 @@ OF_MODEL = {
     "plot_graders": "grades",
     "sources": "votes",
     "plot_sensitivity_specificity": "two",
+    "position_bias": "two",
 }
 
 
@@ -227,6 +233,7 @@ def test_probabilities_of_intervals(fitted):
             "graph": GRAPH,
             "draws": 5,
             "responses": THREE,
+            "pairs_of_raters": [result["constant_data"]["rater"].values[:2].tolist()],
         }
         wanted = inspect.signature(function).parameters
         if "responses" in wanted:  # whose items stand alone here

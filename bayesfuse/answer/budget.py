@@ -16,9 +16,12 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
 from bayesfuse.pymc.model import LabelModel
 
-DRAWS, TUNE, CHAINS = 250, 200, 4  # draws of a fit that has enough time
+CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
 PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
+USUAL = 250  # draws that a fit has where these take longer than so many seconds:
+AIM = 6.0
+COMPILING = 20.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
@@ -60,6 +63,11 @@ class Fit:
     checks: list[Finding] = field(default_factory=list)
 
     @property
+    def enough(self) -> Size:
+        """Length of the fit if there is time."""
+        return Size(*self.candidate.sweeps)
+
+    @property
     def done(self) -> bool:
         """Whether it has enough draws."""
         return self.outcome == FITTED
@@ -80,20 +88,24 @@ class Budget:
         """Return the remaining seconds, zero or less when there are none."""
         return self.seconds - self.used()
 
-    def size(self, model: LabelModel, seed: int, fits_left: int) -> Size | None:
-        """Return the length of a model's fit, None if too little time is left.
+    def size(self, fit: Fit, seed: int, fits_left: int) -> Size | None:
+        """Return the length of a fit, None if too little time is left.
 
         The time of a step is measured in a short run, unless the sizes of the data alone show that
         there is no time. The remaining fits share the remaining time.
         """
-        expected = sweep_cost(make_plan(model)) * CHAINS * 2 * LEAST
-        if self.left() / fits_left <= expected / ERROR:
+        model, enough = fit.model, fit.enough
+        step = sweep_cost(make_plan(model)) * CHAINS
+        enough = Size(min(enough.draws, max(int(AIM / step), USUAL)), enough.tune)
+        if self.left() / fits_left <= step * 2 * LEAST / ERROR:
             return None
+        if self.left() / fits_left > step * (enough.draws + enough.tune) * ERROR + COMPILING:
+            return enough
         room = self._room(model, seed, fits_left)
-        if room < DRAWS + TUNE:  # the first run may have compiled kernels
+        if room < enough.draws + enough.tune:  # the first run may have compiled kernels
             room = self._room(model, seed, fits_left)
-        if room >= DRAWS + TUNE:
-            return Size(DRAWS, TUNE)
+        if room >= enough.draws + enough.tune:
+            return enough
         if room < 2 * LEAST:
             return None
         return Size(int(room / 2), int(room / 2))
@@ -141,28 +153,22 @@ class Progress:
         self._bar.stop()
 
 
-def sample_all(
-    fits: list[Fit], budget: Budget, seed: int, progress: Progress, *, patient: bool
-) -> None:
-    """Fit one model after the other while there is time.
-
-    Unless ``patient``, the first model without time ends this, to leave time for quicker ones.
-    """
+def sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:
+    """Fit one model after the other while there is time."""
     options: dict[str, Any] = {"precision": "single", "quiet": True}
     for number, fit in enumerate(fits):
         progress.say(f"trying: {fit.candidate.name}")
         before = budget.used()
         try:
-            fit.size = size = budget.size(fit.model, seed, len(fits) - number)
+            fit.size = size = budget.size(fit, seed, len(fits) - number)
             if size is None:
-                if patient:
-                    continue
-                break
+                continue
             result = sample(
                 fit.model,
                 size.draws,
                 tune=size.tune,
                 chains=CHAINS,
+                start=fit.candidate.start,
                 random_seed=seed,
                 progressbar=progress.count(
                     f"fitting: {fit.candidate.name}", CHAINS * (size.draws + size.tune)

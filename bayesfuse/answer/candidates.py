@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bayesfuse import models
+from bayesfuse.answer.evidence import Evidence
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
@@ -17,8 +18,8 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-FEW_VOTES, MANY_VOTES = 0.05, 0.5
-"""Weights of vote shares beside models with calibrated probabilities, and an overconfident one."""
+FEW_VOTES, RULE_VOTES, MANY_VOTES = 0.05, 0.1, 0.5
+"""Weights of vote shares beside models of people, of rules, and an overconfident one."""
 
 KNOWN, TOLD = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -26,7 +27,7 @@ KNOWN, TOLD = ("gold",), ("gold", "covariates")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arguments of ``bf.fuse``."""
+    """Arguments of ``bf.fuse``; models see ``gold``, and ``known`` are used on top of them."""
 
     responses: Responses
     sequences: Sequences | None = None
@@ -35,6 +36,8 @@ class Inputs:
     covariates: Any = None
     gold: Mapping[Any, Any] | None = None
     ordered: bool | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    known: Mapping[Any, Any] | None = None
 
     @property
     def plain(self) -> bool:
@@ -55,7 +58,8 @@ class Candidate:
 
     ``given`` are the inputs after the responses, ``told`` keywords that are passed if they are
     given, ``options`` other arguments. ``votes`` is the weight of vote shares beside the model, for
-    dependent errors, which the model ignores.
+    dependent errors, which the model ignores. ``sweeps`` are the most draws and tuning steps of a
+    chain if there is time, ``start`` is where these begin.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Candidate:
     told: tuple[str, ...] = KNOWN
     options: Mapping[str, Any] = field(default_factory=dict)
     votes: float = 0.0
+    sweeps: tuple[int, int] = (250, 200)
+    start: str = "moments"
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
@@ -85,22 +91,24 @@ class Candidate:
         return [name for name in self.told if getattr(inputs, name) is not None]
 
 
+EVEN = {"consensus": "levels", "guesses": "even"}
+
 ITEMS = [
-    Candidate(name, "ItemTypes", why, told=TOLD, options=options, votes=FEW_VOTES)
+    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (600, 100), "majority")
     for name, why, options in (
-        ("item types", "items differ in difficulty, and raters look or guess", {}),
         (
-            "shared rows",
-            "the same, where raters differ by competence and guesses only",
-            {"own_rows": False},
+            "consensus",
+            "items differ in difficulty, and raters look or guess in their own way",
+            {"consensus": "levels"},
         ),
-        ("one type per class", "the same, where all items of a class are alike", {}),
+        ("even guesses", "the same, where guesses prefer no class", EVEN),
+        ("competing classes", "the same as the first, where two classes may compete", {}),
     )
 ]
 """Models of labels by people, which have the best labels on real crowds."""
 
 GROUPS = Candidate(
-    "groups", "LatentGroup", "raters share the given sources", ("groups",), TOLD, votes=FEW_VOTES
+    "groups", "LatentGroup", "raters share a source", ("groups",), TOLD, votes=FEW_VOTES
 )
 GRADED = Candidate(
     "graded",
@@ -110,10 +118,17 @@ GRADED = Candidate(
     options={"raters": "graded", "pooled": True},
     votes=FEW_VOTES,
 )
-QUICK = Candidate(
+INDEPENDENT = Candidate(
+    "independent errors",
+    "DawidSkene",
+    "the errors of raters are independent given the class",
+    told=TOLD,
+    options={"pooled": True},
+)
+OTHERS = Candidate(
     "Dawid–Skene",
     "DawidSkene",
-    "quicker than the others; overconfident, so that vote shares have the same weight",
+    "takes silence and stated probabilities; overconfident, unlike vote shares",
     told=TOLD,
     votes=MANY_VOTES,
 )
@@ -121,6 +136,7 @@ RULES = Candidate(
     "labelling functions",
     "LabellingFunctions",
     "sources are silent on most items and know one label each",
+    votes=RULE_VOTES,
 )
 SEQUENCES = [
     Candidate(
@@ -165,20 +181,14 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     if is_rules(inputs.responses):
         return [RULES]
     if "groups" in given:
-        return [GROUPS, ITEMS[0]]
+        return [GROUPS] if inputs.evidence.groups else [GROUPS, ITEMS[0]]
     if not inputs.plain:
-        why = "takes silence and stated probabilities; overconfident, unlike vote shares"
-        return [replace(QUICK, why=why)]
-    last = replace(ITEMS[2], options={"types": inputs.responses.n_classes})
-    graded = inputs.graded and inputs.responses.n_classes > 2
-    return [*ITEMS[:2], last, *([GRADED] if graded else [])]
-
-
-def spare(inputs: Inputs) -> list[Candidate]:
-    """Return quicker models for tables too large for the others; none for other structures."""
-    if any(each.votes != FEW_VOTES for each in candidates(inputs)):
-        return []
-    return [QUICK]
+        return [OTHERS]
+    if inputs.evidence.independent:
+        return [INDEPENDENT]
+    several = inputs.responses.n_classes > 2
+    graded = inputs.graded and several
+    return [*ITEMS[: 3 if several else 2], *([GRADED] if graded else [])]
 
 
 def is_rules(responses: Responses) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.answer import known
 from bayesfuse.answer.average import VOTES
 from bayesfuse.answer.budget import Finding, Fit
 from bayesfuse.answer.candidates import Inputs
@@ -25,6 +26,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.results.probabilities import label_probabilities
+
+REPLICATED = 50  # draws for checks by replicated tables
 
 SURE = 0.95  # labels of at least this probability count as sure
 AGREED = 0.05  # Monte Carlo error of a label probability above which chains should run longer
@@ -44,13 +47,27 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     top = label_probabilities(fused).values.max(axis=1)
     sure = int(inputs.responses.multiplicity[top >= SURE].sum())
     wrong = float(expected_errors(fused)["expected"])
-    known = len(inputs.gold or ())
+    n_known = len(inputs.gold or inputs.known or ())
     said = (
         f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
         f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
         "expected to be wrong"
     )
-    return f"{said}; {known:,} are known." if known else f"{said}."
+    silent = (inputs.responses.per_item == 0) & ~np.isin(
+        inputs.responses.items, np.asarray(list(inputs.gold or ()), dtype=object)
+    )
+    silent &= ~np.isin(inputs.responses.items, np.asarray(list(inputs.known or ()), dtype=object))
+    if silent.any():
+        copies = inputs.responses.multiplicity[silent]
+        apart = float((1.0 - top[silent]) @ copies)
+        said += f", {apart:,.{0 if apart >= 10 else 1}f} of them among the {copies.sum():,} items "
+        said += "without responses"
+    said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
+    sources = [_names(raters) for raters in inputs.evidence.groups.values()]
+    if not sources:
+        return said
+    shared = "; ".join(f"{names} share a source" for names in sources)
+    return f"{said} Raters who do not err independently: {shared}, so their votes count as one."
 
 
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
@@ -64,8 +81,7 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
     checks += [item_difficulty, conditional_dependence]
     for check in checks:
         name, more = f"bf.checks.{check.__name__}", {"random_seed": seed}
-        if check is collapse:
-            more = {}
+        more = {} if check is collapse else {"draws": REPLICATED, **more}
         try:
             words = check(result, model, **more).attrs["verdict"]
         except (ModelError, ResponsesError):  # such as too few shared items
@@ -108,7 +124,7 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
     silent = int(inputs.responses.multiplicity[inputs.responses.per_item == 0].sum())
     if silent:
         advice.append(f"Collect responses: {silent:,} items have none.")
-    return advice + _raters(first)
+    return advice + _raters(first if inputs.known is None else fused)
 
 
 def oddities(responses: Responses) -> list[str]:
@@ -155,17 +171,18 @@ def _repeats(responses: Responses) -> list[str]:
 
 
 def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
-    known = len(inputs.gold or ())
+    n_known = len(inputs.gold or inputs.known or ())
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
-    if known >= wanted:
-        return f"{known:,} labels are known, enough to assess how often the majority is right."
-    said = f"Only {known:,} labels are known" if known else "No label is known"
+    if n_known >= wanted:
+        return f"{n_known:,} labels are known, enough to assess how often the majority is right."
+    said = f"Only {n_known:,} labels are known" if n_known else "No label is known"
     where = ""
     if (names := _contested(fused)) is not None:
         where = f" Beyond those, the models disagree most about {_names(names)}."
     return (
         f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
-        f"{wanted - known:,} more items, chosen at random, and pass them as gold=.{where}"
+        f"{wanted - n_known:,} more items, chosen at random (bf.decisions.next_items), and pass "
+        f"them as gold=.{where}"
     )
 
 
@@ -173,14 +190,17 @@ def _contested(fused: xr.DataTree) -> Any:
     """Return the items on which models differ most, None if there is one model."""
     if "models" not in fused.children or len(fused["models"].children) < 2:
         return None
-    each = [label_probabilities(own).values for own in fused["models"].children.values()]
-    apart = np.abs(np.array(each) - label_probabilities(fused).values).sum(axis=(0, 2))
+    labels = [label_probabilities(own) for own in fused["models"].children.values()]
+    each = np.array([own.values for own in labels])
+    apart = np.abs(each - each.mean(axis=0)).sum(axis=(0, 2))
     most = np.argsort(-apart, kind="stable")[:SEVERAL]
-    return label_probabilities(fused)["item"].values[most]
+    return labels[0]["item"].values[most]
 
 
 def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[str]:
     """Return advice on the items and raters for one more response."""
+    if inputs.known is not None:  # models that have not seen these labels would ask about them
+        return []
     responses = inputs.responses
     candidates = min(SEVERAL, responses.n_raters)
     if responses.n_items * candidates * responses.n_classes**2 > WORK:
@@ -240,13 +260,17 @@ def code(
     """Return the calls of the public interface that give this answer."""
     names = sorted({fit.candidate.model for fit in done})
     others = ("sequences", "graph", "groups", "covariates", "gold")
-    given = [name for name in others if getattr(inputs, name) is not None]
+    found = dict(inputs.evidence.groups)
+    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
+    if inputs.known is not None:
+        names, given = [*names, "WeightedVotes"], [*given, "gold"]
     lines = [
         "import bayesfuse as bf",
         f"from bayesfuse.models import {', '.join(names)}",
         "",
         "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
         *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
+        *([f"groups = {found!r}"] if found else []),
         "results = {}",
     ]
     for fit in done:
@@ -254,8 +278,8 @@ def code(
         lines += [
             f"# {fit.candidate.why}",
             f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.sample(model, {size}, random_seed={seed}, "
-            'precision="single", quiet=True)',
+            f"result = bf.sample(model, {size}, start={fit.candidate.start!r}, "
+            f'random_seed={seed}, precision="single", quiet=True)',
             *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
             *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
             f"results[{fit.candidate.name!r}] = result",
@@ -266,15 +290,19 @@ def code(
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
     lines += [
         f"fused = bf.average(results, {{{shares}}})",
+        *known.code(inputs, seed),
         "print(bf.label_probabilities(fused))",
         "print(bf.decisions.rank_items(fused))",
     ]
     return "\n".join(lines)
 
 
-def code_of_votes(inputs: Inputs) -> str:
+def code_of_votes(inputs: Inputs, seed: int) -> str:
     """Return the calls that give vote shares."""
-    return f"import bayesfuse as bf\n\nfused = {_vote_shares(inputs)}"
+    lines = ["import bayesfuse as bf", "", f"fused = {_vote_shares(inputs)}"]
+    if inputs.known is not None:
+        lines.insert(1, "from bayesfuse.models import WeightedVotes")
+    return "\n".join([*lines, *known.code(inputs, seed)])
 
 
 def _vote_shares(inputs: Inputs) -> str:

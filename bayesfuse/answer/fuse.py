@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.answer import findings
+from bayesfuse.answer import findings, known
 from bayesfuse.answer.average import VOTES, mixture, weigh
 from bayesfuse.answer.budget import (
     COUNTED,
@@ -23,10 +24,11 @@ from bayesfuse.answer.budget import (
     Progress,
     sample_all,
 )
-from bayesfuse.answer.candidates import Inputs, candidates, spare
+from bayesfuse.answer.candidates import Inputs, candidates, is_rules
+from bayesfuse.answer.evidence import examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.data.graph import Graph
-from bayesfuse.data.known import require_gold
+from bayesfuse.data.known import gold_labels
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import (
@@ -41,12 +43,18 @@ from bayesfuse.errors import (
     takes_seed,
 )
 from bayesfuse.pymc.model import observed
-from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
+
+PART, LEAST_PART = 200_000, 10_000
+"""Responses that models are fitted to in this time, and at least; other labels are predicted."""
+
+PREDICTED = 60  # draws from which labels of a large table are predicted
 
 SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 """Seconds of the checks of a model per response, and what they may take without time left."""
@@ -86,7 +94,10 @@ def fuse(
     covariates : optional
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, optional
-        Known labels. The first hundred improve the answer most.
+        Known labels, the first hundred of which improve the answer most. Models of independent
+        items are fitted without them, and :class:`bayesfuse.models.WeightedVotes` learns from them
+        how far to believe each rater and the models. In sequences, on graphs and in tables of
+        counts, the models are told.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
@@ -102,8 +113,10 @@ def fuse(
     Fused
         A DataTree with the averaged ``label_posterior``, draws of the mixture of the models in
         ``posterior``, ``difficulty``, ``comparison`` and ``constant_data``, and the methods
-        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. After an interruption
-        the answer averages the complete fits.
+        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. With known labels also
+        ``label_draws``, joint draws of all labels, and ``known_labels``, the result of
+        ``WeightedVotes``; ``posterior`` is then of the raters' shares of right responses. After an
+        interruption the answer averages the complete fits.
 
     Raises
     ------
@@ -120,12 +133,19 @@ def fuse(
 
     Notes
     -----
-    Labels by people are modelled by three variants of :class:`bayesfuse.models.ItemTypes` with
-    equal weights, because their probabilities are the best on real crowds. Vote shares have weight
-    .05, for dependent errors. Weights by leave-one-out were worse: it prefers models that predict
-    responses, even if their labels are worse. If there is no time for these models, as with very
-    large tables, :class:`bayesfuse.models.DawidSkene` and vote shares have equal weights. For items
-    in sequence or on a graph two such models are fitted, for rules that are mostly silent
+    First, the errors of raters are examined. If pairs of raters share a source
+    (:func:`bayesfuse.moments.find_groups`), the model is :class:`bayesfuse.models.LatentGroup`. If
+    errors on an item are clearly independent given its class, it is
+    :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or three
+    variants of :class:`bayesfuse.models.ItemTypes` have equal weights, and vote shares .05; the one
+    with even guesses has none where it predicts responses far worse than the others. Other weights
+    by leave-one-out were worse: it prefers models that predict responses, even if their labels are
+    worse.
+
+    Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
+    a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
+
+    For items in sequence or on a graph two such models are fitted, for rules that are mostly silent
     :class:`bayesfuse.models.LabellingFunctions`, and for other tables with silence or stated
     probabilities :class:`bayesfuse.models.DawidSkene` with vote shares.
     ``print(fused.explain())`` shows all calls.
@@ -135,7 +155,7 @@ def fuse(
     >>> import bayesfuse as bf
     >>> fused = bf.fuse(bf.datasets.anesthesia(), minutes=1, random_seed=1, progressbar=False)
     >>> fused.attrs["models"]
-    ['item types', 'shared rows', 'one type per class', 'vote shares']
+    ['consensus', 'even guesses', 'competing classes', 'vote shares']
     >>> fused.labels().shape
     (45, 4)
     """
@@ -145,30 +165,29 @@ def fuse(
         require_flag("ordered", ordered)
     table = _as_responses(responses, {"item": item, "rater": rater, "label": label})
     if gold is not None:
-        require_gold(gold)
+        gold_labels(table, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())  # a Series, too
-    inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered)
+    inputs = known.apart(Inputs(table, sequences, graph, groups, covariates, gold, ordered))
+    candidates(inputs)  # raises where no model fits the arguments
     seed = _seed(random_seed)
-    fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
+        progress.say("comparing raters")
+        inputs = _examined(inputs, seed)
+        part = _part(inputs, minutes, seed)
+        fits = [Fit(each, each.build(part)) for each in candidates(part)]
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
-            quicker = spare(inputs)
-            sample_all(fits, budget, seed, progress, patient=not quicker)
-            if not any(fit.done for fit in fits) and not _interrupted(fits):
-                others = [Fit(each, each.build(inputs)) for each in quicker]
-                sample_all(others, budget, seed, progress, patient=True)
-                fits += others
+            sample_all(fits, budget, seed, progress)
         if _interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         done = [fit for fit in fits if fit.done]
         if not done:
-            return _quick(inputs, fits, minutes)
-        _check_all(done, inputs, seed, budget, progress)
+            return _quick(inputs, fits, minutes, seed)
+        _check_all(done, part, seed, budget, progress)
         progress.say("averaging")
-        return _answer(inputs, fits, done, seed)
+        return _answer(inputs, part, fits, done, seed)
 
 
 def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
@@ -192,6 +211,48 @@ def _seed(random_seed: Any) -> int:
     return int(require_seed(random_seed).integers(2**31))
 
 
+def _examined(inputs: Inputs, seed: int) -> Inputs:
+    """Return the inputs with what the responses show, of tables whose labels are independent."""
+    if inputs.sequences is not None or inputs.graph is not None or inputs.groups is not None:
+        return inputs
+    if not inputs.plain or is_rules(inputs.responses):
+        return inputs
+    found = examine(inputs.responses, inputs.gold, seed)
+    return replace(inputs, evidence=found, groups=dict(found.groups) or None)
+
+
+def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
+    """Return the inputs for the items that models are fitted to: a part of very large tables."""
+    others = inputs.sequences, inputs.graph, inputs.covariates
+    if not inputs.plain or any(each is not None for each in others):
+        return inputs
+    gold, rng = inputs.gold or {}, np.random.default_rng(seed)
+    most = max(int(PART * minutes / MINUTES), LEAST_PART)
+    part = part_of(inputs.responses, most, rng, gold)
+    return replace(inputs, responses=part)
+
+
+def _averaged(
+    results: Mapping[str, xr.DataTree], weights: Mapping[str, float], inputs: Inputs, part: Inputs
+) -> xr.DataTree:
+    """Return the averaged labels of all items, of which models were fitted to a part."""
+    whole = inputs.responses is part.responses
+    if not whole:
+        results = {
+            n: predict(each, inputs.responses, draws=PREDICTED) for n, each in results.items()
+        }
+    gold = dict(inputs.gold or {})
+    shares = {VOTES: vote_shares(inputs.responses, gold if whole else None)}
+    found = average({**results, **(shares if VOTES in weights else {})}, weights)
+    if gold and not whole:
+        labels = found["label_posterior"].to_dataset().transpose("item", "class")
+        number = pd.Index(inputs.responses.items).get_indexer(list(gold))
+        own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
+        labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
+        found["label_posterior"] = labels
+    return found
+
+
 def _check_all(
     done: list[Fit], inputs: Inputs, seed: int, budget: Budget, progress: Progress
 ) -> None:
@@ -213,34 +274,34 @@ def _check_all(
         fit.checks = [Finding("The checks were interrupted.")]
 
 
-def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
+def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
     results = {fit.candidate.name: fit.result for fit in done}
     votes = max(fit.candidate.votes for fit in done)
-    comparison = weigh(results, votes)
+    table = part.responses
+    comparison = weigh(results, votes, int(table.multiplicity[table.item].sum()))
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
-    shares = {VOTES: vote_shares(inputs.responses, inputs.gold)} if votes else {}
-    averaged = average(results | shares, weights)
-    children: dict[str, Any] = {
-        "label_posterior": averaged["label_posterior"].dataset,
-        "comparison": _comparison(fits, comparison),
-        "constant_data": averaged["constant_data"].dataset,
-    }
-    draws = mixture(results, {name: weights[name] for name in results}, np.random.default_rng(seed))
+    averaged = _averaged(results, weights, inputs, part)
+    children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
+    children["comparison"] = _comparison(fits, comparison)
+    held = {name: weights[name] for name in results if weights[name] > 0.0}
+    draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
-    has_types = (isinstance(observed(fit.model)[1].raters, TypedConfusion) for fit in done)
+    has_types = (isinstance(observed(fit.model)[1].raters, Consensus) for fit in done)
     typed = next((fit for fit, has in zip(done, has_types, strict=True) if has), None)
-    if typed is not None:
+    if typed is not None and inputs.responses is table:
         children["difficulty"] = difficulty(typed.result, typed.model)
+    learnt = known.improve(children, inputs, seed)
     fused = Fused.from_dict(children)
-    told = findings.one_more_response(done[0].result, done[0].model, inputs)
-    fused.attrs = {
+    told = findings.one_more_response(done[0].result, done[0].model, part)
+    fused.attrs = averaged.attrs | {
         "models": list(weights),
         "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
+        "known": "\n".join(learnt),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
         "code": findings.code(inputs, done, typed, weights, seed),
@@ -273,7 +334,7 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
     return table.rename_axis("model").to_xarray()
 
 
-def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
+def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     """Return vote shares alone."""
     ended = _interrupted(fits)
     reason, remedy = "Fitting a model takes longer than this", "give more minutes="
@@ -285,17 +346,19 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
         QuickAnswerWarning,
         stacklevel=4,
     )
-    votes = vote_shares(inputs.responses, inputs.gold)
+    votes = average({VOTES: vote_shares(inputs.responses, inputs.gold)}, {VOTES: 1.0})
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
-    children = {name: group.dataset for name, group in votes.children.items()}
+    children: dict[str, Any] = {name: group.dataset for name, group in votes.children.items()}
+    learnt = known.improve(children, inputs, seed)
     fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone)})
     fused.attrs = {
         "models": [VOTES],
         "weights": [1.0],
         "interrupted": ended,
         "headline": findings.headline(fused, inputs),
+        "known": "\n".join(learnt),
         "checks": "",
         "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",
-        "code": findings.code_of_votes(inputs),
+        "code": findings.code_of_votes(inputs, seed),
     }
     return fused

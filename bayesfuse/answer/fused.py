@@ -18,7 +18,9 @@ from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 from bayesfuse.results.contents import class_names
+from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -52,7 +54,8 @@ li { margin: .4rem 0; }
 WORDS = (
     "Lines through points and numbers in brackets are intervals that hold the true value with a "
     "probability of {:.0%}. "
-    "Accuracy is the share of items of a class that a rater recognises, averaged over the classes. "
+    "Accuracy is the share of a rater's responses that are right; balanced accuracy, in the "
+    "picture, is the share of items of a class that a rater recognises, averaged over the classes. "
     "Difficulty is the probability that two raters who look at an item disagree; the labels of "
     "hard items may be certain, and those of easy items uncertain."
 )
@@ -85,7 +88,9 @@ class Fused(xr.DataTree):
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
     mixture of the models (``prevalence``, ``confusion``, ``sensitivity``, ``specificity``, as far
     as all models have them); ``difficulty`` by item; ``comparison`` by model, including those that
-    were not fitted; ``constant_data``; and below ``models`` the result of every model. All
+    were not fitted; ``constant_data``; and below ``models`` the result of every model. With known
+    labels also ``label_draws``, joint draws of all labels, and ``known_labels``, the result of
+    :class:`bayesfuse.models.WeightedVotes`, from which labels and raters then come. All
     functions of a result take it, such as ``bf.label_probabilities``, ``bf.summary``,
     ``bf.decisions`` and ``bf.plots``.
 
@@ -96,8 +101,8 @@ class Fused(xr.DataTree):
     >>> fused = bf.fuse(responses, minutes=1, random_seed=1, progressbar=False)
     >>> fused.labels().columns.tolist()
     ['item', 'label', 'probability', 'difficulty']
-    >>> fused.raters().columns.tolist()
-    ['rater', 'responses', 'accuracy', 'low', 'high']
+    >>> fused.raters().columns[:6].tolist()
+    ['rater', 'responses', 'accuracy', 'low', 'high', 'balanced_accuracy']
     >>> print(fused.explain().splitlines()[0])
     import bayesfuse as bf
     """
@@ -128,33 +133,55 @@ class Fused(xr.DataTree):
         )
         return table
 
-    def raters(self, ci_prob: float | None = None) -> pd.DataFrame:
-        """Return the accuracy of every rater, the best first.
+    def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
+        """Return how often every rater is right on the items it answered, the best first.
+
+        Responses are compared with joint draws of the true labels, in which known labels are fixed.
 
         Parameters
         ----------
+        by : mapping, Series or array, optional
+            Group of every item, as in :func:`class_shares`. Each group has rows of its own.
         ci_prob : float, optional
-            Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+            Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
         Returns
         -------
         DataFrame
-            ``rater``, the number of ``responses``, ``accuracy`` (the mean over the classes of the
-            probability that an item of the class is recognised, 1 / number of classes for
-            guessing), and the ends ``low`` and ``high`` of its interval.
+            ``group`` (with ``by``), ``rater``, the number of ``responses``, ``accuracy`` (the share
+            of responses that are right) with ``low`` and ``high``; ``balanced_accuracy`` (the mean
+            over the classes of the share of their items that are recognised); for two classes
+            ``sensitivity``, ``specificity`` and ``bias`` (the share of responses that are the
+            second class, minus the share of these items that are of it), for more
+            ``sensitivity[class]`` and ``bias[class]``; each with its ends ``…_low`` and ``…_high``.
+            ``known`` is the number of responses to items of known class and ``known_accuracy`` the
+            share of these that are right.
 
         Raises
         ------
         ModelError
-            The models have no accuracy of raters: labelling functions, and quick answers.
+            An answer by vote shares alone, or by models without accuracies and without joint draws
+            of the labels; ``by`` without such draws.
+        ResponsesError
+            Groups of unknown items, or none for some item.
+
+        Notes
+        -----
+        Without joint draws of the labels (tables of counts, very large tables), there are only
+        ``rater``, ``responses`` and, from the parameters, ``balanced_accuracy`` with its ends.
         """
-        if not judges_raters(self):
+        parameters_only = by is None and not {GROUP, "observed_data"} <= set(self.children)
+        judged = {"models", "known_labels"} & set(self.children)
+        if not judged or (parameters_only and not judges_raters(self)):
             raise ModelError(
-                "The accuracy of raters needs models with confusion matrices: vote shares have no "
-                "parameters of raters, and the accuracy of labelling functions is returned by "
-                f"bf.sources. Got: an answer by {', '.join(self.attrs.get('models', []))}."
+                "The accuracy of raters needs models: vote shares have no parameters of raters, "
+                "and without joint draws of the labels the accuracy of labelling functions is "
+                f"returned by bf.sources. Got: an answer by {', '.join(self.attrs['models'])}."
             )
-        return rater_table(self, ci_prob)
+        if not parameters_only:
+            return rater_accuracy(self, by, ci_prob)
+        ends = {end: f"balanced_accuracy_{end}" for end in ("low", "high")}
+        return rater_table(self, ci_prob).rename(columns={"accuracy": "balanced_accuracy"} | ends)
 
     @property
     def headline(self) -> str:
@@ -261,6 +288,7 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     found: dict[str, Any] = {
         "Items with the least certain labels": least_certain(answer),
         "Raters": _best_and_worst(answer),
+        "What the known labels said": answer.attrs.get("known", "").splitlines(),
         "Models that were tried, with weights fixed beforehand": _tried(answer),
         "What would help most next": answer.attrs["advice"].splitlines(),
         "What the checks of the models said": answer.attrs["checks"].splitlines(),
@@ -294,7 +322,7 @@ def judges_raters(result: xr.DataTree) -> bool:
 
 
 def rater_table(result: xr.DataTree, ci_prob: float | None = None) -> pd.DataFrame:
-    """Return responses, accuracy and its interval of every rater, the best first."""
+    """Return responses and the balanced accuracy of every rater by the parameters, best first."""
     draws = balanced_accuracy(result)
     low, high = interval(draws, ci_prob)
     table = pd.DataFrame(
@@ -311,11 +339,23 @@ def rater_table(result: xr.DataTree, ci_prob: float | None = None) -> pd.DataFra
 
 def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
+    measures = {"accuracy": "", "balanced_accuracy": "balanced_accuracy_"}
+    table = None
+    if isinstance(answer, Fused) and "models" in answer.children:
+        if GROUP in answer.children or judges_raters(answer):
+            table = answer.raters()
+    if table is None:
+        return pd.DataFrame()
+    shown = {name: prefix for name, prefix in measures.items() if name in table}
     rows = []
-    if judges_raters(answer):
-        for name, count, mean, low, high in rater_table(answer).itertuples(index=False):
-            rows.append([in_one_line(name), f"{count:,}", f"{mean:.2f} ({low:.2f}–{high:.2f})"])
-    return pd.DataFrame(shortened(rows, 3), columns=["rater", "responses", "accuracy"])
+    for row in table.to_dict("records"):
+        numbers = [
+            [row[key] for key in (name, f"{own}low", f"{own}high")] for name, own in shown.items()
+        ]
+        said = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in numbers]
+        rows.append([in_one_line(row["rater"]), f"{row['responses']:,}", *said])
+    columns = ["rater", "responses", *(name.replace("_", " ") for name in shown)]
+    return pd.DataFrame(shortened(rows, len(columns)), columns=columns)
 
 
 def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:

@@ -14,6 +14,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
+from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import (
     all_draws,
@@ -207,10 +208,11 @@ def align_labels(
             "and no model."
         )
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
-    _align_others(aligned, order, known)
+    dropped = _align_others(aligned, order, known, common)
     if anew and observation is not None:
         values, labels = parameters(aligned, model), kept_labels(aligned)
         complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
+        joint_labels.keep(aligned, observation, values)
     elif has_labels:
         probability = result["label_posterior"].dataset
         changed = {
@@ -219,20 +221,26 @@ def align_labels(
         }
         aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
     note_draws(aligned)
+    aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
     if aligned.attrs.get("precision") == "single":
         round_off(aligned, "single")
     return aligned
 
 
-def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -> None:
-    """Permute the drawn labels, and drop what does not hold for permuted draws."""
+def _align_others(
+    aligned: xr.DataTree, order: NDArray[np.int64], known: bool, common: bool
+) -> set[str]:
+    """Permute the drawn labels; drop and return what does not hold for permuted draws."""
     dropped = {"log_prior"} & set(aligned.children)
     if "label_draws" in aligned.children:
-        if known:
+        drawn = aligned["label_draws"].dataset
+        values = drawn["label"].values
+        if known or ("sample" in drawn.dims and not common):
             dropped.add("label_draws")
+        elif "sample" in drawn.dims:
+            moved = np.argsort(order[0, 0]).astype(values.dtype)[values]
+            aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
         else:
-            drawn = aligned["label_draws"].dataset
-            values = drawn["label"].values
             # −1 stands for no label and must not index the last class
             moved = np.take_along_axis(np.argsort(order, axis=2), np.maximum(values, 0), axis=2)
             moved = np.where(values < 0, values, moved).astype(values.dtype)
@@ -244,7 +252,7 @@ def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -
         densities = [name for name in DENSITIES if name in stats]
         aligned["sample_stats"] = xr.DataTree(stats.drop_vars(densities))
         dropped.update(densities)
-    aligned.attrs["dropped"] = ", ".join(sorted(dropped))
+    return dropped
 
 
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:

@@ -16,8 +16,8 @@ from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
+from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
-from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 
 LEAST = 10  # items that two raters must share to be compared: fewer carry little information
@@ -300,7 +300,7 @@ def _common_mistake(observation: Observation, rows: Rows, pairs: Pairs) -> Array
     for at in range(0, len(first), PAIRS_AT_ONCE):
         part = slice(at, at + PAIRS_AT_ONCE)
         a, b = first[part], second[part]
-        if isinstance(channel, TypedConfusion):
+        if isinstance(channel, Consensus):
             found[part] = channel.same_mistake(tables, a, b)
         else:
             found[part] = np.einsum("pkc,pkc,kc->pk", alone[a], alone[b], wrong)

@@ -16,7 +16,7 @@ from bayesfuse.errors import require_seed
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import evenly_spaced_rows
 from bayesfuse.results.summaries import tails
 
@@ -197,14 +197,16 @@ def _tails(
 
 def has_types(observation: Observation) -> bool:
     """Return whether items have types within their classes."""
-    return isinstance(observation.raters, TypedConfusion)
+    return isinstance(observation.raters, Consensus)
 
 
 def model_of_hard_items(observation: Observation) -> str:
     """Return the model for data in which some items of a class are harder than others."""
-    if has_types(observation):
-        return "more types of items (types=)"
+    if isinstance(raters := observation.raters, Consensus):
+        if raters.pairs or observation.table.n_classes == 2:
+            return "bayesfuse.models.LatentGroup"
+        return 'classes that compete (consensus="pairs")'
     if isinstance(observation.labels, Independent):
         return ITEM_TYPES
     kind = type(observation.labels).__name__
-    return f"{ITEM_TYPES}, or its channel bayesfuse.TypedConfusion with {kind} labels"
+    return f"{ITEM_TYPES}, or its channel bayesfuse.Consensus with {kind} labels"

@@ -36,6 +36,7 @@ OF_SEVERAL: dict[str, Any] = {"report": None, "time": 3.0}
 OF_TABLES = ("sequence", "position", "graph")
 """Options of models that say what the data are, so that they need no model."""
 
+CONSENSUS, GUESSES = ("pairs", "levels"), ("own", "even")  # the default first
 RATERS = ("confusion", "class", "coin", "graded")  # parameters of a rater, the default first
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -47,7 +48,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "position": "position",
         "bio": False,
     },
-    "item-types": {"types": None, "trust": None},
+    "item-types": {"consensus": CONSENSUS[0], "guesses": GUESSES[0], "trust": None},
     "labelling-functions": {"class_shares": None},
     "latent-group": {"groups": "moments"},
     "markov-random-field": {
@@ -124,6 +125,12 @@ FIT: dict[str, tuple[Any, Any, str]] = {
     ),
     "--classes": (_classes, "A,B,...", "all classes in order, the positive one of two last"),
     "--gold": (_path, "FILE", "known labels: a table with columns item, label"),
+    "--by": (
+        str,
+        "COLUMN",
+        "print the shares of the classes, corrected for errors, by groups of items: a column of "
+        "the table of items or, without one, of the responses",
+    ),
     "--time": (_minutes, "2min", "maximum time of the fits, as 90s, 2min or 1h (3min)"),
     "--report": (Path, "FILE.html", "file of the report as one page with pictures"),
     "--model": (
@@ -196,11 +203,12 @@ OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
         "--bio": (bool, None, "labels are O, B-X and I-X, and I-X follows only B-X or I-X"),
     },
     ("item-types", "Items of hidden types, easy and hard ones, and raters who look or guess."): {
-        "--types": (
-            _whole_number,
-            "N",
-            "maximum number of types (four times the number of classes)",
+        "--consensus": (
+            str,
+            CONSENSUS,
+            "what competent raters say: pairs of classes may compete, or all others alike (pairs)",
         ),
+        "--guesses": (str, GUESSES, "of every rater their own, or every class alike (own)"),
         "--trust": (
             _number,
             "NUMBER",

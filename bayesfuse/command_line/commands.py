@@ -17,8 +17,8 @@ from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_labels, write_netcdf
-from bayesfuse.command_line.report import report
-from bayesfuse.command_line.tables import Tables, read_tables
+from bayesfuse.command_line.report import report, shares_by
+from bayesfuse.command_line.tables import Tables, read_groups, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning, QuickAnswerWarning
 from bayesfuse.inference.plan import make_plans
 from bayesfuse.models import (
@@ -40,6 +40,7 @@ def fit(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         check_picture(arguments.picture)
     tables = read_tables(arguments)
+    groups = read_groups(arguments, tables.responses)
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
@@ -55,6 +56,8 @@ def fit(arguments: argparse.Namespace) -> int:
                 show(result.overview())
             else:
                 show(report(model, result, checks=not arguments.no_checks))
+            if groups is not None:
+                show(f"\n{shares_by(result, groups, arguments.by)}")
             if note:
                 show(note)
 
@@ -160,7 +163,8 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     if tables.graph is not None:
         return MarkovRandomField(responses, tables.graph, edges=arguments.edges, **settings)
     if arguments.model == "item-types":
-        return ItemTypes(responses, types=arguments.types, trust=arguments.trust, **settings)
+        settings |= {name: getattr(arguments, name) for name in ("consensus", "guesses", "trust")}
+        return ItemTypes(responses, **settings)
     if arguments.model == "labelling-functions":
         return LabellingFunctions(responses, arguments.class_shares, **settings)
     if arguments.model == "latent-group":

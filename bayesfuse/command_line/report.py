@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from bayesfuse.answer.findings import SURE
@@ -25,7 +26,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.models import ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters.typed_confusion import UNORDERED
+from bayesfuse.results.class_shares import class_shares
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.difficulty import difficulty
@@ -41,6 +42,7 @@ from bayesfuse.results.summaries import (
 )
 
 ITEMS = 10  # number of the least certain items to print
+MOST_CONTRASTS = 60  # differences of groups that are printed
 COLUMNS = 4  # largest number of estimates with intervals on a line
 
 CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
@@ -169,6 +171,32 @@ def _rater_table(result: xr.DataTree) -> str:
     return as_columns(header, rows)
 
 
+def shares_by(result: xr.DataTree, groups: pd.Series, name: str) -> str:
+    """Return the shares of the classes by group, and differences of the groups."""
+    shares, contrasts = class_shares(result, groups, random_seed=0)
+    rows = []
+    for row in shares.to_dict("records"):
+        said = [in_one_line(row[key]) for key in ("group", "class")]
+        said += [f"{row[key]:,}" for key in ("items", "known")]
+        said.append(f"{row['votes']:.2f}")
+        said.append("{share:.2f} ({low:.2f}–{high:.2f})".format(**row))
+        rows.append([*said, "{new_low:.2f}–{new_high:.2f}".format(**row)])
+    header = [in_one_line(name), "class", "items", "known", "votes", "share", "new items"]
+    text = as_columns(header, rows)
+    if not 0 < len(contrasts) <= MOST_CONTRASTS:
+        return text
+    rows = []
+    for row in contrasts.to_dict("records"):
+        names = [in_one_line(row[key]) for key in ("first", "second", "class")]
+        said = [" − ".join(names[:2]), names[2]]
+        said.append("{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**row))
+        rows.append(
+            [*said, f"{row['better']:.2f}", "{new_low:+.2f} to {new_high:+.2f}".format(**row)]
+        )
+    header = ["difference", "class", "these items", "probability above 0", "new items"]
+    return f"{text}\n\n{as_columns(header, rows)}"
+
+
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     """Return every vote's coverage, conflicts and accuracy, or of many the best and worst."""
     found = sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
@@ -241,10 +269,6 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
     import arviz as az
 
     names = [variable.name for variable in model.free_RVs]
-    dims = model.named_vars_to_dims
-    if any(UNORDERED in dims.get(name, ()) for name in names):  # numbered anew in every chain
-        names = [name for name in names if UNORDERED not in dims.get(name, ())]
-        names += ["prevalence", "sensitivity", "specificity"]
     draws = posterior_draws(result, *names)
     step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import open_table, rewound
+from bayesfuse.command_line.files import STDIN, open_table, rewound
 
 MISSING = ("", "NA", "NaN", "nan")
 """Missing values; all else, "None" and "null" included, is a name."""
@@ -191,6 +191,27 @@ def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
         if gold.setdefault(items.get(item, item), known) != known:
             raise CommandError(f"an item has one gold label. Got: two for item {item!r} in {path}")
     return gold
+
+
+def read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series | None:
+    """Return the group of every item, from ``--by``; None without it."""
+    if arguments.by is None:
+        return None
+    path, item = arguments.items or arguments.responses, arguments.item
+    if path == STDIN:
+        raise CommandError("--by needs a column of a file: give --items FILE. Got: standard input")
+    frame = _read(path, (item, arguments.by)).drop_duplicates()
+    _require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
+    if (again := frame[item].duplicated()).any():
+        name = frame.loc[again, item].iloc[0]
+        raise CommandError(
+            f"an item has one group in all its rows. Got: several for item {name!r} in {path}"
+        )
+    names = {str(name): name for name in responses.items.tolist()}
+    group = pd.Series(
+        frame[arguments.by].astype(str).to_numpy(), [names.get(name) for name in frame[item]]
+    )
+    return group[group.index.notna()]
 
 
 def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:

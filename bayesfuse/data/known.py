@@ -123,7 +123,13 @@ def _by_class(given: Any, responses: Responses) -> Any:
 
 
 def read_populations(
-    units: NDArray[Any], given: Any, names: NDArray[Any] | None = None, unit: str = "item"
+    units: NDArray[Any],
+    given: Any,
+    names: NDArray[Any] | None = None,
+    unit: str = "item",
+    *,
+    what: str = "populations=",
+    group: str = "population",
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the names of the populations (by default those that occur) and codes (units,).
 
@@ -133,20 +139,20 @@ def read_populations(
     if isinstance(given, Mapping):
         given = pd.Series(dict(given), dtype=object).infer_objects()
     if isinstance(given, pd.Series):
-        said = given.reset_index().set_axis([unit, "population"], axis=1).drop_duplicates()
-        twice = said[unit][said[unit].duplicated()]
+        said = given.reset_index().set_axis(["unit", "of"], axis=1).drop_duplicates()
+        twice = said["unit"][said["unit"].duplicated()]
         if len(twice):
             raise ResponsesError(
-                f"Every {unit} belongs to one population. Got: several for {unit} "
+                f"Every {unit} belongs to one {group}. Got: several for {unit} "
                 f"{plain(twice.iloc[0])!r} ({twice.nunique()} such)."
             )
-        order = _order(as_array(said[unit].to_numpy()), units, "populations=", unit)
-        values = as_array(said["population"].to_numpy())[order]
+        order = _order(as_array(said["unit"].to_numpy()), units, what, unit)
+        values = as_array(said["of"].to_numpy())[order]
     else:
         values = as_array(given)
         if values.ndim != 1 or len(values) != len(units):
             raise ResponsesError(
-                f"populations= is a mapping (a dict, a pandas Series) from {unit}s to populations, "
+                f"{what} is a mapping (a dict, a pandas Series) from {unit}s to {group}s, "
                 f"or has one entry for each of the {len(units)} {unit}s in their order. Got: "
                 f"{type(given).__name__} of shape {np.shape(values)}."
             )
@@ -155,12 +161,12 @@ def read_populations(
     missing = pd.isna(values)
     refuse(
         missing,
-        f"Every {unit} must belong to a population; {unit}s whose population is unknown can form a "
-        "population.",
+        f"Every {unit} must belong to a {group}; {unit}s whose {group} is unknown can form a "
+        f"{group}.",
         lambda _: f"none for {shown(units[missing], 3)}",
     )
     if names is None:
-        return encode(values, None, "population", "populations=")[::-1]
+        return encode(values, None, group, what)[::-1]
     codes = places(values, names)
     refuse(
         codes < 0,

@@ -1,9 +1,21 @@
-"""Decisions from a posterior: which items to check, whom to ask next, which rater is best."""
+"""Decisions from a posterior: which items to check, whom to ask next, which raters to keep."""
 
+from bayesfuse.decisions.next_items import accept, next_items
+from bayesfuse.decisions.panel import panel
+from bayesfuse.decisions.position_bias import position_bias
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
 from bayesfuse.decisions.value_of_response import value_of_response
 
-__all__ = ["expected_errors", "rank_items", "rank_raters", "value_of_response"]
+__all__ = [
+    "accept",
+    "expected_errors",
+    "next_items",
+    "panel",
+    "position_bias",
+    "rank_items",
+    "rank_raters",
+    "value_of_response",
+]
 
 
 def __dir__() -> list[str]:

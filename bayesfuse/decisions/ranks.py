@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.contents import constants
+from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, posterior_draws, tails
@@ -83,10 +83,11 @@ def expected_errors(
 ) -> xr.Dataset:
     r"""Return the expected number of wrong labels among the most probable ones, with an interval.
 
-    The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, the interval is
-    from joint draws of the labels and so reflects their dependence. Without it, labels are treated
-    as independent given the data (Poisson-binomial), and the interval is too narrow if there are
-    few raters or their accuracy is uncertain.
+    The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, or if the
+    result has ``label_draws`` (``bf.fuse(gold=…)``), the interval is from joint draws of the labels
+    and so reflects their dependence. Else labels are treated as independent given the data
+    (Poisson-binomial), and the interval is too narrow if there are few raters or their accuracy is
+    uncertain.
 
     Parameters
     ----------
@@ -129,14 +130,16 @@ def expected_errors(
     if "multiplicity" in known:
         copies = known["multiplicity"].values
     ends = tails(ci_prob)
-    if model is None:
+    drawn = joint_labels(result)
+    if model is not None:
+        drawn = draw_labels(result, model, draws, random_seed=generator).values
+    if drawn is None or (copies != 1).any():
         method = "independent items"
-        below = _number_of_errors(error, copies).cumsum()
+        below = number_of_errors(error, copies).cumsum()
         low, high = (int(np.searchsorted(below, q)) for q in ends)
     else:
         method = "joint draws of the labels"
-        drawn = draw_labels(result, model, draws, random_seed=generator)
-        wrong = (drawn.values != probability.values.argmax(axis=1)).sum(axis=1)
+        wrong = (drawn != probability.values.argmax(axis=1)).sum(axis=1)
         low, high = np.quantile(wrong, ends, method="inverted_cdf")
     numbers = {
         "expected": float(copies @ error),
@@ -147,7 +150,7 @@ def expected_errors(
     return xr.Dataset(numbers, attrs={"method": method})
 
 
-def _number_of_errors(error: Array, copies: NDArray[np.int64]) -> Array:
+def number_of_errors(error: Array, copies: NDArray[np.int64]) -> Array:
     """Return the Poisson-binomial distribution of the number of errors, by convolution in pairs."""
     from scipy.signal import convolve
     from scipy.stats import binom

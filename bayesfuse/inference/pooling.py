@@ -35,8 +35,9 @@ class Tilts(Gradients):
 
     def __init__(self, plan: Plan, observation: Observation) -> None:
         self.plan, self.observation = plan, observation
-        model, (pooled,) = plan.model, plan.pools
-        members = {block.variable for block in pooled.members.values()}
+        model = plan.model
+        (pooled,) = (each for each in plan.pools if each.inputs)
+        members = {block.variable for each in plan.pools for block in each.members.values()}
         own = [v for v in plan.others if v not in members]
         value = {v: model.rvs_to_values[v].name for v in own}
         self.start = {**model.initial_point(0), AVERAGE: np.zeros(observation.table.n_classes)}
@@ -114,9 +115,8 @@ def disperse(
 
     def below() -> dict[str, Prior]:
         """Return the priors of rows that are blocks, members of pools as they are."""
-        every = zip(plan.pools, values, strict=True)
-        priors = {pooled.pool.parameter: pooled.pool.prior(value) for pooled, value in every}
-        return {name: prior for name, prior in priors.items() if name in plan.blocks}
+        every = zip((pooled.pool for pooled in plan.pools), values, strict=True)
+        return {p.parameter: p.prior(value) for p, value in every if p.parameter in plan.blocks}
 
     for pooled, value in zip(plan.pools, values, strict=True):
         rows |= pooled.rows(value)

@@ -20,7 +20,6 @@ from pymc.stats.convergence import log_warnings, run_convergence_checks
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.raters.typed_confusion import UNORDERED
 
 LARGE_K = 0.7  # Pareto shape above which a fit could not even serve as a proposal
 FEW_DRAWS = 100  # below so many draws nothing can be said about the tail of their importance ratios
@@ -106,8 +105,6 @@ def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> 
     for variable in model.free_RVs:
         if variable.dtype.startswith("int"):
             continue  # what never changes has no R̂
-        if UNORDERED in (model.named_vars_to_dims.get(variable.name) or ()):
-            continue  # chains that agree may number types differently
         values = posterior[variable.name].values
         values = values.reshape(*values.shape[:2], -1)
         values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # zeros for good have no R̂

@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.data.vote_terms import Terms
 from bayesfuse.errors import (
     IncompleteWarning,
     ModelError,
@@ -25,9 +26,11 @@ from bayesfuse.inference.nuts import sample_nuts, thinned
 from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.recording import add_deterministics, check_convergence
 from bayesfuse.inference.start import DEFAULT
+from bayesfuse.inference.weighted_votes import sample_weights
 from bayesfuse.numerics.threads import threads
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.results import joint_labels
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.draws import Draws
 from bayesfuse.results.posterior import add_constants, complete, order_variables, store
@@ -104,8 +107,9 @@ def sample(
     -------
     DataTree
         Groups posterior, sample_stats, observed_data, constant_data, label_posterior (probability
-        and mcse by item and class) and log_likelihood (by item); for labels on a graph with
-        circles also label_draws, the drawn labels, up to 10⁸ values.
+        and mcse by item and class), log_likelihood (by item) and label_draws: 400 joint draws of
+        all labels (sample, item), fewer above 100,000 items and none above 800,000; for labels on a
+        graph with circles those drawn with the parameters (chain, draw, item), up to 10⁸ values.
         A model that observes several tables (``bf.observe`` with names) has a child with the labels
         of each, for ``bf.label_probabilities(result[name])``; functions that take a model take
         ``bf.part(model, name)``. It is sampled by NUTS.
@@ -170,6 +174,14 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
+    if isinstance(getattr(model, "terms", None), Terms):
+        refused = {"sweeps": sweeps, "thin": thin, "start": None if start == DEFAULT else start}
+        refused |= {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
+        result = sample_weights(model, sampler, settings, refused)
+        if log_likelihood is False:
+            del result["log_likelihood"]
+        round_off(result, precision or "double")
+        return result
     plans = make_plans(model)
     uses_gibbs = _uses_gibbs(sampler, sweeps, plans)
     foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
@@ -217,12 +229,14 @@ def _complete(
     checks: bool,
 ) -> None:
     """Add what follows from the draws; an interruption leaves out the rest, with a warning."""
+    groups = {"label_posterior"} | ({"log_likelihood"} if kept.log_likelihood else set())
     one = len(plans) == 1
     if one:
         (plan,) = plans.values()
         add_constants(result, plan.observation)
+        if isinstance(joint_labels.most_kept(plan.observation), int):
+            groups.add(joint_labels.GROUP)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
-    groups = {"label_posterior"} | ({"log_likelihood"} if kept.log_likelihood else set())
     try:
         with interruptible, threads(cores):
             if seen is not None:  # at once: labels that were drawn cannot be computed anew
@@ -263,6 +277,7 @@ def _add_labels(
         values = evaluate(plan.model, posterior, plan.variables)
     tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
     complete(tree, plan.observation, values, log_likelihood=log_likelihood)
+    joint_labels.keep(tree, plan.observation, values)
     if name is not None:
         del tree["posterior"]
         result[name] = tree

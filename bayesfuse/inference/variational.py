@@ -41,7 +41,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.results import natural
+from bayesfuse.results import joint_labels, natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.natural import Natural
 from bayesfuse.results.posterior import complete
@@ -265,6 +265,7 @@ def fit(
         parameters = evaluate(model, result["posterior"].dataset, plan.variables)
     add_data(result, model)
     complete(result, plan.observation, parameters, log_likelihood=kept.log_likelihood)
+    joint_labels.keep(result, plan.observation, parameters)
     warn_of_collapse(result, plan.observation)
     known = {n: Natural(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
     natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))

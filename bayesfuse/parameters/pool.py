@@ -52,9 +52,9 @@ class Pool(ABC):
     def draw(self, values: Values, counts: Any, rng: np.random.Generator) -> Values:
         """Draw all members given counts (:class:`bayesfuse.observation.Counts`)."""
 
-    @abstractmethod
     def prior(self, values: Values) -> Dirichlet:
-        """Return the prior of the rows."""
+        """Return the prior of the rows, unless these are implied."""
+        raise NotImplementedError
 
     def implied(self, values: Values) -> Values:
         """Return other parameters that follow from the members, in kernel coordinates."""

@@ -20,6 +20,7 @@ from bayesfuse.plots.hover import hover_items, hover_raters
 from bayesfuse.plots.items import plot_hard_items, plot_labels
 from bayesfuse.plots.model_graph import plot_model
 from bayesfuse.plots.overview import plot_overview
+from bayesfuse.plots.panels import plot_class_shares, plot_panel
 from bayesfuse.plots.ranks import plot_ranks
 from bayesfuse.plots.raters import (
     plot_confusion,
@@ -34,6 +35,7 @@ __all__ = [
     "hover_raters",
     "plot_agreement",
     "plot_calibration",
+    "plot_class_shares",
     "plot_co_assignment",
     "plot_confusion",
     "plot_covariance",
@@ -47,6 +49,7 @@ __all__ = [
     "plot_labels",
     "plot_model",
     "plot_overview",
+    "plot_panel",
     "plot_phases",
     "plot_ranks",
     "plot_raters",

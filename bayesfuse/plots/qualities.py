@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, class_names, constants, named
@@ -80,6 +80,6 @@ def item_difficulty(result: xr.DataTree, model: pm.Model | None) -> xr.DataArray
                 return stored[name]
     if model is None or not all_draws(result):
         return None
-    if not isinstance(observation_of(result, model).raters, TypedConfusion):
+    if not isinstance(observation_of(result, model).raters, Consensus):
         return None
     return difficulty(result, model, draws=DRAWS)["disagreement"]

@@ -158,6 +158,8 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
             f"of several. Got: a model of {[v.name for v in found]}."
         )
     if not found:
+        if isinstance(model, LabelModel) and model.instead:
+            raise ModelError(model.instead)
         raise ModelError(
             "The model must observe responses, with bf.observe or as one of bayesfuse.models. "
             f"Got: 0 such variables among {[v.name for v in model.observed_RVs]}."
@@ -234,6 +236,9 @@ class LabelModel(pm.Model):
     >>> bf.label_probabilities(bf.find_map(model), model).argmax("class").values
     array([0, 1, 0, 1])
     """
+
+    instead = ""
+    """What to use in place of functions for models of responses, where this is none."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -168,21 +168,40 @@ def pooled_confusion(prior: Any, responses: Responses) -> tuple[Any, SharedMean]
 
 def pooled_accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Any, SharedMean]:
     """Register accuracies around a common one, (raters,) or (raters, classes), and their prior."""
-    n_raters = responses.n_raters
     classes = {"classes": responses.n_classes} if by_class else {}
     _require_one(prior, classes | {"outcomes": 2}, {"outcomes": 2})
     right, wrong = (each[0] for each in priors.accuracy(prior, responses, by_class=by_class))
-    dims = "class" if by_class else None
-    mean = pm.Beta("accuracy_mean", right, wrong, dims=dims)
-    concentration = pm.Gamma("accuracy_concentration", *CONCENTRATION, dims=dims)
+    dims = ("class",) if by_class else ()
+    rows = np.stack([right, wrong], axis=-1)
+    return shared_shares("accuracy", rows, CONCENTRATION, responses.n_raters, dims)
+
+
+def shared_shares(
+    name: str, prior: Array, near: tuple[float, float], n_raters: int, dims: tuple[str, ...] = ()
+) -> tuple[Any, SharedMean]:
+    """Register probabilities (raters, …) around a common one with a beta prior (…, 2)."""
+    prior = np.asarray(prior)
+    mean = pm.Beta(f"{name}_mean", prior[..., 0], prior[..., 1], dims=dims or None)
+    concentration = pm.Gamma(f"{name}_concentration", *near, dims=dims or None)
     base = [
-        pt.alloc(pt.maximum(concentration * share, SMALLEST), n_raters, *classes.values())
+        pt.alloc(pt.maximum(concentration * share, SMALLEST), n_raters, *prior.shape[:-1])
         for share in (mean, 1 - mean)
     ]
-    accuracy = pm.Beta("accuracy", *base, dims=("rater", "class") if by_class else "rater")
+    share = pm.Beta(name, *base, dims=("rater", *dims))
     members = {"mean": Member(mean, PROBABILITY), "concentration": Member(concentration, SCALE)}
-    rows = np.stack([right, wrong], axis=-1)
-    return accuracy, SharedMean("accuracy", members, rows, *CONCENTRATION, n_raters)
+    return share, SharedMean(name, members, prior, *near, n_raters)
+
+
+def shared_guesses(
+    name: str, prior: Array, near: tuple[float, float], n_raters: int
+) -> tuple[Any, SharedMean]:
+    """Register rows (raters, answers) around a common one with a Dirichlet prior (answers,)."""
+    mean = pm.Dirichlet(f"{name}_mean", prior, dims="answer")
+    concentration = pm.Gamma(f"{name}_concentration", *near)
+    base = pt.maximum(concentration * mean, SMALLEST)
+    rows = pm.Dirichlet(name, pt.alloc(base, n_raters, len(prior)), dims=("rater", "answer"))
+    members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, SCALE)}
+    return rows, SharedMean(name, members, prior, *near, n_raters)
 
 
 def _require_one(prior: Any, *shapes: Mapping[str, int]) -> None:

@@ -8,24 +8,23 @@ if TYPE_CHECKING:
     from bayesfuse.raters.abstaining import Abstaining
     from bayesfuse.raters.base import RaterChannel
     from bayesfuse.raters.confusion import Confusion
+    from bayesfuse.raters.consensus import Consensus
     from bayesfuse.raters.graded import Graded
     from bayesfuse.raters.latent_groups import InferredGroups, LatentGroups
     from bayesfuse.raters.one_coin import OneCoin
     from bayesfuse.raters.stated import Stated
-    from bayesfuse.raters.typed_confusion import TypedConfusion, TypedConfusionByKind
     from bayesfuse.raters.votes import Votes
 
 __all__ = [
     "Abstaining",
     "Confusion",
+    "Consensus",
     "Graded",
     "InferredGroups",
     "LatentGroups",
     "OneCoin",
     "RaterChannel",
     "Stated",
-    "TypedConfusion",
-    "TypedConfusionByKind",
     "Votes",
 ]
 
@@ -35,11 +34,11 @@ __getattr__ = importer(
         "abstaining": "Abstaining",
         "base": "RaterChannel",
         "confusion": "Confusion",
+        "consensus": "Consensus",
         "graded": "Graded",
         "latent_groups": "InferredGroups LatentGroups",
         "one_coin": "OneCoin",
         "stated": "Stated",
-        "typed_confusion": "TypedConfusion TypedConfusionByKind",
         "votes": "Votes",
     },
 )

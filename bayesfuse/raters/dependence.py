@@ -149,6 +149,9 @@ SURE = 3.0
 ITEMS = 10_000
 """Items from which dispersion is found, or a trifle would become a doubt in a large table."""
 
+PAIRS, EXPECTED = 20.0, 2.0
+"""Prior of the dispersion: its mean, and the number of pairs of votes that it is worth."""
+
 BLOCK = 1 << 22
 """Pairs of votes that are compared at a time."""
 
@@ -193,7 +196,9 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
 
     O is the number of items with both votes, E its expectation given the classes, from the
     ``share`` of the votes in every class (classes, votes) and the label probabilities (items,
-    classes). See McCullagh & Nelder (1989), Generalized Linear Models, section 4.5.
+    classes). See McCullagh & Nelder (1989), Generalized Linear Models, section 4.5. Pairs that
+    hardly meet carry little information, so the mean includes :data:`EXPECTED` for
+    :data:`PAIRS` pairs, and pairs count by E up to one.
     """
     met = _meetings(votes, responses)
     number = per_item(votes.rows(responses)[0]).astype(float)
@@ -205,7 +210,7 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     own = np.stack([np.bincount(speaker, row, len(votes.column)) for row in share])
     again = (own**2).sum(axis=1)
     weight = pairs / np.maximum(1.0 - again, 0.01)
-    total, n_pairs = 0.0, 0
+    total, n_pairs = PAIRS * EXPECTED, PAIRS
     step = max(BLOCK // votes.n_votes, 1)
     for first in range(0, votes.n_votes, step):
         block = slice(first, min(first + step, votes.n_votes))
@@ -216,8 +221,8 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
         counted &= speaker[block, None] != speaker
         gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
         total += float(gap[counted].sum())
-        n_pairs += int(counted.sum())
-    return total / n_pairs if n_pairs else 1.0
+        n_pairs += float(np.minimum(expected, 1.0)[counted].sum())
+    return total / n_pairs
 
 
 def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:

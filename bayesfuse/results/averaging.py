@@ -15,6 +15,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
+from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import parameters, require_alike, require_one_density
 from bayesfuse.results.contents import constants, in_double, require_result
 from bayesfuse.results.probabilities import label_posterior
@@ -129,7 +130,9 @@ def average(
         ``label_posterior`` (``probability`` and ``mcse`` by item and class) for
         ``bf.label_probabilities`` and the plots of labels; ``comparison`` by model: ``weight`` and,
         unless weights were given, ``elpd``, ``se``, ``p_loo`` and ``worst_pareto_k``;
-        ``constant_data``. Attributes: ``models`` and ``weights``.
+        ``label_draws``, joint draws of all labels from the mixture (from results that keep them;
+        vote shares are drawn independently); ``constant_data``. Attributes: ``models`` and
+        ``weights``.
 
     Raises
     ------
@@ -207,10 +210,16 @@ def average(
         },
     )
     children = {"label_posterior": labels, "comparison": comparison}
-    if "constant_data" in results[names[0]].children:
-        children["constant_data"] = results[names[0]]["constant_data"].dataset
+    for group in ("constant_data", "observed_data"):
+        if group in results[names[0]].children:
+            children[group] = results[names[0]][group].dataset
+    drawn = joint_labels.pooled(results, share, labels)
+    if isinstance(drawn, xr.Dataset):
+        children[joint_labels.GROUP] = drawn
     averaged = xr.DataTree.from_dict(children)
     averaged.attrs = {"models": names, "weights": share.tolist()}
+    if isinstance(drawn, str):
+        averaged.attrs[joint_labels.GROUP] = drawn
     return averaged
 
 

@@ -13,7 +13,7 @@ from bayesfuse.errors import CollapseWarning
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
-from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.votes import Votes
 
 SHARE, ITEMS = 0.05, 20
@@ -90,7 +90,7 @@ def in_words(found: Lost, observation: Observation) -> str:
         text.append(
             "Most raters only give one label: bayesfuse.models.LabellingFunctions is for these."
         )
-    elif not votes and not isinstance(observation.raters, TypedConfusion):
+    elif not votes and not isinstance(observation.raters, Consensus):
         text.append("bayesfuse.models.ItemTypes leaves such labels unsure rather than wrong.")
     return " ".join(text)
 

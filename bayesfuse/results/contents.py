@@ -73,6 +73,21 @@ def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
     return found
 
 
+def observed_rows(result: xr.DataTree) -> tuple[NDArray[Any], ...] | None:
+    """Return item, rater and label index of every response, or None if they are not stored."""
+    groups = require_result(result).children
+    known = constants(result)
+    if "observed_data" not in groups or not {"item_index", "rater_index"} <= set(known):
+        return None
+    item, rater = known["item_index"].values, known["rater_index"].values
+    # models of something else than the responses keep these among the constants
+    stored = [known["label_index"]] if "label_index" in known else []
+    for values in (*stored, *groups["observed_data"].dataset.data_vars.values()):
+        if values.shape == item.shape:
+            return item.astype(np.int64), rater.astype(np.int64), values.values.astype(np.int64)
+    return None
+
+
 def class_names(result: xr.DataTree) -> list[Any]:
     """Return the names of the classes, from the first group that has them."""
     groups = require_result(result).children
@@ -88,6 +103,8 @@ def class_names(result: xr.DataTree) -> list[Any]:
 def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
     """Return the labels drawn with the parameters (chain, draw, item), or None if not stored."""
     if "label_draws" not in require_result(result).children:
+        return None
+    if "sample" in result["label_draws"].dims:  # drawn later: see `joint_labels`
         return None
     kept = _with_chains(result["label_draws"].dataset)
     labels, draws, pair = kept["label"], all_draws(result), ("chain", "draw")
@@ -107,6 +124,15 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
             f"{_extent(draws)}{others}."
         )
     values: NDArray[Any] = labels.transpose("chain", "draw", "item").values
+    return values
+
+
+def joint_labels(result: xr.DataTree) -> NDArray[Any] | None:
+    """Return joint draws of all labels, (samples, items), None if the result has none."""
+    groups = require_result(result).children
+    if "label_draws" not in groups or "sample" not in groups["label_draws"].dims:
+        return None
+    values: NDArray[Any] = groups["label_draws"]["label"].transpose("sample", "item").values
     return values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,14 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import evenly_spaced, observation_of, parameters
-from bayesfuse.results.contents import all_draws, kept_labels, named
+from bayesfuse.results.contents import kept_labels
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
 DRAWS = 200
 """Posterior draws over which types are averaged."""
-
-CELLS = 200
-"""Cells of the unit interval that hold the distribution of every item's disagreement."""
 
 
 def difficulty(
@@ -46,7 +42,7 @@ def difficulty(
         From ``bf.sample``; for a model of your own also from ``bf.fit`` or ``bf.find_map``.
     model : pymc.Model
         The model of the result: :class:`bayesfuse.models.ItemTypes`, or any label prior with the
-        rater channel :class:`bayesfuse.TypedConfusion`.
+        rater channel :class:`bayesfuse.Consensus`.
     draws : int, default 200
         Number of evenly spaced posterior draws to average over.
     ci_prob : float, optional
@@ -56,12 +52,12 @@ def difficulty(
     -------
     Dataset
         By item: ``disagreement``, the posterior mean of :math:`d_z`, with the ends ``low`` and
-        ``high`` of its interval (to within 0.005), which includes the uncertainty about the type;
-        ``consensus`` (item, answer), the posterior mean of :math:`\mu_{zc}`; ``label``, the most
-        probable class; ``error``, the probability that this is wrong; ``confused_with``, the second
-        most probable class (for items of known class, the one that raters name most). By pair of
-        classes: ``mistakes`` (labelled, class), the expected number of items by most probable and
-        true class. The attribute ``verdict`` is a summary in words.
+        ``high`` of its interval, which is that of the item's type; ``consensus`` (item, answer),
+        the posterior mean of :math:`\mu_{zc}`; ``label``, the most probable class; ``error``, the
+        probability that this is wrong; ``confused_with``, the second most probable class (for items
+        of known class, the one that raters name most). By pair of classes: ``mistakes`` (labelled,
+        class), the expected number of items by most probable and true class. The attribute
+        ``verdict`` is a summary in words.
 
     Raises
     ------
@@ -72,9 +68,6 @@ def difficulty(
     -----
     Hard items need not be uncertain: known labels may show that items with some kind of
     disagreement are all of one class. Items with few responses may be easy but uncertain.
-
-    In your own model without a variable named ``consensus``, the consensus of a type is the mean of
-    the raters' rows, guessing raters included, weighted by their numbers of responses.
 
     Examples
     --------
@@ -91,26 +84,22 @@ def difficulty(
     require_count("draws", draws)
     observation = observation_of(result, model)
     ends = tails(ci_prob)
-    if not isinstance(channel := observation.raters, TypedConfusion):
+    if not isinstance(channel := observation.raters, Consensus):
         raise ModelError(
             "The difficulty of an item is that of its type, so the model must have item types: use "
-            "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.TypedConfusion with your "
+            "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.Consensus with your "
             f"label prior. Got: a model of {type(observation.raters).__name__} raters."
         )
-    n_items, n_classes = observation.table.n_items, observation.table.n_classes
-    mean, said = np.zeros(n_items), np.zeros((n_items, n_classes))
-    spread = np.zeros((n_items, CELLS))
-    for types, consensus in _types(result, model, observation, channel, draws):
-        differ = 1.0 - np.square(consensus).sum(axis=1)
-        cell = np.minimum((differ * CELLS).astype(np.int64), CELLS - 1)
-        mean += types @ differ / draws
-        said += types @ consensus / draws
-        for z, at in enumerate(cell):
-            spread[:, at] += types[:, z]
-    found = {"disagreement": mean}
+    rows = channel.dictionary(observation.table.n_classes).rows
+    types = _types(result, model, observation, draws)
+    differ = 1.0 - np.square(rows).sum(axis=1)
+    order = np.argsort(differ)
+    up_to = types[:, order].cumsum(axis=1)
+    found = {"disagreement": types @ differ}
     for name, end in zip(("low", "high"), ends, strict=True):
-        found[name] = _quantile(spread, end)
-    consensus = observation.by_item(said)
+        below = (up_to < end * up_to[:, -1:]).sum(axis=1)
+        found[name] = differ[order[np.minimum(below, len(order) - 1)]]
+    consensus = observation.by_item(types @ rows)
     responses = observation.responses
     probability = label_probabilities(result, model).transpose("item", "class").values
     n_items, n_classes = probability.shape
@@ -137,17 +126,15 @@ def difficulty(
     )
 
 
-def _types(
-    result: xr.DataTree, model: pm.Model, observation: Observation, channel: Any, draws: int
-) -> Iterator[tuple[Array, Array]]:
-    """Return probabilities of types (table items, types) and their consensus, at every draw."""
+def _types(result: xr.DataTree, model: pm.Model, observation: Observation, draws: int) -> Array:
+    """Return the mean probabilities of types, (table items, types), over some draws."""
+    channel: Any = observation.raters
     labels = None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     if observation.labels.moves_labels:
         labels = kept_labels(result)
-    consensus = named(all_draws(result), "consensus")
-    number = observation.responses.per_rater.astype(float)
+    found: Any = 0.0
     for one in evenly_spaced(int(draws), n_chains * n_draws):
         at = divmod(int(one), n_draws)
         rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
@@ -156,23 +143,8 @@ def _types(
         else:
             probability = observation.given(rows, labels[at])[0]
         tables = observation.tables(rows)
-        types = channel.types(tables, probability, observation.rater_structure)
-        if consensus is None:
-            row = np.exp(tables[1])  # (raters, types, answers)
-            yield types, np.tensordot(number / number.sum(), row, axes=1)
-        else:
-            yield types, consensus.transpose("chain", "draw", ...).values[at]
-
-
-def _quantile(spread: Array, level: float) -> Array:
-    """Return a quantile of distributions over cells of the unit interval, (items, cells)."""
-    below = spread.cumsum(axis=1)
-    wanted = level * below[:, -1]
-    cell = np.minimum((below < wanted[:, None]).sum(axis=1), CELLS - 1)[:, None]
-    mass, up_to = (np.take_along_axis(each, cell, 1)[:, 0] for each in (spread, below))
-    inside = 1.0 - np.divide(up_to - wanted, mass, out=np.zeros_like(mass), where=mass > 0)
-    found: Array = (cell[:, 0] + np.clip(inside, 0.0, 1.0)) / CELLS
-    return found
+        found = found + channel.types(tables, probability, observation.rater_structure) / draws
+    return np.asarray(found)
 
 
 def _in_words(mistakes: Array, classes: Array, n_items: int) -> str:

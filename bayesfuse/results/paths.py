@@ -11,9 +11,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import storable
-from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
+from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import (
     central,
     evenly_spaced,
@@ -84,21 +84,27 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
 
 @takes_seed
 def draw_labels(
-    result: xr.DataTree, model: pm.Model, draws: int = 200, *, random_seed: Any = None
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    draws: int = 200,
+    *,
+    random_seed: Any = None,
 ) -> xr.DataArray:
     """Draw all labels jointly from their posterior, parameters integrated out.
 
-    Labels are drawn given the parameters of evenly spaced posterior draws; on a graph they are
-    those drawn with the parameters, if stored. The draws represent the posterior of any function of
-    several labels (spans, runs, changes); for single items ``bf.label_probabilities`` is more
-    precise.
+    Without a model these are draws that the result keeps (group ``label_draws``), evenly spaced.
+    With it, labels are drawn given the parameters of evenly spaced posterior draws; on a graph they
+    are those drawn with the parameters, if stored. The draws represent the posterior of any
+    function of several labels (spans, runs, changes); for single items ``bf.label_probabilities``
+    is more precise.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, or ``bf.find_map`` (then all draws have the same parameters).
-    model : pymc.Model
-        The model of the result.
+        From ``bf.sample``, ``bf.fit``, ``bf.average`` or ``bf.fuse``; with a model also from
+        ``bf.find_map`` (then all draws have the same parameters).
+    model : pymc.Model, optional
+        The model of the result. Needed if the result keeps no labels, or too few.
     draws : int, default 200
         Number of draws; memory holds draws × items bytes (for up to 128 classes).
     random_seed : int, Generator, optional
@@ -112,6 +118,7 @@ def draw_labels(
     ------
     ModelError
         A result without parameters, or of another model; fewer than one draw; a table of counts.
+        Without a model, a result that does not keep so many draws.
 
     Examples
     --------
@@ -122,9 +129,12 @@ def draw_labels(
     >>> labels.sel(item=1).values.tolist(), labels.attrs["classes"]
     ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4])
     """
+    require_count("draws", draws)
+    rng = require_seed(random_seed)
+    if model is None:
+        return _kept(result, draws)
     observation = observation_of(result, model)
     responses = observation.responses
-    require_count("draws", draws)
     if not responses.is_plain:
         raise ModelError(
             "Labels are drawn item by item, but a row of a table of counts stands for several "
@@ -132,10 +142,9 @@ def draw_labels(
         )
     if (kept := kept_labels(result)) is not None:
         flat = kept.reshape(-1, responses.n_items)
-        return _draws(flat[evenly_spaced(draws, len(flat))], responses)
+        return _draws(flat[evenly_spaced(draws, len(flat))], responses.items, responses.classes)
     prior = observation.labels
     structure = observation.full_structure
-    rng = require_seed(random_seed)
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)
     drawn = None
@@ -147,17 +156,28 @@ def draw_labels(
         row[:] = drawn
         if row.min() < 0:
             observation.require_possible_at(rows)
-    return _draws(labels, responses)
+    return _draws(labels, responses.items, responses.classes)
 
 
-def _draws(labels: NDArray[Any], responses: Responses) -> xr.DataArray:
+def _kept(result: xr.DataTree, draws: int) -> xr.DataArray:
+    """Return some of the labels that a result keeps."""
+    drawn = joint_labels.stored(result)
+    if draws > len(drawn):
+        raise ModelError(
+            "A result has a limited number of joint draws of the labels: bf.draw_labels(result, "
+            f"model) draws more. Got: draws={draws}, and {len(drawn)} draws in the result."
+        )
+    return _draws(drawn[evenly_spaced(draws, len(drawn))], *joint_labels.names_of(result))
+
+
+def _draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> xr.DataArray:
     """Return drawn labels (draws, items) with their coordinates."""
     return xr.DataArray(
         labels,
-        {"draw": np.arange(len(labels)), "item": responses.items},
+        {"draw": np.arange(len(labels)), "item": items},
         ("draw", "item"),
         name="label",
-        attrs={"classes": storable(responses.classes)},
+        attrs={"classes": storable(classes)},
     )
 
 

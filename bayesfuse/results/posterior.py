@@ -111,7 +111,7 @@ def note_draws(result: xr.DataTree) -> None:
     numbers = draw_numbers(posterior, name)
     if "label_posterior" in result.children:
         result["label_posterior"].attrs |= {OF_VARIABLE: name, OF_DRAWS: digest(numbers)}
-    if "label_draws" in result.children:
+    if "label_draws" in result.children and "chain" in result["label_draws"].dims:
         labels = result["label_draws"].dataset.assign({OF_DRAWS: (("chain", "draw"), numbers)})
         result["label_draws"] = xr.DataTree(labels.assign_attrs({OF_VARIABLE: name}))
 

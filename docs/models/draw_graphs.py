@@ -27,6 +27,7 @@ def examples() -> dict[str, pm.Model]:
         "hidden_markov": models.HiddenMarkov(machines, bf.Sequences.from_lengths([20, 20])),
         "markov_random_field": models.MarkovRandomField(machines, bf.Graph.grid((5, 8))),
         "labelling_functions": models.LabellingFunctions(votes),
+        "weighted_votes": models.WeightedVotes(people, {item: 1 for item in range(1, 21)}),
     }
 
 

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 import xarray as xr
 
-import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.budget import Budget, Size
 
@@ -26,35 +25,41 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(budget, "sample", sample)
     monkeypatch.setattr(budget, "make_plan", lambda model: None)
-    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 1e-9)
+    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 0.01)
     monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)
     return now
 
 
 @pytest.fixture(scope="module")
 def model():
-    responses = bf.datasets.simulate_dawid_skene(24, 5, 3, random_seed=4).responses
-    return SimpleNamespace(responses=responses)
+    """A fit, as far as a budget asks."""
+    return SimpleNamespace(model=None, enough=Size(250, 200))
 
 
 def test_enough_time_gives_all_draws(clock, model):
     clock.step = 0.001
-    assert Budget(1.0).size(model, 1, 3) == Size(budget.DRAWS, budget.TUNE)
+    assert Budget(1.0).size(model, 1, 3) == Size(250, 200)
     assert clock.fits == 1
+
+
+def test_sizes_show_that_there_is_time(clock, model, monkeypatch):
+    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 1e-3)
+    assert Budget(1.0).size(model, 1, 1) == Size(250, 200)
+    assert clock.fits == 0
 
 
 def test_less_time_gives_fewer_draws_that_fit(clock, model):
     clock.step, clock.fixed = 0.05, 2.0
     left = Budget(2.0)
     size = left.size(model, 1, 2)
-    assert budget.LEAST <= size.draws < budget.DRAWS
+    assert budget.LEAST <= size.draws < 250
     budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
 
 
 def test_compiling_does_not_count_twice(clock, model):
     clock.step, clock.compiles = 0.001, 30.0
-    assert Budget(1.0).size(model, 1, 1) == Size(budget.DRAWS, budget.TUNE)
+    assert Budget(1.0).size(model, 1, 1) == Size(250, 200)
     assert clock.fits == 2
 
 

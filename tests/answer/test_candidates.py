@@ -5,7 +5,8 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse import models
-from bayesfuse.answer.candidates import Inputs, candidates, is_rules, spare
+from bayesfuse.answer.candidates import Inputs, candidates, is_rules
+from bayesfuse.answer.evidence import Evidence
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import observed
 
@@ -29,6 +30,16 @@ def test_models_by_what_is_given(responses):
     assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup", "ItemTypes"]
     assert chosen(responses=responses, ordered=True) == [*people, "DawidSkene"]
     assert chosen(responses=responses, covariates=np.ones((24, 1))) == people
+
+
+def test_errors_decide(responses):
+    copies = Evidence(groups={"source 1": responses.raters[:2].tolist()})
+    inputs = Inputs(responses, groups=dict(copies.groups), evidence=copies)
+    assert [each.model for each in candidates(inputs)] == ["LatentGroup"]
+    assert chosen(responses=responses, evidence=Evidence(0.001, 0.002)) == ["DawidSkene"]
+    assert chosen(responses=responses, evidence=Evidence(0.001, 0.02)) == ["ItemTypes"] * 3
+    two = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
+    assert chosen(responses=two) == ["ItemTypes"] * 2  # two classes are one pair
 
 
 def test_numbers_are_codes_and_ordered_text_is_grades(responses):
@@ -87,8 +98,6 @@ def test_silence_and_statements_get_models_that_take_them(responses):
     sequences = bf.Sequences.from_lengths([10, 14], items=stated.items)
     for table in (silent, stated):
         assert chosen(responses=table) == ["DawidSkene"]
-        assert spare(Inputs(table)) == []
-    assert spare(Inputs(responses, bf.Sequences.from_lengths([24]))) == []
     assert chosen(responses=stated, sequences=sequences) == ["HiddenMarkov"]
     for each in candidates(Inputs(stated, sequences)):
         each.build(Inputs(stated, sequences))  # is not refused

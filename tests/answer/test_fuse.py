@@ -13,7 +13,6 @@ from bayesfuse.answer import budget
 from bayesfuse.answer.average import SHARED, mixture
 from bayesfuse.answer.findings import oddities
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
-from bayesfuse.models import ItemTypes
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
@@ -50,10 +49,31 @@ def test_tables_of_labels_and_raters(fused, crowd):
     assert (labels["label"] == crowd.responses.classes[probability.argmax(axis=1)]).all()
     assert labels["difficulty"].between(0, 2 / 3).all()
     assert raters["accuracy"].is_monotonic_decreasing
-    assert (raters["low"] < raters["accuracy"]).all() and (
-        raters["accuracy"] < raters["high"]
-    ).all()
+    assert (raters["low"] <= raters["accuracy"]).all()
+    assert (raters["accuracy"] <= raters["high"]).all()
     assert raters["responses"].sum() == crowd.responses.n_responses
+    # an expectation over labels: the probability of the labels that the rater gave
+    frame = crowd.responses.to_frame()
+    right = [
+        float(
+            bf.label_probabilities(fused).sel(item=row[0])[
+                crowd.responses.classes.tolist().index(row[2])
+            ]
+        )
+        for row in frame.itertuples(index=False)
+    ]
+    expected = pd.Series(right).groupby(frame["rater"]).mean()
+    np.testing.assert_allclose(
+        raters.set_index("rater")["accuracy"], expected[raters["rater"]], atol=0.03
+    )
+    half = np.where(np.arange(40) < 20, "early", "late")
+    parts = fused.raters(by=half)
+    assert (
+        parts.groupby("rater")["responses"].sum().to_dict()
+        == raters.set_index("rater")["responses"].to_dict()
+    )
+    assert {"sensitivity[0]", "bias[2]", "balanced_accuracy_low", "known_accuracy"} <= set(parts)
+    assert np.allclose(raters.filter(regex=r"^bias\[\d\]$").sum(axis=1), 0)
 
 
 def test_models_have_draws_in_proportion_to_their_weights():
@@ -109,7 +129,8 @@ def test_known_labels_are_known(crowd, unchecked):
     labels = told.labels().set_index("item")
     assert (labels.loc[items, "probability"] == 1.0).all()
     assert (labels.loc[items, "label"] == crowd.responses.classes[2]).all()
-    assert "3 are known" in told.headline and "gold=gold" in told.explain()
+    assert "3 are known" in told.headline
+    assert "WeightedVotes(responses, gold" in told.explain() and "gold=gold" not in told.explain()
 
 
 @pytest.mark.slow
@@ -172,10 +193,9 @@ def test_rules_get_the_model_of_rules(unchecked):
         matrix[speaks, rule] = own
     table = bf.Responses.from_matrix(matrix, classes=[0, 1])
     told = bf.fuse(table, **QUIET)
-    assert told.attrs["models"] == ["labelling functions"]
+    assert told.attrs["models"] == ["labelling functions", "vote shares"]
     assert told.labels()["difficulty"].isna().all()
-    with pytest.raises(ModelError, match="labelling functions"):
-        told.raters()
+    assert (told.raters()["accuracy"] > 0.6).all()
 
 
 @pytest.mark.parametrize("kind", ["silence", "stated", "counts"])
@@ -192,6 +212,9 @@ def test_other_tables(crowd, unchecked, kind):
         sure = table.multiplicity[probabilities(told).max(axis=1) >= 0.95].sum()
         assert told.headline.startswith("200 responses to 100 items in 3 patterns")
         assert f"0.95 or more: {sure}." in told.headline
+        assert told.raters().columns[2] == "balanced_accuracy" and "balanced" in told.overview()
+        with pytest.raises(ModelError, match=r"rows of a table of counts"):
+            told.raters(by=[0, 0, 1])
     else:
         assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
 
@@ -204,22 +227,24 @@ def test_too_little_time_gives_vote_shares(crowd):
     space = {"responses": crowd.responses}
     exec(quick.explain(), space)
     np.testing.assert_array_equal(probabilities(quick), probabilities(space["fused"]))
+    with pytest.raises(ModelError, match="needs models"):
+        quick.raters()
+    assert bf.draw_labels(quick).sizes == {"draw": 200, "item": 40}
+    assert bf.class_shares(quick).shares["share"].sum() == pytest.approx(1)
 
 
-def test_tables_too_large_for_item_types_get_a_quicker_model(crowd, unchecked, monkeypatch):
-    size = budget.Budget.size
-
-    def without_types(self, model, seed, left):
-        return None if isinstance(model, ItemTypes) else size(self, model, seed, left)
-
-    monkeypatch.setattr(budget.Budget, "size", without_types)
-    told = bf.fuse(crowd.responses, **QUIET)
-    assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
-    assert told.attrs["weights"] == [0.5, 0.5]
-    votes = bf.vote_shares(crowd.responses)
-    each = [probabilities(told["models"]["Dawid–Skene"]), probabilities(votes)]
-    np.testing.assert_allclose(probabilities(told), np.mean(each, axis=0), atol=1e-12)
-    assert len(told.raters()) == 6 and "difficulty" not in told.children
+def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
+    """Models see a part with all raters; all items get labels, and known ones keep theirs."""
+    monkeypatch.setattr("bayesfuse.answer.fuse.PART", 80)
+    monkeypatch.setattr("bayesfuse.answer.fuse.LEAST_PART", 80)
+    known = {name: crowd.responses.classes[2] for name in crowd.responses.items[[0, 39]]}
+    told = bf.fuse(crowd.responses, gold=known, random_seed=5, progressbar=False)
+    first = next(iter(told["models"].children.values()))
+    assert first["label_posterior"].sizes["item"] < 30
+    labels = told.labels().set_index("item")
+    assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40
+    assert (labels["label"] == crowd.responses.classes[crowd.truth]).mean() > 0.7
+    assert len(told.raters()) == 6
 
 
 @pytest.fixture
@@ -243,18 +268,18 @@ def raises(error):
 
 
 def test_interrupting_keeps_what_is_complete(crowd, fitted):
-    fitted(**{"shared rows": lambda: raises(KeyboardInterrupt)})
+    fitted(**{"even guesses": lambda: raises(KeyboardInterrupt)})
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
-    assert told.attrs["models"] == ["item types", "vote shares"]
+    assert told.attrs["models"] == ["consensus", "vote shares"]
     outcomes = told["comparison"]["outcome"].to_series()
-    assert outcomes["shared rows"] == "interrupted"
-    assert outcomes["one type per class"] == "not tried"
+    assert outcomes["even guesses"] == "interrupted"
+    assert outcomes["competing classes"] == "not tried"
 
 
 @pytest.mark.slow
 def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
-    fitted(**{"item types": lambda: raises(KeyboardInterrupt)})
+    fitted(**{"consensus": lambda: raises(KeyboardInterrupt)})
     with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):
         told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1 and "let one model be fitted" in told.advice[0]
@@ -262,10 +287,10 @@ def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
 
 def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
     error = ImpossibleDataError("No class is possible. Got: item 3.")
-    fitted(**{"one type per class": lambda: raises(error)})
+    fitted(**{"competing classes": lambda: raises(error)})
     told = bf.fuse(crowd.responses, **QUIET)
     assert "No class is possible" in str(told["comparison"]["outcome"].values)
-    assert told.attrs["models"] == ["item types", "shared rows", "vote shares"]
+    assert told.attrs["models"] == ["consensus", "even guesses", "vote shares"]
 
 
 def test_errors(crowd, fused):

@@ -84,9 +84,10 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
     )
     values = {"prevalence": rng.dirichlet(np.ones(n_classes))}
     if kind == "types":
-        observation = replicates.expanded(observed(ItemTypes(responses, types=4))[1])
-        values["share"] = rng.dirichlet(np.ones(4), n_classes)
-        values["type_confusion"] = rng.dirichlet(np.ones(n_classes), (4, 4))
+        observation = replicates.expanded(observed(ItemTypes(responses))[1])
+        values["share"] = rng.dirichlet(np.ones(36), n_classes)
+        values["competence"] = rng.uniform(0.2, 0.95, 4)
+        values["guess"] = rng.dirichlet(np.ones(n_classes), 4)
     else:
         model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
         observation = replicates.expanded(observed(model)[1])

@@ -21,8 +21,8 @@ def films():
 @pytest.mark.parametrize(
     ("arguments", "model"),
     [
-        ([*TYPES, "--types", "3", "--trust", "1.5"],
-         lambda table: models.ItemTypes(table, types=3, trust=1.5)),
+        ([*TYPES, "--guesses", "even", "--trust", "1.5"],
+         lambda table: models.ItemTypes(table, guesses="even", trust=1.5)),
         (["--pooled", "--raters", "coin"],
          lambda table: models.DawidSkene(table, raters="coin", pooled=True)),
     ],

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.decisions.ranks import _number_of_errors
+from bayesfuse.decisions.ranks import number_of_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
@@ -44,7 +44,7 @@ def fit(request, sparse):
         "coin": lambda: DawidSkene(sparse, raters="coin"),
         "chain": lambda: HiddenMarkov(sparse, sequences),
         "groups": lambda: LatentGroup(sparse, [[0, 1, 2]]),
-        "types": lambda: ItemTypes(sparse, types=5, gold={0: 1}),
+        "types": lambda: ItemTypes(sparse, gold={0: 1}),
         "inferred": lambda: LatentGroup(sparse, "posterior"),
     }[request.param]()
     return model, bf.sample(model, 20, tune=50, chains=2, random_seed=1, **QUIET)
@@ -73,10 +73,10 @@ def test_number_of_errors_is_that_of_enumeration():
     exact = np.zeros(len(flat) + 1)
     for wrong in product([0, 1], repeat=len(flat)):
         exact[sum(wrong)] += np.where(wrong, flat, 1 - flat).prod()
-    found = _number_of_errors(error, copies)
+    found = number_of_errors(error, copies)
     assert np.allclose(found, exact[: len(found)])
     assert np.allclose(exact[len(found) :], 0)
-    assert _number_of_errors(np.zeros(3), np.ones(3, dtype=int)).tolist() == [1]
+    assert number_of_errors(np.zeros(3), np.ones(3, dtype=int)).tolist() == [1]
 
 
 def test_expected_errors_agree_with_drawn_ones(fit):
@@ -100,7 +100,7 @@ def test_errors_that_come_together_widen_the_interval():
     model = DawidSkene(bf.Responses.from_matrix(matrix))
     result = bf.sample(model, 300, chains=2, random_seed=1, **QUIET)
     joint = bf.decisions.expected_errors(result, model, random_seed=1, ci_prob=0.9)
-    apart = bf.decisions.expected_errors(result, ci_prob=0.9)
+    apart = bf.decisions.expected_errors(result.drop_nodes("label_draws"), ci_prob=0.9)
     assert apart.attrs["method"] == "independent items"
     assert float(joint["expected"]) == float(apart["expected"])
     assert float(joint["high"] - joint["low"]) > 1.5 * float(apart["high"] - apart["low"])
@@ -219,12 +219,15 @@ def test_nobody_learns_from_known_truths():
 def test_a_response_about_a_hard_item_is_worth_less_than_if_raters_erred_independently():
     """Four responses show that the item is hard, so that a fifth helps little."""
     responses = bf.Responses.from_matrix([[0, 0, 0, 1, -1]], classes=[0, 1])
-    rows = np.tile([[0.95, 0.05], [0.05, 0.95], [0.6, 0.4]], (5, 1, 1))
-    share = np.array([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
+    share = np.zeros((2, 12))  # six levels of either class
+    share[:, 1] = 0.5  # answers "0" with a probability of .6
+    share[0, 5] = share[1, 11] = 0.5  # clear
+    looks = bf.Consensus(share, np.full(5, 1.0))
+    rows = share @ looks.dictionary(2).rows
     values = []
     for channel in (
-        bf.TypedConfusion(share, rows),
-        bf.Confusion(np.einsum("kz,mzc->mkc", share, rows)),
+        looks,
+        bf.Confusion(np.tile(rows, (5, 1, 1))),
     ):
         with pm.Model() as model:
             prevalence = pm.Dirichlet("prevalence", [1e6, 1e6])

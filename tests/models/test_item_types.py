@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
-from item_types import hard_crowd
-from typed_crowds import random_crowd, summed
+from typed_crowds import hard_crowd, random_crowd, summed
 
 import bayesfuse as bf
 from bayesfuse.models import ItemTypes
@@ -14,17 +13,14 @@ from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
+ABOVE = {"type_share", "trust"}
+OF_RATERS = {"competence_mean", "competence_concentration", "competence"}
+GUESSES = {"guess_mean", "guess_concentration", "guess"}
 VARIANTS = {
-    "default": {},
-    "no competence": {"competence": False},
-    "rows in common": {"own_rows": False},
-    "types only": {"competence": False, "own_rows": False, "every_class": 0},
-    "trust given": {"trust": 1.5, "types": 4},
+    "default": ({}, ABOVE | OF_RATERS | GUESSES, 36),
+    "levels, even guesses": ({"consensus": "levels", "guesses": "even"}, ABOVE | OF_RATERS, 18),
+    "trust given": ({"trust": 1.5}, {"type_share"} | OF_RATERS | GUESSES, 36),
 }
-ABOVE = {"type_concentration", "type_share", "consensus", "trust", "firmness", "class_of_type"}
-COMMON = {"competence_mean", "competence_concentration", "guess_mean", "guess_concentration"}
-OF_RATERS = COMMON | {"competence", "guess"}
-OWN = {"row_concentration", "type_confusion"}
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +48,8 @@ def fitted(three):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
-    model = ItemTypes(three, **VARIANTS[name])
-    expected = {
-        "default": ABOVE | OF_RATERS | OWN,
-        "no competence": ABOVE | OWN,
-        "rows in common": ABOVE | OF_RATERS,
-        "types only": ABOVE,
-        "trust given": (ABOVE | OF_RATERS | OWN) - {"trust"},
-    }[name]
+    given, expected, n_types = VARIANTS[name]
+    model = ItemTypes(three, **given)
     assert {variable.name for variable in model.free_RVs} == expected
     step = bf.LabelGibbs(model=model)
     assert {variable.name for variable in step.vars} == {v.name for v in model.value_vars}
@@ -67,10 +57,9 @@ def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
     posterior = result["posterior"].dataset
     assert all(np.isfinite(values).all() for values in posterior.values())
     follows = {"prevalence", "confusion", "sensitivity", "specificity", "type_of_class"}
-    if "competence" in expected:
-        follows.add("type_confusion_mean")
     assert expected | follows == set(posterior)
     assert all(len(np.unique(posterior[role])) > 1 for role in expected)  # all are moved
+    assert result["constant_data"]["consensus"].shape == (n_types, 3)
     assert_close(bf.label_probabilities(result).sum("class"), np.ones(31), "labels")
     assert np.isfinite(result["log_likelihood"]["responses"].values).all()
 
@@ -79,15 +68,19 @@ def test_what_follows_from_the_variables(fitted, three):
     """Prevalence, confusion and label probabilities of a draw, in NumPy."""
     _, result = fitted
     at = result["posterior"].dataset.isel(chain=1, draw=7)
-    joint = at["type_share"].values[:, None] * at["class_of_type"].values
+    mu, looks = result["constant_data"]["consensus"].values, at["competence"].values
+    said = mu ** float(at["trust"])
+    joint = at["type_share"].values[:, None] * said / said.sum(axis=1, keepdims=True)
     prevalence = joint.sum(axis=0)
     share = (joint / prevalence).T
     assert_close(at["prevalence"], prevalence, "prevalence")
-    confusion = np.einsum("kz,mzc->mkc", share, at["type_confusion"].values)
+    looks = looks[:, None, None]
+    rows = looks * mu + (1 - looks) * at["guess"].values[:, None]
+    confusion = np.einsum("kz,mzc->mkc", share, rows)
     assert_close(at["confusion"], confusion, "confusion")
     assert_close(at["sensitivity"], confusion.diagonal(axis1=1, axis2=2), "sensitivity")
     gold = {3: 2, 5: 0}
-    log_lik = np.log(prevalence) + summed(share, at["type_confusion"].values, three, gold)
+    log_lik = np.log(prevalence) + summed(share, rows, three, gold)
     found = result["log_likelihood"]["responses"].values[1, 7]
     assert_close(found, np.logaddexp.reduce(log_lik, axis=1), "log likelihood", rtol=1e-8)
     probability = bf.label_probabilities(result)
@@ -117,18 +110,26 @@ def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():
     assert_close(bf.label_probabilities(result).sum("class"), np.ones(30), "labels")
 
 
-def test_types_of_a_class_that_underflows_have_the_shares_of_all_items(three):
-    """With ``every_class=0`` all types may rule a class out; that must not spoil other draws."""
-    model = ItemTypes(three, types=3, every_class=0)
+def test_classes_that_no_type_says_are_possible_and_spoil_no_other_draws(three):
+    """A trust of e⁶ leaves a class the types of other classes at 1e-290 or so."""
+    model = ItemTypes(three, consensus="levels")
     point = model.initial_point(1)
-    point["class_of_type_simplex__"] = np.tile([0.0, 1000.0], (3, 1))  # e⁻¹⁰⁰⁰, one, e⁻²⁰⁰⁰
+    point["trust_log__"] = np.array(6.0)
     names = ["type_share", "type_of_class", "prevalence", "confusion"]
     with plain_python(), np.errstate(under="ignore"):
         values = value_function(model, {name: model[name] for name in names})(point)
-    assert_close(values["type_of_class"], np.tile(values["type_share"], (3, 1)), "types")
-    assert_close(values["prevalence"], [0.0, 1.0, 0.0], "prevalence", atol=1e-12)
-    assert np.isfinite(values["confusion"]).all()
-    given = {"type_share": np.log(values["type_share"]), "row_concentration": np.ones(3)}
-    none = {"class_of_type": np.tile([-np.inf, 0.0, -np.inf], (3, 1))}
-    drawn = model.pools[0].implied(given | none)
+    assert all(np.isfinite(value).all() for value in values.values())
+    assert_close(values["type_of_class"].sum(axis=1), np.ones(3), "types")
+    given = {"type_share": np.log(values["type_share"]), "trust": np.exp(6.0)}
+    drawn = model.pools[-1].implied(given)
     assert_close(np.exp(drawn["share"]), values["type_of_class"], "types that Gibbs draws")
+
+
+def test_of_many_classes_those_compete_that_raters_give_to_one_item():
+    said = np.repeat(np.arange(12), 2)[:, None].repeat(3, axis=1)
+    said[3, 0], said[5, 2] = 4, 2  # 1 with 4, 2 with 2
+    model = ItemTypes(bf.Responses.from_matrix(said, classes=range(12)))
+    names = model.coords["type"]
+    assert len(names) == 72 + 6 and names[-6:] == (
+        "1|4 (0.50)", "1|4 (0.65)", "1|4 (0.80)", "4|1 (0.50)", "4|1 (0.65)", "4|1 (0.80)",
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import pandas as pd
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from item_types import hard_crowd
+from typed_crowds import hard_crowd
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -23,7 +23,7 @@ KNOWN = {
     "covariates": pd.DataFrame({"height": TRUTH + RNG.normal(size=60), "male": np.arange(60) % 2}),
     "classifier": RNG.dirichlet(np.ones(2), 60) * 0.5 + 0.5 * np.eye(2)[TRUTH],
 }
-SMALL = {"types": 3, "gold": {0: int(TRUTH[0]), 7: int(TRUTH[7])}}
+SMALL = {"gold": {0: int(TRUTH[0]), 7: int(TRUTH[7])}}
 
 
 def chosen(names, rows=slice(None)):
@@ -51,7 +51,8 @@ def test_everything_together_by_hand():
     tilt += x @ values["standard_slope"]
     population = np.unique(KNOWN["populations"], return_inverse=True)[1]
     tilt += values["population_shift"][population]
-    joint = values["type_share"][:, None] * values["class_of_type"]
+    mu = model["consensus"].get_value() ** values["trust"]
+    joint = values["type_share"][:, None] * mu / mu.sum(axis=1, keepdims=True)
     average = joint.sum(axis=0)
     assert_close(values["average_prevalence"], average, "share of average items")
     by_item = joint * np.exp(tilt)[:, None]  # (items, types, classes)
@@ -60,10 +61,12 @@ def test_everything_together_by_hand():
     odds = np.log(average) + values["population_shift"]
     share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
     assert_close(values["population_prevalence"], share, "shares by population")
+    looks = values["competence"][:, None, None]
+    by_rater = looks * model["consensus"].get_value() + (1 - looks) * values["guess"][:, None]
     total = 0.0
     for n in range(60):
         own = RESPONSES.item == n
-        rows = values["type_confusion"][RESPONSES.rater[own], :, RESPONSES.label[own]]
+        rows = by_rater[RESPONSES.rater[own], :, RESPONSES.label[own]]
         each = (by_item[n] * rows.prod(axis=0)[:, None]).sum(axis=0)
         total += np.log(each[SMALL["gold"][n]] if n in SMALL["gold"] else each.sum())
     with plain_python():
@@ -148,12 +151,17 @@ def test_the_order_of_the_classes_does_not_matter(make):
         for classes in ([0, 1, 2], order)
     )
     point, values = at_random(one)
+    places = {
+        dim: [one.coords[dim].index(name) for name in other.coords[dim]]
+        for dim in ("class", "answer", "type")
+        if dim in one.coords
+    }
     moved = {}
     with plain_python():
         for variable in other.free_RVs:
             value = values[variable.name]
             for axis, dim in enumerate(other.named_vars_to_dims.get(variable.name, ())):
-                value = np.take(value, order, axis) if dim in ("class", "answer") else value
+                value = np.take(value, places[dim], axis) if dim in places else value
             if (transform := other.rvs_to_transforms[variable]) is not None:
                 value = transform.forward(pt.as_tensor(value), *variable.owner.inputs).eval()
             moved[other.rvs_to_values[variable].name] = value

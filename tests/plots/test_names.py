@@ -83,6 +83,9 @@ PICTURES = {
     "plot_hard_items": lambda c: plots.plot_hard_items(*c.of_types()),
     "plot_agreement": lambda c: plots.plot_agreement(c.checked(CHECKS.pairwise_agreement, least=1)),
     "plot_calibration": lambda c: plots.plot_calibration(c.result, c.truth()),
+    "plot_class_shares": lambda c: plots.plot_class_shares(
+        bf.class_shares(c.result, [str(n % 4 or "$") for n in range(c.responses.n_items)]).shares
+    ),
     "plot_co_assignment": lambda c: plots.plot_co_assignment(c.of_groups()),
     "plot_confusion": lambda c: plots.plot_confusion(c.result),
     "plot_covariance": lambda c: plots.plot_covariance(c.result, c.responses),
@@ -99,6 +102,7 @@ PICTURES = {
     "plot_labels": lambda c: plots.plot_labels(c.result),
     "plot_model": lambda c: plots.plot_model(c.model),
     "plot_overview": lambda c: plots.plot_overview(c.result, c.model)["raters"],
+    "plot_panel": lambda c: plots.plot_panel(bf.decisions.panel(c.result, draws=5)),
     "plot_phases": lambda c: plots.plot_phases(c.phases()),
     "plot_ranks": lambda c: plots.plot_ranks(bf.decisions.rank_raters(c.result)),
     "plot_raters": lambda c: plots.plot_raters(c.result),
@@ -187,6 +191,8 @@ REFUSED = {
     ("plot_covariance", "one item"): "no such pair of 4 raters",
     ("plot_phases", "one item"): "1 items without edges",
     ("plot_elbo", "one rater"): "groups ['constant_data'",
+    ("plot_class_shares", "one item"): "keep joint draws of the labels",  # a point has none
+    ("plot_panel", "one item"): "keep joint draws of the labels",
 }
 SIZES = {
     "one rater": ((6, 1, 2), False),

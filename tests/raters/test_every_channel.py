@@ -13,6 +13,7 @@ from bayesfuse.observation import Observation
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
 GROUPS = bf.LatentGroups(0, 0, np.array([0, -1, 0]))  # kernels take tables, whatever stands here
+PAIRS = (0, 1), (2, 0)
 
 
 def plain(n_items, rng, n_classes=2):
@@ -62,8 +63,9 @@ CHANNELS = {
     "statements": (bf.Stated(None), rows_of((3, 2, 2)), stated),
     "groups": (GROUPS, rows_of((1, 2, 2), (3, 2, 2)), plain),
     "groups, three classes": (GROUPS, rows_of((1, 3, 3), (3, 3, 3)), three),
-    "types": (bf.TypedConfusion(None, None), rows_of((2, 3), (3, 3, 2)), plain),
-    "types, three classes": (bf.TypedConfusion(None, None), rows_of((3, 2), (3, 2, 3)), three),
+    "consensus": (bf.Consensus(0, 0, 0), rows_of((2, 12), (3, 2), (3, 2)), plain),
+    "even guesses": (bf.Consensus(0, 0), rows_of((2, 12), (3, 2)), plain),
+    "pairs": (bf.Consensus(0, 0, 0, pairs=PAIRS), rows_of((3, 24), (3, 2), (3, 3)), three),
 }
 
 
@@ -83,7 +85,9 @@ def test_contract(name):
     check_rater_channel(*made(name, 5))
 
 
-@pytest.mark.parametrize("name", ["confusion", "silence", "statements", "groups", "types"])
+@pytest.mark.parametrize(
+    "name", ["confusion", "silence", "statements", "groups", "consensus", "pairs"]
+)
 def test_jax_has_the_same_likelihood(name):
     jax = pytest.importorskip("jax")
     channel, tables, responses = made(name, 300)
@@ -127,10 +131,11 @@ def test_copies_divide_what_is_hidden(name):
     copies = rng.integers(0, 20, (5, responses.n_classes)).astype(float)
     expected = channel.expected_kernel(*tables, copies, *structure)
     drawn = [channel.tally(tables, copies, structure, rng) for _ in range(500)]
-    for counts, wanted in zip(zip(*drawn, strict=True), expected, strict=True):
+    for number, (counts, wanted) in enumerate(zip(zip(*drawn, strict=True), expected, strict=True)):
         each = np.array(counts)
         assert (each == np.round(each)).all()
-        assert_close(each[0].sum(), wanted.sum(), "number of answers")
+        if number < 2:  # the third are guesses, of a random number
+            assert_close(each[0].sum(), wanted.sum(), "number of answers")
         # of what is rarely drawn, the sample says little about its own variance
         error = np.sqrt(np.maximum(each.var(axis=0), np.minimum(wanted, 1.0)) / 500)
         assert (np.abs(each.mean(axis=0) - wanted) <= 5 * error + 1e-9).all()

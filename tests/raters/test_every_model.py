@@ -31,10 +31,6 @@ from bayesfuse.testing import assert_close
 CROWD = random_crowd(7, 3, 2, seed=4)
 """Eight items and four raters, with gaps and repeats; the last item and rater have no responses."""
 
-SHARE = np.array([[4.0, 2.0, 1.0], [1.0, 1.0, 5.0]])
-ROWS = np.array([[6.0, 2.0], [2.0, 2.0], [1.0, 4.0]])
-"""Of three types of items: shares by class, and what all raters answer."""
-
 
 def silent(missing):
     """Every rater speaks of half of the items; of some pairs nothing is known."""
@@ -51,6 +47,8 @@ def stated():
 
 
 COLUMN = np.array([[0, -1], [-1, 1], [-1, 2]])
+LOOKS = np.full(4, 4.0), np.full(4, 2.0)
+GUESS = np.tile([2.0, 1.5], (4, 1))
 N_VOTES = np.ones(8, dtype=int)
 """Single votes: several different ones of an item would not be drawn independently."""
 
@@ -69,8 +67,10 @@ def of_votes():
 def of_types():
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0])
-        share, rows = bf.dirichlet("share", SHARE), bf.dirichlet("rows", np.tile(ROWS, (4, 1, 1)))
-        bf.observe(CROWD, labels=bf.Independent(prevalence), raters=bf.TypedConfusion(share, rows))
+        share = bf.dirichlet("share", np.random.default_rng(5).uniform(0.5, 2.0, (2, 12)))
+        competence, guess = pm.Beta("competence", *LOOKS), bf.dirichlet("guess", GUESS)
+        raters = bf.Consensus(share, competence, guess)
+        bf.observe(CROWD, labels=bf.Independent(prevalence), raters=raters)
     return model
 
 

@@ -47,7 +47,10 @@ def test_dispersion_by_hand(monkeypatch):
     weight = pairs / (1 - (share**2).sum(axis=1))
     expected = (share.T * weight) @ share
     met = {(0, 1): 2, (0, 2): 2, (1, 2): 1}
-    by_hand = np.mean([(o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items()])
+    total = sum((o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items())
+    informative = sum(min(expected[p], 1.0) for p in met)
+    prior = dependence.PAIRS * dependence.EXPECTED
+    by_hand = (prior + total) / (dependence.PAIRS + informative)
     assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
     monkeypatch.setattr(dependence, "BLOCK", 1)
     assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
@@ -61,7 +64,10 @@ def test_two_labels_of_one_source_are_no_pair():
     again = share[:, :2].sum(axis=1) ** 2 + share[:, 2] ** 2  # by source
     met = {(0, 2): 1, (1, 2): 1}
     expected = {p: (2 * share[:, p[0]] * share[:, p[1]] / (1 - again)).sum() for p in met}
-    by_hand = np.mean([(o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items()])
+    total = sum((o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items())
+    informative = sum(min(expected[p], 1.0) for p in met)
+    prior = dependence.PAIRS * dependence.EXPECTED
+    by_hand = (prior + total) / (dependence.PAIRS + informative)
     assert np.isclose(dependence.dispersion(votes, responses, share, even), by_hand)
 
 

@@ -9,6 +9,7 @@ from result_functions import (
     MODELS,
     N_ITEMS,
     N_RATERS,
+    OF_LABEL_DRAWS,
     OF_MODEL,
     OF_SOME,
     everything,
@@ -163,7 +164,7 @@ def test_what_a_result_lacks_is_said(fits):
         with pytest.raises(ModelError, match="Got: "):
             use(empty, model)
     point = bf.find_map(model)
-    draws = ("summary", "report", "align_labels", "common_units", "rater_drift")
+    draws = ("summary", "report", "align_labels", "common_units", "rater_drift", *OF_LABEL_DRAWS)
     for name in draws:
         with pytest.raises(ModelError, match=r"bf\.sample .* Got: "):
             calls[name](point, model)

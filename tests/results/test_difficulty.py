@@ -10,10 +10,8 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.difficulty import CELLS, _quantile
 
 QUIET = {"progressbar": False, "quiet": True}
-TYPES = 4
 
 
 def crowd():
@@ -27,83 +25,62 @@ def crowd():
 
 
 def own_model(chain):
-    """Types of a user's own model, without a consensus, with independent labels or a chain."""
+    """Types of a user's own model, with independent labels or a chain."""
     responses = crowd()
     with pm.Model(coords={"rater": responses.raters, "class": range(3)}) as model:
-        share = pm.Dirichlet("share", np.ones((3, TYPES)))
-        rows = pm.Dirichlet("rows", np.tile([3.0, 1, 1], (5, TYPES, 1)))
+        share = pm.Dirichlet("type_of_class", np.ones((3, 24)))
+        competence = pm.Beta("competence", 2.0, 1.0, dims="rater")
         first = pm.Dirichlet("first", np.ones(3))
         labels = bf.Independent(first)
         if chain:
             sequences = bf.Sequences.from_lengths([9, 7], items=responses.items)
             transition = pm.Dirichlet("transition", 1 + 4 * np.eye(3))
             labels = bf.MarkovChain(first, transition, sequences)
-        channel = bf.TypedConfusion(share, rows)
+        channel = bf.Consensus(share, competence, pairs=[(0, 1), (2, 0)])
         bf.observe(responses, labels=labels, raters=channel, gold={"item 1": 2, "item 15": 0})
     return model
 
 
-def by_hand(model, result, of_draw):
-    """Disagreement and consensus by item: sums over all classes and types, draw by draw.
-
-    ``of_draw`` gives the shares of types, their rows by rater, and those of the consensus.
-    """
+def types_by_hand(model, result, consensus, prefix=""):
+    """Mean probabilities of types, (items, types): sums over all classes and types, by draw."""
     responses, draws = observed(model)[1].responses, result["posterior"].dataset
-    differ, said = np.zeros(responses.n_items), np.zeros((responses.n_items, 3))
+    found = np.zeros((responses.n_items, len(consensus)))
     places = list(np.ndindex(draws.sizes["chain"], draws.sizes["draw"]))
     for chain, draw in places:
         one = result.isel(chain=[chain], draw=[draw])
         labels = bf.label_probabilities(one, model).values
-        share, rows, consensus = of_draw(draws.isel(chain=chain, draw=draw))
+        at = draws.isel(chain=chain, draw=draw)
+        share, looks = at[f"{prefix}type_of_class"].values, at[f"{prefix}competence"].values
+        guess = at[f"{prefix}guess"].values if f"{prefix}guess" in at else np.full((5, 3), 1 / 3)
+        rows = looks[:, None, None] * consensus + (1 - looks[:, None, None]) * guess[:, None]
         for n in range(responses.n_items):
             mine = responses.item == n
             given = rows[responses.rater[mine], :, responses.label[mine]].prod(axis=0)
-            total = (share @ given)[:, None]  # zero for classes that the responses rule out
-            weight = np.divide(share * given, total, np.zeros_like(share), where=total > 0)
-            types = labels[n] @ weight
-            differ[n] += types @ (1 - (consensus**2).sum(axis=1)) / len(places)
-            said[n] += types @ consensus / len(places)
-    return differ, said
+            found[n] += labels[n] @ (share * given / (share @ given)[:, None]) / len(places)
+    return found
 
 
 @pytest.mark.parametrize("kind", ["independent", "chain", "item types"])
 def test_difficulty_is_that_of_sums_over_classes_and_types(kind):
     if kind == "item types":
-        model = ItemTypes(crowd(), types=TYPES, gold={"item 1": 2, "item 15": 0}, name="m")
+        model = ItemTypes(crowd(), gold={"item 1": 2, "item 15": 0}, name="m")
     else:
         model = own_model(kind == "chain")
     result = bf.sample(model, 4, tune=5, chains=2, random_seed=1, **QUIET)
-    number = observed(model)[1].responses.per_rater
-
-    def of_draw(at):
-        if kind != "item types":
-            rows = at["rows"].values
-            return at["share"].values, rows, np.average(rows, axis=0, weights=number)
-        joint = at["m::type_share"].values[:, None] * at["m::class_of_type"].values
-        share = (joint / joint.sum(axis=0)).T
-        return share, at["m::type_confusion"].values, at["m::consensus"].values
-
-    found = bf.difficulty(result, model, draws=8)
-    differ, said = by_hand(model, result, of_draw)
-    np.testing.assert_allclose(found["disagreement"], differ)
-    np.testing.assert_allclose(found["consensus"], said)
+    rows = observed(model)[1].raters.dictionary(3).rows
+    found = bf.difficulty(result, model, draws=8, ci_prob=0.8)
+    types = types_by_hand(model, result, rows, "m::" if kind == "item types" else "")
+    differ = 1 - (rows**2).sum(axis=1)
+    np.testing.assert_allclose(found["disagreement"], types @ differ)
+    np.testing.assert_allclose(found["consensus"], types @ rows)
     same = found["disagreement"].values[[2, 14]]  # of items with the same responses
-    assert (same[0] == same[1]) == (kind != "chain") and (found["low"] >= 0).all()
-
-
-def test_quantiles_are_those_of_the_values():
-    rng = np.random.default_rng(1)
-    value, weight = rng.beta(1, 3, 500), rng.random((3, 500))
-    cells = np.zeros((3, CELLS))
-    for v, w in zip(value, weight.T, strict=True):
-        cells[:, int(v * CELLS)] += w
-    order = np.argsort(value)
-    for level in (0.03, 0.5, 0.97):
-        for n, found in enumerate(_quantile(cells, level)):
-            below = weight[n, order].cumsum() / weight[n].sum()
-            exact = value[order][np.searchsorted(below, level)]
-            assert abs(found - exact) <= 1.5 / CELLS
-    assert _quantile(np.eye(CELLS)[[0, CELLS - 1]], 0.5).tolist() == [0.5 / CELLS, 1 - 0.5 / CELLS]
+    assert (same[0] == same[1]) == (kind != "chain")
+    for n in range(16):
+        for name, level in (("low", 0.1), ("high", 0.9)):
+            end = float(found[name][n])
+            assert (
+                types[n, differ < end - 1e-9].sum() < level <= types[n, differ < end + 1e-9].sum()
+            )
 
 
 def hard_and_easy():

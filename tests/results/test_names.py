@@ -90,7 +90,7 @@ CASES = [*with_slow(MODELS), *with_slow(PARTLY, "inferred")]
 def fitted(request, fits):
     """Results of two classes, and two of three with groups of raters."""
     if request.param_index < len(MODELS):
-        return request.param == "types", fits[request.param][1]
+        return False, fits[request.param][1]
     responses = bf.datasets.simulate_dawid_skene(24, 5, 3, random_seed=2).responses
     # Groups: no order of the variables is right, since there are (rater, class, answer), (group,
     # class, verdict) and (rater, verdict, answer), and no variable of the raters alone.

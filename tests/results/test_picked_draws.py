@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from result_functions import FIT, MODELS, N_ITEMS, OF_RESULT, everything, in_single
+from result_functions import FIT, MODELS, N_ITEMS, OF_LABEL_DRAWS, OF_RESULT, everything, in_single
 
 import bayesfuse as bf
 from bayesfuse import decisions, plots
@@ -46,6 +46,10 @@ def test_all_else_works_on_picked_draws(fits, kind):
     part = in_single(result).isel(chain=[1], draw=slice(None, None, 2))
     for name, use in everything(kind).items():
         if name in {*OF_RESULT, "common_units", "summary"} or name.startswith("plot"):
+            continue
+        if name in OF_LABEL_DRAWS:
+            with pytest.raises(ModelError, match=r"draw_labels\(result, model\)"):
+                use(part, model)
             continue
         assert use(part, model) is not None, name
     assert decisions.rank_items(bf.label_probabilities(part, model)).shape[0] == N_ITEMS

@@ -53,8 +53,8 @@ OWN = {
     "chain": (lambda r: HiddenMarkov(r, SEQUENCES), PLACED),
     "stationary": (lambda r: HiddenMarkov(r, SEQUENCES, initial="stationary"), PLACED),
     "forest": (lambda r: MarkovRandomField(r, TREE), {"graph": TREE}),
-    "types": (lambda r: ItemTypes(r, types=4), {}),
-    "types without competence": (lambda r: ItemTypes(r, types=4, competence=False), {}),
+    "types": (ItemTypes, {}),
+    "types, even guesses": (lambda r: ItemTypes(r, consensus="levels", guesses="even"), {}),
 }
 
 

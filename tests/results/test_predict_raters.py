@@ -84,19 +84,28 @@ def test_new_raters_have_the_expected_row(name):
         assert sources == [source, "fitted", "fitted", source, "fitted"]
 
 
-@pytest.mark.parametrize("competence", [True, False])
-def test_new_raters_of_item_types(competence):
-    result = bf.sample(ItemTypes(fitted_table(), types=4, competence=competence), **FIT)
+@pytest.mark.parametrize("guesses", ["own", "even"])
+def test_new_raters_of_item_types(guesses):
+    result = bf.sample(ItemTypes(fitted_table(), guesses=guesses), **FIT)
+    mu = result["constant_data"]["consensus"].values
     draws = result["posterior"].dataset.stack(sample=("chain", "draw"))
     each = []
     for n in range(18):
         draw = draws.isel(sample=n)
-        joint = draw["type_share"].values[:, None] * draw["class_of_type"].values  # type, class
-        row = draw["consensus"].values
-        if competence:
-            looks = draw["competence_mean"].item()
-            row = looks * row + (1 - looks) * draw["guess_mean"].values
-        rows = by_rater(draw["type_confusion"].transpose("rater", "type", "answer"))
+        said = mu ** draw["trust"].item()
+        joint = draw["type_share"].values[:, None] * said / said.sum(axis=1, keepdims=True)
+        looks = draw["competence"].values
+        guess = np.full((len(looks), mu.shape[1]), 1 / mu.shape[1])
+        mean = guess[0]
+        if guesses == "own":
+            guess, mean = (
+                draw["guess"].transpose("rater", "answer").values,
+                draw["guess_mean"].values,
+            )
+        looks, guess = looks[:, None, None], guess[:, None]
+        rows = by_rater(looks * mu + (1 - looks) * guess)
+        looks = draw["competence_mean"].item()
+        row = looks * mu + (1 - looks) * mean
         by_type = likelihood(MORE_ROWS, rows | {"zoe": row, "yan": row})
         each.append(by_type @ joint)
     found = bf.predict(result, more_table())

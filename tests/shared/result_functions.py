@@ -102,6 +102,13 @@ OF_DRAWS = {
 }
 """What takes the draws of a result alone."""
 
+OF_LABEL_DRAWS = {
+    "draw_labels without a model": lambda r: bf.draw_labels(r, draws=4),
+    "class_shares": lambda r: bf.class_shares(r, np.arange(N_ITEMS) % 2, random_seed=1).shares,
+    "panel": lambda r: decisions.panel(r, draws=4, random_seed=1),
+}
+"""What takes the joint draws of the labels of a whole result."""
+
 OF_MODEL = {
     "label_probabilities with a model": bf.label_probabilities,
     "decode": bf.decode,
@@ -154,7 +161,8 @@ OF_SOME = {
 
 def everything(kind):
     """All that takes results of one kind of model, as functions of result and model."""
-    calls = {name: lambda r, m, f=f: f(r) for name, f in (OF_RESULT | OF_DRAWS).items()} | OF_MODEL
+    of_result = OF_RESULT | OF_DRAWS | OF_LABEL_DRAWS
+    calls = {name: lambda r, m, f=f: f(r) for name, f in of_result.items()} | OF_MODEL
     if kind == "graph":  # labels on a graph have no prevalence
         calls = {name: call for name, call in calls.items() if name not in {"switching"}}
         calls.pop("align_labels")

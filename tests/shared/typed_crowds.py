@@ -44,3 +44,16 @@ def summed(share, confusion, responses, gold=None):
     for n, k in (gold or {}).items():
         found[n, np.arange(found.shape[1]) != k] = -np.inf
     return found
+
+
+def hard_crowd(seed, *, n_items=300, n_raters=8, n_classes=2):
+    """Return responses and truth; on two items in five most raters are taken in, or nearly so."""
+    rng = np.random.default_rng(seed)
+    size = np.arange(2.0, n_classes + 2)
+    truth = rng.choice(n_classes, n_items, p=size / size.sum())
+    hard, mistaken = rng.random(n_items) < 0.4, rng.random(n_items) < 0.5
+    share = np.where(hard, np.where(mistaken, 0.3, 0.7), 0.95)
+    right = rng.random((n_items, n_raters)) < share[:, None]
+    said = np.where(right, truth[:, None], (truth[:, None] + 1) % n_classes)
+    said[rng.random(said.shape) < 0.1] = -1
+    return bf.Responses.from_matrix(said, classes=range(n_classes)), truth

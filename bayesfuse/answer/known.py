@@ -1,0 +1,154 @@
+"""Known labels on top of the models of ``bf.fuse``, which are fitted without them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.answer.average import CHAINS, SHARED
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.known import gold_labels
+from bayesfuse.inference.sample import sample
+from bayesfuse.models import WeightedVotes
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.summaries import interval
+
+DRAWS = 100  # draws of each chain, each with a draw of all labels
+LARGE = 5e7  # probabilities in all draws of a chain, above which there are fewer
+FEWEST = 25
+MIXED = "models"  # name of the average of the models, as an input
+
+SHOWN = 3  # raters named as believed most and least
+CHOSEN = 3.0  # standard errors between known and other items above which they are said to differ
+
+
+def apart(inputs: Inputs) -> Inputs:
+    """Return inputs with known labels in ``known``, where they are used on top of the models.
+
+    In sequences, on graphs, and in tables of counts, the models themselves are told.
+    """
+    if inputs.gold is None or inputs.sequences is not None or inputs.graph is not None:
+        return inputs
+    codes = gold_labels(inputs.responses, inputs.gold)
+    answered = inputs.responses.per_item > 0
+    if inputs.responses.stated is not None:
+        answered = answered | (inputs.responses.stated.per_item > 0)
+    if not inputs.responses.is_plain or not (answered & (codes >= 0)).any():
+        return inputs
+    return replace(inputs, gold=None, known=inputs.gold)
+
+
+def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
+    """Replace labels and raters of an answer by those given known labels; return the words."""
+    if inputs.known is None:
+        return []
+    mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
+    model = WeightedVotes(inputs.responses, inputs.known, {MIXED: xr.DataTree.from_dict(mixed)})
+    result = sample(model, _draws(inputs), chains=CHAINS, random_seed=seed, progressbar=False)
+    shared = [*SHARED, "accuracy"]
+    for name in ("label_posterior", "label_draws", "constant_data"):
+        children[name] = result[name].dataset
+    children["posterior"] = result["posterior"].dataset[shared]
+    children["known_labels"] = result
+    return said(result, model)
+
+
+def _draws(inputs: Inputs) -> int:
+    size = inputs.responses.n_items * inputs.responses.n_classes
+    return int(np.clip(LARGE / size, FEWEST, DRAWS))
+
+
+def code(inputs: Inputs, seed: int) -> list[str]:
+    """Return the calls that do the same to an average named ``fused``."""
+    if inputs.known is None:
+        return []
+    return [
+        "# known labels, on top of the models, which have not seen them",
+        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}})',
+        f"fused = bf.sample(model, draws={_draws(inputs)}, chains={CHAINS}, random_seed={seed})",
+    ]
+
+
+def said(result: xr.DataTree, model: WeightedVotes) -> list[str]:
+    """Return what known labels said of the models and raters, in words."""
+    items, label = model.known.items, model.known.label
+    before = np.exp(model.terms.given[items])
+    before /= before.sum(axis=1, keepdims=True)
+    agree = int((before.argmax(axis=1) == label).sum())
+    words = [
+        f"{len(items):,} known labels of items with responses: the models alone have {agree:,} of "
+        "them right."
+    ]
+    if (gain := _gain(result, np.log(before[np.arange(len(label)), label]))) is not None:
+        words.append(gain)
+    draws = result["posterior"].dataset
+    corrected = draws["corrected"].values.astype(bool)
+    line = f"The probability that the models need no correction is {1 - corrected.mean():.2f}"
+    if corrected.mean() > 0.2:
+        trust = draws["trust"].values[corrected]
+        low, high = (float(end) for end in interval(_as_draws(trust)))
+        line += f"; else their log-odds are multiplied by {trust.mean():.2f} ({low:.2f}–{high:.2f})"
+    words.append(f"{line}.")
+    if corrected.mean() > 0.8 and draws.sizes["rater"] > 2 * SHOWN:
+        order = np.argsort(-draws["weight"].mean(("chain", "draw")).values, kind="stable")
+        known = order[np.isin(order, model.terms.rows(items)[1].indices)]
+        names = [in_one_line(name) for name in draws["rater"].values[known]]
+        if len(names) > 2 * SHOWN:
+            words.append(
+                f"Believed more than the models do: {', '.join(names[:SHOWN])}; less: "
+                f"{', '.join(names[-SHOWN:][::-1])}."
+            )
+    return [*words, *model.notes.values(), *_chosen(model)]
+
+
+def _as_draws(values: Array) -> xr.DataArray:
+    return xr.DataArray(values[None], dims=("chain", "draw"))
+
+
+def _gain(result: xr.DataTree, before: Array) -> str | None:
+    """Return the loss on known items left out, with and without the others."""
+    import arviz as az
+
+    if len(before) < 5:
+        return None
+    with warnings.catch_warnings():  # nothing depends on these numbers
+        warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
+        after = az.loo(result, pointwise=True, reff=1.0).elpd_i.values.ravel()
+    apart_by = after - before
+    error = apart_by.std(ddof=1) / np.sqrt(len(before))
+    return (
+        f"Log-loss on a known item that is left out: {-after.mean():.2f} with the other known "
+        f"labels, {-before.mean():.2f} without (difference {-apart_by.mean():+.2f} ± {error:.2f})."
+    )
+
+
+def _chosen(model: WeightedVotes) -> list[str]:
+    """Return a warning if known items look chosen: surer or less sure than the others."""
+    top = _tops(model)
+    rest = model.terms.answered.copy()
+    rest[model.known.items] = False
+    known, others = top[model.known.items], top[rest]
+    if len(known) < 10 or len(others) < 10:
+        return []
+    difference = known.mean() - others.mean()
+    error = np.sqrt(known.var(ddof=1) / len(known) + others.var(ddof=1) / len(others))
+    if abs(difference) < CHOSEN * max(error, 1e-12):
+        return []
+    how = "surer" if difference > 0 else "less sure"
+    return [
+        f"Known items look chosen, not random: the models are {how} of them than of the others "
+        f"({known.mean():.2f} and {others.mean():.2f}). Expected errors hold for items like the "
+        "known ones."
+    ]
+
+
+def _tops(model: WeightedVotes) -> Array:
+    """Return the largest given probability of every item."""
+    given = np.exp(model.terms.given)
+    top: Array = given.max(axis=1) / given.sum(axis=1)
+    return top

@@ -1,0 +1,122 @@
+"""Inputs of weighted votes: given label probabilities, and the share of a rater's votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import Array
+
+CLIP = 1e-3
+"""Smallest probability of a class whose logarithm enters: a model's zeros are no certainties."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Inputs of the logit of every item.
+
+    ``given`` are the centred logarithms of the average of the given label probabilities (items,
+    classes), ``apart`` those of each result less these (items, classes, results; none of a single
+    result), ``votes`` the share of a rater's responses to an item that are of a class, a sparse
+    matrix (items × classes, raters), and ``competence`` how often a rater agrees with the given
+    labels, in log-odds of mean 0 and variance 1 over the responses (raters,).
+    """
+
+    given: Array
+    apart: Array
+    votes: Any
+    competence: Array
+    responses: Responses
+
+    @classmethod
+    def of(cls, responses: Responses, probabilities: list[Array]) -> Terms:
+        """Return the terms of a table, and of label probabilities (items, classes)."""
+        mean = np.mean(probabilities, axis=0)
+        given = _centred(mean)
+        each = probabilities if len(probabilities) > 1 else []
+        apart = np.stack([_centred(own) - given for own in each] or [given[:0]], axis=-1)
+        if not each:
+            apart = np.zeros((*given.shape, 0))
+        votes = _votes(responses)
+        return cls(given, apart, votes, _competence(votes, mean), responses)
+
+    @property
+    def per_item(self) -> float:
+        """Mean number of raters of an item with responses."""
+        voted = self.votes.maximum(0.0).sum()
+        return max(float(voted) / max(int(self.answered.sum()), 1), 1.0)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Whether items have responses (items,)."""
+        votes = self.votes.getnnz(axis=1).reshape(self.given.shape)
+        return np.asarray(votes.any(axis=1))
+
+    def rows(self, items: NDArray[np.int64]) -> tuple[Array, Any]:
+        """Return the inputs of items in the order of the parameters, and their votes.
+
+        Columns: contrasts of the classes (classes − 1), the given logarithms, those apart, votes
+        weighted by competence, and their number. Rows are (items × classes).
+        """
+        n_classes = self.given.shape[1]
+        row = (items[:, None] * n_classes + np.arange(n_classes)).ravel()
+        votes = self.votes[row]
+        columns = [
+            np.tile(contrasts(n_classes), (len(items), 1)),
+            self.given[items].reshape(-1, 1),
+            self.apart[items].reshape(len(row), self.apart.shape[2]),
+            (votes @ self.competence)[:, None],
+            np.asarray(votes.sum(axis=1)).reshape(-1, 1),
+        ]
+        return np.hstack(columns), votes
+
+
+def _centred(probability: Array) -> Array:
+    logs: Array = np.log(np.maximum(probability, CLIP))
+    return logs - logs.mean(axis=1, keepdims=True)
+
+
+def _votes(responses: Responses) -> Any:
+    """Return the shares of votes; of stated probabilities, the centred logarithms."""
+    from scipy import sparse
+
+    n_classes = responses.n_classes
+    item, rater = responses.item.astype(np.int64), responses.rater.astype(np.int64)
+    _, pair, times = np.unique(
+        item * responses.n_raters + rater, return_inverse=True, return_counts=True
+    )
+    row, column, value = item * n_classes + responses.label, rater, 1.0 / times[pair]
+    if (stated := responses.stated) is not None:
+        logs = _centred(stated.probability)
+        rows = stated.item[:, None] * n_classes + np.arange(n_classes)
+        row = np.concatenate([row, rows.ravel()])
+        column = np.concatenate([column, np.repeat(stated.rater.astype(np.int64), n_classes)])
+        value = np.concatenate([value, logs.ravel()])
+    shape = responses.n_items * n_classes, responses.n_raters
+    return sparse.csr_matrix((value, (row, column)), shape=shape)
+
+
+def _competence(votes: Any, probability: Array) -> Array:
+    """Return standardised log-odds of agreement, shrunk by as much as five responses."""
+    n_classes = probability.shape[1]
+    votes = votes.maximum(0.0)
+    number = np.asarray(votes.sum(axis=0)).ravel()
+    agreed = votes.T @ probability.ravel()
+    share = (agreed + 5.0 * agreed.sum() / number.sum()) / (number + 5.0)
+    share = np.clip(share, CLIP, 1.0 - CLIP)
+    odds = np.log(share * (n_classes - 1) / (1.0 - share))
+    odds -= number @ odds / number.sum()
+    spread = np.sqrt(number @ odds**2 / number.sum())
+    found: Array = odds / spread if spread > CLIP else np.zeros_like(odds)
+    return found
+
+
+def contrasts(n_classes: int) -> Array:
+    """Return orthonormal columns that sum to zero, (classes, classes − 1)."""
+    whole = np.eye(n_classes) - 1.0 / n_classes
+    found: Array = np.linalg.qr(whole[:, : n_classes - 1])[0]
+    return found

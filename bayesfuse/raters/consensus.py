@@ -1,0 +1,280 @@
+"""Raters who look at an item say what its consensus row says; others guess."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
+from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax
+from bayesfuse.raters.consensus_kernels import (
+    count,
+    count_copies,
+    expected,
+    likelihood,
+    share_of_types,
+)
+
+LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95
+"""How far the consensus on a class is from even (0) to unanimous (1)."""
+
+PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)
+"""Shares of two answers that compete; all others share the rest."""
+
+
+class Dictionary:
+    """Fixed consensus rows: for every class one per level, for every ordered pair of some three.
+
+    Attributes
+    ----------
+    types : ndarray of int64, shape (3, types)
+        The first answer, the second (−1 if there is none), and the setting of every type.
+    values : ndarray, shape (settings, 3)
+        Logarithms of the probabilities of the first, the second and every other answer.
+    """
+
+    def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
+        both = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+        k, level, pair = np.arange(n_classes), np.arange(len(LEVELS)), np.arange(len(PAIRS))
+        single = [np.repeat(k, len(level)), np.full(n_classes * len(level), -1)]
+        double = np.repeat(both, len(pair), axis=0).T
+        setting = np.tile(level, n_classes), len(level) + np.tile(pair, len(both))
+        self.n_classes = n_classes
+        self.types = np.vstack([np.hstack([single, double]), np.hstack(setting)])
+        p = 1 / n_classes + (1 - 1 / n_classes) * np.asarray(LEVELS)
+        rest = (1 - p) / max(n_classes - 1, 1)
+        rows = list(zip(p, rest, rest, strict=True))
+        if len(both):
+            rows += [(one, two, (1 - one - two) / (n_classes - 2)) for one, two in PAIRS]
+        self.values = np.log(rows)
+
+    @cached_property
+    def rows(self) -> Array:
+        """The consensus rows, (types, answers)."""
+        first, second, setting = self.types
+        p = np.exp(self.values[setting])
+        found = np.repeat(p[:, 2:], self.n_classes, axis=1)
+        z, paired = np.arange(len(first)), second >= 0
+        found[z[paired], second[paired]] = p[paired, 1]
+        found[z, first] = p[:, 0]
+        return found
+
+    def names(self, classes: NDArray[Any]) -> list[str]:
+        """Return the names of the types: answers and their probability."""
+        text = [str(name) for name in classes.tolist()]
+        share = np.exp(self.values[self.types[2], 0])
+        return [
+            f"{text[first]}{f'|{text[second]}' if second >= 0 else ''} ({p:.2f})"
+            for (first, second, _), p in zip(self.types.T, share, strict=True)
+        ]
+
+
+class Consensus(RaterChannel):
+    r"""Items have hidden types with fixed consensus rows; raters look, or guess.
+
+    On items of a type all raters who look answer by the same row, so many equal answers are little
+    evidence where this row is near even. Types and looks are summed out:
+
+    .. math:: p(x_n \mid y_n = k) = \sum_z \omega_{kz} \prod_m
+        \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
+
+    Parameters
+    ----------
+    share : tensor or array, shape (classes, types)
+        :math:`\omega_{kz}`, the probability that an item of class k is of type z.
+    competence : tensor or array, shape (raters,)
+        :math:`a_m`, the probability that rater m looks.
+    guess : tensor or array, shape (raters, answers), optional
+        :math:`g_{mc}`, the probability that rater m answers c without looking. Default: even.
+    pairs : sequence of (int, int), optional
+        Ordered pairs of classes that compete on some types. Default: none.
+    kind : array of int, shape (items,), optional
+        Items with the same number have the same prior of their class. Draws count types by kind.
+
+    Notes
+    -----
+    The rows :math:`\mu_z` are those of six levels from even to unanimous for every class, where the
+    other classes share the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
+
+    References
+    ----------
+    Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), Learning whom to trust with MACE, NAACL-HLT
+    (competence and guesses). Li, Rubinstein & Cohn (2019), Exploiting worker correlation for label
+    aggregation in crowdsourcing, ICML (types within classes).
+
+    Examples
+    --------
+    Five answers "1" are weaker evidence for class 1 if items of class 0 may be hard:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[1, 1, 1, 1, 1]], classes=[0, 1])
+    >>> share = np.zeros((2, 12))  # six levels of class 0, then of class 1
+    >>> share[1, 11] = 1.0
+    >>> for hard in (0.0, 0.2):
+    ...     share[0, [5, 8]] = 1.0 - hard, hard
+    ...     channel = bf.Consensus(share, np.full(5, 0.9))
+    ...     with np.errstate(divide="ignore"):
+    ...         rows = np.log(share), np.log(np.tile([0.9, 0.1], (5, 1)))
+    ...     tables = channel.expand(rows, 2, np)
+    ...     structure = channel.structure(responses, gold=np.array([-1]))
+    ...     zero, one = np.exp(channel.log_lik(tables, structure))[0]
+    ...     print(f"{one / zero:.0f}")
+    324990
+    23
+    """
+
+    declared = (
+        Parameter("share", SIMPLEX, ("class", "type")),
+        Parameter("competence", PROBABILITY, ("rater",)),
+        Parameter("guess", SIMPLEX, ("rater", "answer")),
+    )
+    likelihood_kernel = staticmethod(likelihood)
+    expected_kernel = staticmethod(expected)
+
+    def __init__(
+        self,
+        share: Any,
+        competence: Any,
+        guess: Any = None,
+        *,
+        pairs: Sequence[Sequence[int]] = (),
+        kind: ArrayLike | None = None,
+    ) -> None:
+        self.parameters = {"share": share, "competence": competence}
+        if guess is not None:
+            self.parameters["guess"] = guess
+        self.pairs = tuple((int(first), int(second)) for first, second in pairs)
+        self.kind = None if kind is None else np.asarray(kind, dtype=np.int64)
+        self.n_kinds = 0 if self.kind is None else int(self.kind.max(initial=0)) + 1
+
+    def settings(self) -> dict[str, Any]:
+        return {"pairs": [list(pair) for pair in self.pairs]}
+
+    def dictionary(self, n_classes: int) -> Dictionary:
+        """Return the consensus rows of the types."""
+        return Dictionary(n_classes, self.pairs)
+
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        kind = self.kind
+        if kind is None or len(kind) != responses.n_items:  # of other items nothing is counted
+            kind = np.zeros(responses.n_items if self.n_kinds else 0, dtype=np.int64)
+        rows = self.dictionary(responses.n_classes)
+        return responses.start, responses.cell, gold, kind, rows.types, rows.values
+
+    def sizes(self, name, shape, responses):
+        n_types = self.dictionary(responses.n_classes).types.shape[1]
+        return super().sizes(name, shape, responses) | {"type": n_types}
+
+    def taken(self, items):
+        if self.kind is None:
+            return self
+        other = copy.copy(self)
+        other.kind = self.kind[items]
+        return other
+
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        """Give the shares a first axis: items of unknown and of known class count apart."""
+        log_share, log_competence, *guess = log_rows
+        if not guess:
+            guess = [xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)]
+        return xp.stack([log_share, log_share]), log_competence, guess[0]
+
+    def collapse(self, counts):
+        by_class, looked, guessed, *_ = counts
+        found = by_class.sum(axis=0), looked, guessed
+        return found if "guess" in self.parameters else found[:2]
+
+    def tally(self, tables, drawn, structure, rng):
+        by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
+        if drawn.ndim == 2:
+            counts = count_copies(*tables, drawn, *structure, by_kind, rng)
+        else:
+            uniform, chance = rng.random(len(drawn)), rng.random(len(structure[1]))
+            counts = count(*tables, drawn, uniform, chance, *structure, by_kind)
+        return (*counts, by_kind) if self.n_kinds else counts
+
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+        """Return the mean of the types' rows within every class."""
+        log_share, log_competence, log_guess = tables
+        consensus = xp.matmul(xp.exp(log_share[0]), self.dictionary(n_classes).rows)
+        looks, guesses = (xp.exp(log_competence)[:, at, None, None] for at in (0, 1))
+        return looks * consensus + guesses * xp.exp(log_guess)[:, None]
+
+    def types(
+        self, tables: tuple[Array, ...], probability: Array, structure: tuple[Any, ...]
+    ) -> Array:
+        """Return the probability of every type for every item, (items, types).
+
+        Parameters
+        ----------
+        tables, structure : tuple of ndarray
+            From :meth:`expand` and :meth:`structure`.
+        probability : ndarray, shape (items, classes)
+            Of the labels given the responses, at the same parameters.
+        """
+        found: Array = share_of_types(*tables, probability, *structure)
+        return found
+
+    def same_mistake(
+        self, tables: tuple[Array, ...], first: NDArray[np.int64], second: NDArray[np.int64]
+    ) -> Array:
+        """Return how probably pairs of raters give one wrong answer to an item, (pairs, classes).
+
+        This is more than for independent raters with the rows of :meth:`confusion`.
+        """
+        share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
+        rows = self.dictionary(share.shape[0]).rows
+        looks, guesses = competence[:, 0], competence[:, 1, None] * guess
+        # of both answers c given type z: products of (look μ + guess) of the two raters
+        second_moment = share @ (rows * rows)
+        mean = share @ rows
+        both = (looks[first] * looks[second])[:, None, None] * second_moment
+        for one, other in ((first, second), (second, first)):
+            both = both + looks[one][:, None, None] * mean * guesses[other][:, None]
+        both = both + (guesses[first] * guesses[second])[:, None]
+        found: Array = both.sum(axis=-1) - np.einsum("pkk->pk", both)
+        return found
+
+    def simulate(self, tables, truth, responses, rng):
+        share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
+        types = invert(share.cumsum(axis=-1)[truth], rng.random(len(truth)))
+        looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
+        rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
+        up_to = np.where(looks[:, None], rows, guess[responses.rater]).cumsum(axis=1)
+        return invert(up_to, rng.random(len(up_to)))
+
+    @staticmethod
+    def log_lik_jax(log_share, log_competence, log_guess, start, cell, gold, kind, types, values):
+        import jax.numpy as jnp
+        from jax.scipy.special import logsumexp
+
+        answer = jnp.arange(log_guess.shape[1])
+        of = values[types[2]]
+        log_rows = jnp.where(
+            answer == types[0][:, None],
+            of[:, :1],
+            jnp.where(answer == types[1][:, None], of[:, 1:2], of[:, 2:]),
+        )
+        by_rater = jnp.logaddexp(
+            log_competence[:, 0, None, None] + log_rows,
+            (log_competence[:, 1, None] + log_guess)[:, None],
+        )
+        by_type = add_rows_jax(by_cell_jax(by_rater), cell, start)
+        known = (gold >= 0).astype(int)
+        classes = [
+            jnp.where(
+                (gold < 0) | (gold == k), logsumexp(log_share[known, k] + by_type, axis=1), -jnp.inf
+            )
+            for k in range(log_share.shape[1])
+        ]
+        return jnp.stack(classes, axis=1)

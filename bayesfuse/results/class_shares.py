@@ -1,0 +1,259 @@
+"""Shares of the classes among items, by group, and differences between groups."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.known import read_populations
+from bayesfuse.errors import require_flag, require_seed
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results import joint_labels
+from bayesfuse.results.contents import constants, observed_rows
+from bayesfuse.results.group_shares import in_groups, left_out
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import tails
+
+ALL = "all items"  # name of the group of all items
+
+OF_GROUPS = ["group", "class", "items", "known", "votes", "share", "low", "high"]
+OF_GROUPS += ["new_low", "new_high"]
+
+OF_CONTRASTS = ["first", "second", "class", "pairs", "difference", "low", "high", "better"]
+OF_CONTRASTS += ["new_low", "new_high", "new_better", "ratio", "ratio_low", "ratio_high"]
+
+
+class ClassShares(NamedTuple):
+    """Tables of :func:`class_shares`: shares by group and class, and contrasts of two groups."""
+
+    shares: pd.DataFrame
+    contrasts: pd.DataFrame
+
+
+def class_shares(
+    result: xr.DataTree,
+    by: Any = None,
+    pairs: Any = None,
+    contrasts: bool = True,
+    *,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> ClassShares:
+    """Return the share of items in each class, by group, and differences between groups.
+
+    Shares of votes are wrong where raters are: the errors of one class do not cancel those of the
+    other. These shares are of the posterior true labels, with known labels fixed.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.fuse``, ``bf.sample``, ``bf.fit`` or ``bf.average``, with joint draws of the
+        labels.
+    by : mapping, Series or array, optional
+        Group of every item (system, category, period): a mapping or Series by item, or an array in
+        the order of the items.
+    pairs : mapping, Series or array, optional
+        Question of every item, for groups that answered the same questions. Contrasts are then
+        within the questions that both groups have.
+    contrasts : bool, default True
+        Whether every two groups are compared.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    random_seed : int, Generator, optional
+        For the bootstrap of new items.
+
+    Returns
+    -------
+    shares : DataFrame
+        A row for every group (first :data:`"all items"`) and class: ``items``, ``known`` (items of
+        known class), ``votes`` (mean over items of the share of their votes, NaN without votes),
+        ``share`` (posterior mean), its interval ``low`` to ``high`` for these items, and
+        ``new_low`` to ``new_high`` for new items (or questions) like these.
+    contrasts : DataFrame
+        A row for every two groups and class: ``pairs`` (questions in common, 0 if not paired),
+        ``difference`` of the shares (first minus second) with its interval and ``better``, the
+        probability that the first share is larger; ``new_low``, ``new_high`` and ``new_better`` for
+        new items; ``ratio`` of the shares with the interval ``ratio_low`` to ``ratio_high`` for
+        these items.
+
+    Raises
+    ------
+    ModelError
+        A result without joint draws of the labels, as :func:`draw_labels` without a model.
+    ResponsesError
+        Groups or questions of unknown items, or none for some item.
+
+    Notes
+    -----
+    Models do not know of the groups. So groups have shares of their own here, partially pooled
+    towards those of all items, with raters who are alike in all groups; probabilities of labels
+    change with the shares [2]_. With known labels used by :class:`bayesfuse.models.WeightedVotes`
+    (as in ``bf.fuse(gold=…)``) and two classes, the mean difference between known labels and their
+    probabilities without them is added by group, partially pooled towards zero [3]_: raters may
+    differ between groups. Groups with few known labels have wide intervals. Without groups, none of
+    this applies.
+
+    The items at hand are a finite population: without uncertainty about labels, the interval has no
+    width. New items are drawn from the distribution that the items suggest, by the Bayesian
+    bootstrap [1]_: each joint draw of the labels has its own weights of the items, or, with
+    ``pairs=``, of the questions, which keeps what groups have in common.
+
+    References
+    ----------
+    .. [1] Rubin (1981), The Bayesian bootstrap, Annals of Statistics 9, 130–134.
+    .. [2] Saerens, Latinne & Decaestecker (2002), Adjusting the outputs of a classifier to new a
+       priori probabilities, Neural Computation 14, 21–41.
+    .. [3] Fay & Herriot (1979), Estimates of income for small places, Journal of the American
+       Statistical Association 74, 269–277. Angelopoulos, Duchi & Zrnic (2024), PPI++ (the same
+       differences, not pooled).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(60, 5, 2, random_seed=1)
+    >>> model = bf.models.DawidSkene(made.responses)
+    >>> result = bf.sample(model, 100, chains=2, random_seed=1, progressbar=False, quiet=True)
+    >>> system = ["old", "new"] * 30
+    >>> shares, contrasts = bf.class_shares(result, by=system, random_seed=1)
+    >>> shares[["group", "class", "items"]].iloc[[1, 3, 5]].values.tolist()
+    [['all items', 1, 60], ['new', 1, 30], ['old', 1, 30]]
+    >>> contrasts[["first", "second", "class"]].values.tolist()
+    [['new', 'old', 0], ['new', 'old', 1]]
+    """
+    require_flag("contrasts", contrasts)
+    rng, level = require_seed(random_seed), tails(ci_prob)
+    labels, probability = joint_labels.stored(result), label_probabilities(result)
+    items, classes = probability["item"].values, probability["class"].values
+    unit = every = np.arange(len(items))
+    if pairs is not None:
+        _, unit = read_populations(items, pairs, what="pairs=", group="question")
+    whole = _Part(every, np.zeros_like(every), np.zeros(1, dtype=np.int64))
+    means, found = [probability.values.mean(axis=0)[None]], whole.share(labels, unit, classes, rng)
+    names, code = np.array([], dtype=object), every
+    gold = gold_of(result, len(items))
+    rows = []
+    if by is not None:
+        names, code = read_populations(items, by, what="by=", group="group")
+        honest = left_out(result, gold, len(classes))
+        labels, shift = in_groups(labels, probability.values, honest, code, rng)
+        groups = _Part(every, code, np.arange(len(names)))
+        own = groups.share(labels, unit, classes, rng, gold < 0, shift)
+        found = [np.concatenate(each, axis=1) for each in zip(found, own, strict=True)]
+        means.append(own[0].mean(axis=0))
+        for pair in combinations(range(len(names)), 2) if contrasts else ():
+            two, number = [each[:, list(pair)] for each in own], 0
+            if pairs is not None:
+                both = np.intersect1d(*(unit[code == at] for at in pair))
+                if number := len(both):
+                    at = np.flatnonzero(np.isin(code, pair) & np.isin(unit, both))
+                    part = _Part(at, (code[at] == pair[1]).astype(np.int64), np.array(pair))
+                    two = part.share(labels, unit, classes, rng, gold < 0, shift)
+            head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
+            rows.append(pd.DataFrame(head | {"pairs": number} | _contrast(two, level)))
+    shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
+    compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
+    return ClassShares(shares, compared[OF_CONTRASTS])
+
+
+def gold_of(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
+    """Return the known class of every item, −1 where it is unknown."""
+    known = constants(result)
+    return known["gold"].values if "gold" in known else np.full(n_items, -1)
+
+
+class _Part(NamedTuple):
+    """Some items, the place of the group of each, and the groups."""
+
+    rows: NDArray[np.int64]
+    place: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+    def share(
+        self,
+        labels: NDArray[Any],
+        unit: NDArray[np.int64],
+        classes: NDArray[Any],
+        rng: np.random.Generator,
+        unknown: NDArray[np.bool_] | None = None,
+        shift: Array | None = None,
+    ) -> list[Array]:
+        """Return shares of the classes, (samples, groups, classes): of these items and of new ones.
+
+        ``shift`` (samples, all groups, classes) is added for items of unknown class.
+        """
+        n_groups, n_classes, n_units = len(self.groups), len(classes), int(unit.max()) + 1
+        found = [np.empty((len(labels), n_groups, n_classes)) for _ in range(2)]
+        key = self.place * n_classes
+        for sample, row in enumerate(labels):
+            weight = rng.standard_exponential(n_units)[unit[self.rows]]
+            for target, weights in zip(found, (None, weight), strict=True):
+                total = np.bincount(key + row[self.rows], weights, n_groups * n_classes)
+                target[sample] = total.reshape(n_groups, n_classes)
+        found = [each / each.sum(axis=2, keepdims=True) for each in found]
+        if shift is None or unknown is None:
+            return found
+        open_ = np.bincount(self.place, unknown[self.rows]) / np.bincount(self.place)
+        for target, part in zip(found, (open_[:, None], np.ones(1)), strict=True):
+            target += part * shift[:, self.groups]
+            np.clip(target, 0.0, 1.0, out=target)
+            target /= target.sum(axis=2, keepdims=True)
+        return found
+
+
+def _table(
+    result: xr.DataTree,
+    names: list[Any],
+    code: NDArray[np.int64],
+    gold: NDArray[np.int64],
+    found: list[Array],
+    mean: Array,
+    level: tuple[float, float],
+) -> pd.DataFrame:
+    """Return a row for every group and class, first those of all items."""
+    n_groups, n_classes = mean.shape
+
+    def by_group(values: NDArray[Any]) -> Array:
+        own = np.bincount(code, values)[: n_groups - 1]
+        return np.append(values.sum(), own)
+
+    votes = np.full((n_groups, n_classes), np.nan)
+    if (seen := observed_rows(result)) is not None:
+        item, _, label = seen
+        number = np.bincount(item, minlength=len(code))
+        spoken = by_group((number > 0).astype(float))
+        for k in range(n_classes):
+            own = by_group(np.bincount(item, (label == k) / number[item], len(code)))
+            votes[:, k] = np.divide(own, spoken, out=votes[:, k].copy(), where=spoken > 0)
+    ends = [np.quantile(each, level, axis=0) for each in found]
+    size = by_group(np.ones(len(code))), by_group((gold >= 0).astype(float))
+    columns = [
+        [name for name in names for _ in range(n_classes)],
+        np.tile(result["label_posterior"].dataset["class"].values, n_groups),
+        *(np.repeat(each.astype(np.int64), n_classes) for each in size),
+        *(values.ravel() for values in (votes, mean, *ends[0], *ends[1])),
+    ]
+    return pd.DataFrame(dict(zip(OF_GROUPS, columns, strict=True)))
+
+
+def _contrast(shares: list[Array], level: tuple[float, float]) -> dict[str, Array]:
+    """Return differences and ratios of two groups, by class."""
+    found: dict[str, Array] = {}
+    for prefix, each in zip(("", "new_"), shares, strict=True):
+        first, second = each[:, 0], each[:, 1]
+        if not prefix:
+            found["difference"] = (first - second).mean(axis=0)
+        found[f"{prefix}low"], found[f"{prefix}high"] = np.quantile(first - second, level, axis=0)
+        found[f"{prefix}better"] = ((first > second) + 0.5 * (first == second)).mean(axis=0)
+    first, second = shares[0][:, 0], shares[0][:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found["ratio"] = first.mean(axis=0) / second.mean(axis=0)
+        ratio = np.where((first == 0) & (second == 0), 1.0, first / second)
+    # not interpolated, because a ratio may be infinite
+    ends = np.quantile(ratio, level, axis=0, method="inverted_cdf")
+    found["ratio_low"], found["ratio_high"] = ends
+    return found

@@ -1,0 +1,169 @@
+"""Shares of classes that differ between groups of items, which models of all items do not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.contents import constants
+
+BURN, THIN = 30, 3  # sweeps before the first sample and between samples
+FEWEST = 5  # known labels below which their residuals say nothing
+TINY = 1e-9
+
+SPREAD = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7])
+"""Standard deviations of the log-odds of groups, with a half-normal(1) prior."""
+
+RESIDUAL = np.array([0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.26, 0.33, 0.42, 0.55, 0.75, 1.0])
+"""Standard deviations of the mean residuals of groups, in those of a residual; half-normal(.5)."""
+
+
+def left_out(result: xr.DataTree, gold: NDArray[np.int64], n_classes: int) -> Array | None:
+    """Return probabilities of known items without their label (items, classes), NaN elsewhere.
+
+    They are stored (``label_posterior["left_out"]``), or follow from the log likelihood of known
+    labels given responses by importance sampling, of two classes. None if there are none.
+    """
+    if "left_out" in result["label_posterior"]:
+        return np.asarray(result["label_posterior"]["left_out"].values)
+    tree = result["known_labels"] if "known_labels" in result.children else result
+    if n_classes != 2 or "log_likelihood" not in tree.children:
+        return None
+    (values,) = tree["log_likelihood"].dataset.data_vars.values()
+    if values.dims[-1] not in values.coords or "item" not in constants(result).coords:
+        return None
+    names = constants(result).get_index("item")
+    place = names.get_indexer(values[values.dims[-1]].values)
+    # the likelihood of responses has items that are not known
+    if place.min(initial=0) < 0 or (gold[place] < 0).any() or len(place) == len(gold):
+        return None
+    log = -values.values.reshape(-1, len(place))
+    top = log.max(axis=0)
+    right = np.exp(-top) / np.exp(log - top).mean(axis=0)
+    found = np.full((len(gold), 2), np.nan)
+    found[place, gold[place]] = right
+    found[place, 1 - gold[place]] = 1 - right
+    return found
+
+
+def in_groups(
+    labels: NDArray[np.int64],
+    probability: Array,
+    honest: Array | None,
+    code: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], Array]:
+    """Return labels (samples, items) given the groups, and residuals (samples, groups, classes).
+
+    First, groups have shares of their own, with raters alike in all groups: the probabilities of
+    items are multiplied by ratios of shares, and labels change as little as this needs. Then, if
+    ``honest`` has probabilities of known items without their labels, the mean difference of these
+    from the known labels is added to the share of the other items of a group.
+    """
+    n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
+    shift = np.zeros((len(labels), n_groups, n_classes))
+    if n_groups == 1:
+        return labels, shift
+    seen, known = probability, None
+    if honest is not None and (given := np.isfinite(honest[:, 0])).sum() >= FEWEST:
+        known = np.flatnonzero(given)
+        seen = np.where(given[:, None], honest, probability)
+    labels = labels.copy()
+    for sample, ratio in enumerate(_ratios(len(labels), seen, code, rng)):
+        by_item = ratio[code]
+        _relabel(labels[sample], probability, by_item, rng)
+        if known is not None and honest is not None:
+            truth = probability[known]  # zeros and ones
+            left = truth - _tilted(honest[known], by_item[known])
+            shift[sample] = _residual(left, code[known], n_groups, rng)
+    return labels, shift
+
+
+def _tilted(probability: Array, ratio: Array) -> Array:
+    weight = probability * ratio
+    return weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+
+
+def _draw(weight: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a class for every row of weights."""
+    up_to = weight.cumsum(axis=1)
+    drawn: NDArray[np.int64] = (rng.random((len(up_to), 1)) * up_to[:, -1:] >= up_to).sum(axis=1)
+    return np.minimum(drawn, weight.shape[1] - 1)
+
+
+def _ratios(
+    samples: int, probability: Array, code: NDArray[np.int64], rng: np.random.Generator
+) -> Array:
+    """Return draws of shares of groups over shares of all items (samples, groups, classes).
+
+    Gibbs sampling: labels given shares; shares given labels, Dirichlet around those of all items;
+    their concentration given the labels, from a grid.
+    """
+    from scipy.special import gammaln
+
+    n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
+    share = np.maximum(probability.mean(axis=0), TINY)
+    share /= share.sum()
+    grid = 4.0 / SPREAD**2  # of two even classes, the variance of log-odds is 4 / concentration
+    prior = -0.5 * SPREAD**2 + np.log(np.gradient(SPREAD))
+    sizes = np.bincount(code)
+    around = grid[:, None, None] * share
+    fixed = prior + n_groups * (gammaln(grid) - gammaln(grid[:, None] * share).sum(axis=1))
+    fixed -= gammaln(grid[:, None] + sizes).sum(axis=1)
+    own, found = np.tile(share, (n_groups, 1)), np.empty((samples, n_groups, n_classes))
+    for sweep in range(-BURN, samples * THIN):
+        ratio = np.where(share > 2 * TINY, own / share, 1.0)
+        if sweep >= 0 and sweep % THIN == 0:
+            found[sweep // THIN] = ratio
+        label = _draw(probability * ratio[code], rng)
+        count = np.bincount(code * n_classes + label, minlength=own.size).reshape(own.shape)
+        evidence = fixed + gammaln(around + count).sum(axis=(1, 2))
+        weight = np.exp(evidence - evidence.max())
+        at = rng.choice(len(grid), p=weight / weight.sum())
+        own = rng.standard_gamma(around[at] + count) + 1e-300
+        own /= own.sum(axis=1, keepdims=True)
+    return found
+
+
+def _relabel(
+    labels: NDArray[np.int64], probability: Array, ratio: Array, rng: np.random.Generator
+) -> None:
+    """Change labels drawn from probabilities to draws from tilted ones, as few as possible.
+
+    Labels keep what they have in common with each other: the uncertainty of shared parameters.
+    """
+    then = _tilted(probability, ratio)
+    rows = np.arange(len(labels))
+    now = np.maximum(probability[rows, labels], 1e-300)
+    change = np.flatnonzero(rng.random(len(labels)) * now >= then[rows, labels])
+    gain = np.maximum(then[change] - probability[change], 0.0)
+    some = gain.sum(axis=1) > 0
+    labels[change[some]] = _draw(gain[some], rng)
+
+
+def _residual(
+    left: Array, code: NDArray[np.int64], n_groups: int, rng: np.random.Generator
+) -> Array:
+    """Draw the mean residual of every group, partially pooled towards zero (groups, classes)."""
+    size = left.shape[1] - 1
+    left = left[:, :-1]
+    spread = np.atleast_2d(np.cov(left.T)) + 1e-6 * np.eye(size)
+    spread += 0.02 * np.trace(spread) / size * np.eye(size)
+    number = np.bincount(code, minlength=n_groups)
+    mean = np.zeros((n_groups, size))
+    np.add.at(mean, code, left)
+    mean /= np.maximum(number, 1)[:, None]
+    root = np.linalg.cholesky(spread)
+    far = (np.linalg.solve(root, mean.T) ** 2).sum(axis=0)
+    some = number > 0
+    within = RESIDUAL[:, None] ** 2 + 1.0 / number[some]
+    evidence = -0.5 * (far[some] / within + size * np.log(within)).sum(axis=1)
+    evidence += np.log(np.gradient(RESIDUAL)) - 0.5 * (RESIDUAL / 0.5) ** 2
+    weight = np.exp(evidence - evidence.max())
+    variance = rng.choice(RESIDUAL, p=weight / weight.sum()) ** 2
+    shrunk = variance * number / (variance * number + 1.0)
+    noise = rng.standard_normal((n_groups, size)) @ root.T
+    drawn = shrunk[:, None] * mean + np.sqrt(variance / (variance * number + 1.0))[:, None] * noise
+    return np.column_stack([drawn, -drawn.sum(axis=1)])

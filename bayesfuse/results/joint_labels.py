@@ -1,0 +1,135 @@
+"""Joint draws of the labels of all items, kept in results so that later questions need no model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data import fingerprint
+from bayesfuse.data.names import smallest_integer, storable
+from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Spread
+from bayesfuse.results.compatibility import evenly_spaced
+from bayesfuse.results.contents import of_all_draws, require_result
+from bayesfuse.results.posterior import OF_DRAWS
+
+SAMPLES, FEWEST = 400, 50
+"""Joint draws that a result keeps, and the number below which none are kept for lack of space."""
+
+MOST = 40_000_000
+"""Largest number of labels (draws × items) that a result keeps."""
+
+GROUP, DIMS = "label_draws", ("sample", "item")
+
+
+def most_kept(observation: Observation) -> int | str:
+    """Return how many joint draws of the labels are kept at most, or why there are none."""
+    if isinstance(observation, Spread):
+        return "the table is in partitions"
+    if not observation.responses.is_plain:
+        return "rows of a table of counts stand for several items (responses.expand())"
+    if observation.labels.moves_labels:
+        return "labels on a graph are drawn by sweeps"
+    room = MOST // max(observation.responses.n_items, 1)
+    if room < FEWEST:
+        return f"{FEWEST} draws of {observation.responses.n_items:,} labels exceed {MOST:,}"
+    return min(SAMPLES, room)
+
+
+def keep(result: xr.DataTree, observation: Observation, parameters: Mapping[str, Array]) -> None:
+    """Add one joint draw of the labels for each of some evenly spaced draws of the parameters."""
+    most = most_kept(observation)
+    if isinstance(most, str):
+        if GROUP not in result.children:
+            result.attrs[GROUP] = f"not kept: {most}"
+        return
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in parameters.items()}
+    n_draws = len(next(iter(flat.values())))
+    number = min(most, n_draws)
+    rng = np.random.default_rng(int(result["label_posterior"].attrs[OF_DRAWS], 16))
+    responses, structure = observation.responses, observation.full_structure
+    labels = np.empty((number, responses.n_items), dtype=smallest_integer(responses.n_classes - 1))
+    for row, at in zip(labels, evenly_spaced(number, n_draws), strict=True):
+        rows = observation.rows({name: values[at] for name, values in flat.items()})
+        likelihood = observation.by_item(observation.likelihood(rows)[0])
+        row[:] = observation.labels.draw(
+            observation.label_tables(rows), likelihood, structure, rng, None
+        )
+        if row.min(initial=0) < 0:
+            observation.require_possible_at(rows)
+    result[GROUP] = xr.DataTree(as_draws(labels, responses.items, responses.classes))
+
+
+def as_draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> xr.Dataset:
+    """Return class indices (samples, items) as the group of a result."""
+    attrs = {"classes": storable(classes)}
+    return xr.Dataset({"label": (DIMS, labels)}, {"item": items}, attrs)
+
+
+def independent(probability: xr.DataArray, number: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw labels item by item from their probabilities (item, class)."""
+    up_to = probability.values.cumsum(axis=1)
+    up_to /= up_to[:, -1:]
+    small = smallest_integer(up_to.shape[1] - 1)
+    drawn = [(rng.random((len(up_to), 1)) >= up_to).sum(axis=1) for _ in range(number)]
+    return np.array(drawn, dtype=small).reshape(number, len(up_to))
+
+
+def pooled(
+    results: Mapping[str, xr.DataTree], weights: Array, labels: xr.Dataset
+) -> xr.Dataset | str:
+    """Return draws of the mixture of results, in proportion to weights, or why there are none.
+
+    ``labels`` is the averaged label posterior, whose items and classes are meant. Labels of results
+    without parameters (vote shares) are independent.
+    """
+    seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
+    rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]
+    number = min(SAMPLES, MOST // max(len(items), 1))
+    if number < FEWEST:
+        return f"not kept: {FEWEST} draws of {len(items):,} labels exceed {MOST:,}"
+    exact = number * np.asarray(weights)
+    shares = exact.astype(np.int64)
+    shares[np.argsort(shares - exact, kind="stable")[: number - shares.sum()]] += 1
+    parts = []
+    for (name, result), share in zip(results.items(), shares.tolist(), strict=True):
+        own = result["label_posterior"].dataset if "label_posterior" in result.children else labels
+        place = own.get_index("item").get_indexer(items.values)
+        code = classes.to_index().get_indexer(own["class"].values)
+        if GROUP in result.children:
+            drawn = stored(result)
+            drawn = drawn[evenly_spaced(share, len(drawn))]
+        elif "posterior" not in result.children:
+            drawn = independent(own["probability"], share, rng)
+        else:
+            return str(result.attrs.get(GROUP, f"not kept: there are none in {name!r}"))
+        parts.append(code[drawn[:, place]])
+    mixed = rng.permutation(np.concatenate(parts)).astype(smallest_integer(len(classes) - 1))
+    return as_draws(mixed, items.values, classes.values)
+
+
+def stored(result: xr.DataTree) -> NDArray[Any]:
+    """Return the joint draws of the labels (samples, items), or raise ModelError."""
+    if GROUP not in require_result(result).children:
+        why = result.attrs.get(GROUP, f"groups {sorted(result.children)}")
+        raise ModelError(
+            "bf.fit, bf.average, bf.fuse and bf.sample keep joint draws of the labels; "
+            f"bf.draw_labels(result, model) draws others. Got: {why}."
+        )
+    if "label_posterior" in result.children and not of_all_draws(result):
+        raise ModelError(
+            "Joint draws of the labels are of all draws of the parameters, some of which have been "
+            "dropped from the result: bf.draw_labels(result, model) draws others. Got: other draws."
+        )
+    drawn = result[GROUP]["label"].transpose(..., "item").values
+    return np.asarray(drawn.reshape(-1, drawn.shape[-1]))
+
+
+def names_of(result: xr.DataTree) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the names of the items and classes of joint draws."""
+    return result[GROUP].dataset["item"].values, result["label_posterior"].dataset["class"].values

@@ -1,0 +1,314 @@
+"""Weighted votes: known labels say how far to believe each rater, and the models without them.
+
+Other models describe the responses, and a hundred known labels weigh little against thousands of
+responses: where raters err together, the models keep believing them. This one describes the known
+labels given the responses:
+
+    given label probabilities (item) ──► label (known item) ◄── responses (item)
+    corrected? bias, trust               ▲
+    weight_mean, weight_slope, weight_scale ──► weight (rater)
+
+Generative process: with the probability ``as_given``, labels are drawn from the given probabilities
+as they are. Otherwise the log-odds of an item are the given ones, multiplied by ``trust``, plus a
+``bias`` of every class, plus the ``weight`` of every rater who gave the label.
+
+Priors and why:
+
+* As given (2/3): ten labels are no reason to rewrite what thousands of responses say. Without this
+  atom, averaging over weights that nothing is known of flattens probabilities (by .04 in log-loss
+  at one known label, on eleven tables); from fifty labels on it makes no difference.
+* trust ~ Normal(1, .7): models are overconfident where raters err together (.2 is right for some
+  panels of language models), and underconfident where few raters are competent (1.7).
+* bias ~ ZeroSumNormal(.5): models mostly get the shares of the classes right.
+* weight ~ Normal(weight_mean + weight_slope × competence, weight_scale). Mean and slope are normal
+  around zero, because the given probabilities have counted every vote already, with standard
+  deviations of .5 and 1 / √responses per item, and the scale is half-normal, 1.5 / √responses per
+  item, so that the votes of an item say about as much as its given probability. The competence of a
+  rater is how often the given labels agree, in standardised log-odds: it says something of raters
+  without known items (log-loss .30 instead of .33 on web, with 100 known labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.data.known import gold_labels
+from bayesfuse.data.names import listed, places
+from bayesfuse.data.vote_terms import Terms
+from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
+from bayesfuse.inference.weighted_votes import Known, Scales, each_part
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.pymc.model import LabelModel
+from bayesfuse.results.contents import constants, named
+from bayesfuse.results.probabilities import label_probabilities, vote_shares
+
+AS_GIVEN = 2 / 3
+
+
+class WeightedVotes(LabelModel):
+    r"""Known labels on top of other models, a :class:`pymc.Model`.
+
+    Parameters
+    ----------
+    responses : bf.Responses
+        Responses and stated probabilities are inputs; where sources were silent is not.
+    gold : mapping of item name to class name
+        Known labels, the data of this model: at least one, of an item with responses.
+    results : mapping of name to DataTree or DataArray, optional
+        Results of the same responses, or their label probabilities (item, class), fitted without
+        the known labels. Several are averaged with equal weights, and each has a trust of its own
+        besides. Default: vote shares.
+    as_given : float, default 2/3
+        Prior probability that the given probabilities need no correction, at least 0, below 1.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
+
+    Raises
+    ------
+    bayesfuse.errors.ModelError
+        No known labels; results that have seen them, or of other items or classes; tables of
+        counts; probabilities of one or more.
+    bayesfuse.errors.ResponsesError
+        Known labels of unknown items or classes, or contradicting ones.
+
+    Notes
+    -----
+    With label probabilities :math:`p_j` of result j, their average :math:`\bar p`, and the share
+    :math:`v_{nm}(k)` of rater m's responses to item n that are k (of stated probabilities, the
+    centred logarithms):
+
+    .. math::
+
+        \log p(y_n = k) = b_k + \beta \log \bar p_{nk}
+            + \textstyle\sum_j \gamma_j (\log p_{jnk} - \log \bar p_{nk})
+            + \sum_m w_m v_{nm}(k) - \text{normaliser}
+
+    if ``corrected``, else :math:`\bar p_{nk}`. Variables: ``corrected``, ``bias`` b, ``trust`` β,
+    ``own_trust`` γ (of several results), ``weight`` w with ``weight_mean``, ``weight_slope`` and
+    ``weight_scale``. Probabilities below .001 enter as .001.
+
+    ``bf.sample`` proposes draws from normal distributions around the modes and accepts them by
+    independence Metropolis, in less than a second; ``sampler="nuts"`` is for comparison, with
+    ``as_given=0``. Results have label probabilities with known labels certain, ``label_draws``
+    (joint draws of all labels: dimensions "sample" and "item"), and the log likelihood of
+    known items for ``az.loo``. Raters are judged by the drawn labels of the items they answered:
+    ``accuracy``, ``confusion``, ``sensitivity`` and ``specificity``, as shares of these items.
+    The uncertainty of the given probabilities' parameters is not carried along.
+
+    On eleven tables of people and language models, fifty known labels reduce the mean log-loss of
+    :class:`bayesfuse.models.ItemTypes` from .59 to .47.
+
+    References
+    ----------
+    Platt (1999), Probabilistic outputs for support vector machines (calibration by a logit).
+    Tierney (1994), Markov chains for exploring posterior distributions, Annals of Statistics 22
+    (independence Metropolis). Rue, Martino & Chopin (2009), Approximate Bayesian inference for
+    latent Gaussian models, JRSS B 71 (normal distributions on a grid of scales).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import WeightedVotes
+    >>> table = bf.datasets.simulate_dawid_skene(200, 5, 2, random_seed=1)
+    >>> gold = {item: int(table.truth[item]) for item in range(30)}
+    >>> model = WeightedVotes(table.responses, gold)
+    >>> result = bf.sample(model, 100, random_seed=1, progressbar=False)
+    >>> result["posterior"]["weight"].dims, result["label_draws"]["label"].dims
+    (('chain', 'draw', 'rater'), ('sample', 'item'))
+    """
+
+    instead = (
+        "WeightedVotes describes known labels given the responses, so functions for models of "
+        "responses do not apply. Use bf.sample(model), functions of its result alone, and "
+        "for new items model.predict(result, responses). Got: a model of known labels."
+    )
+
+    def __init__(
+        self,
+        responses: bf.Responses,
+        gold: Mapping[Any, Any],
+        results: Mapping[str, Any] | None = None,
+        *,
+        as_given: float = AS_GIVEN,
+        name: str = "",
+    ) -> None:
+        require_kind("responses", responses, bf.Responses)
+        if require_number("as_given", as_given, most=1.0) == 1.0:
+            raise ModelError(
+                "as_given must be below one, or known labels could change nothing. Got: 1."
+            )
+        self._require_gold(gold)
+        super().__init__(responses, gold=gold, name=name)
+        if not responses.is_plain:
+            raise ModelError(
+                "Known labels are of single items: use the table with one row per response, "
+                "responses.expand(). Got: a table of counts."
+            )
+        self.gold_codes = gold_labels(responses, gold)
+        results = {} if results is None else results
+        require_mapping("results", results)
+        self.result_names = list(results)
+        given = [self._probabilities(name, own) for name, own in results.items()]
+        given = given or [label_probabilities(vote_shares(responses)).values]
+        self.terms = terms = Terms.of(responses, given)
+        known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
+        if not len(known):
+            raise ModelError(
+                "Known labels say how far to believe raters and models by items with responses. "
+                f"Got: {len(gold)} known labels, none of such an item."
+            )
+        label = self.gold_codes[known]
+        per_item = np.sqrt(terms.per_item)
+        scales = Scales(
+            bias=0.5,
+            trust=0.7,
+            own_trust=0.3,
+            weight_slope=1.0 / per_item,
+            weight_mean=0.5 / per_item,
+            weight_scale=1.5 / per_item,
+            as_given=float(as_given),
+        )
+        self.known = Known(terms, known, label, scales)
+        self._note()
+
+        bias = pm.ZeroSumNormal("bias", scales.bias, dims="class")
+        trust = pm.Normal("trust", 1.0, scales.trust)
+        mean = pm.Normal("weight_mean", 0.0, scales.weight_mean)
+        slope = pm.Normal("weight_slope", 0.0, scales.weight_slope)
+        scale = pm.HalfNormal("weight_scale", scales.weight_scale)
+        offset = pm.Normal("offset", 0.0, 1.0, dims="rater")
+        weight = mean + slope * terms.competence + scale * offset
+        weight = pm.Deterministic("weight", weight, dims="rater")
+        base = terms.given[known]  # (known items, classes)
+        votes = terms.rows(known)[1].tocoo()
+        voted = pt.zeros(base.size)[votes.row].inc(votes.data * weight[votes.col])
+        logits = bias + trust * base + voted.reshape(base.shape)
+        if len(given) > 1:
+            self.add_coord("result", list(results))
+            own = pm.Normal("own_trust", 0.0, scales.own_trust, dims="result")
+            logits = logits + (terms.apart[known] * own).sum(axis=-1)
+        if as_given:
+            corrected = pm.Bernoulli("corrected", 1.0 - as_given)
+            logits = pt.switch(corrected, logits, base)
+        self.add_coord("known_item", responses.items[known].tolist())
+        pm.Categorical("label", logit_p=logits, observed=label, dims="known_item")
+
+    def predict(
+        self,
+        result: xr.DataTree,
+        responses: bf.Responses,
+        results: Mapping[str, Any] | None = None,
+    ) -> xr.DataTree:
+        """Predict the labels of new items.
+
+        Parameters
+        ----------
+        result : DataTree
+            From ``bf.sample`` of this model.
+        responses : Responses
+            To the new items, with the classes of the model. New raters have a weight from its
+            distribution over raters.
+        results : mapping of name to DataTree or DataArray, optional
+            Label probabilities of the new items by the models of ``results``, of the same names,
+            from ``bf.predict``. Needed if the model has ``results``.
+
+        Returns
+        -------
+        DataTree
+            ``label_posterior`` with ``probability`` by item and class.
+
+        Raises
+        ------
+        ModelError
+            Other results, items or classes.
+        """
+        require_kind("responses", responses, bf.Responses)
+        if listed(responses.classes) != listed(self.responses.classes):
+            raise ModelError(
+                "New responses must have the classes of the model, in their order (classes=). "
+                f"Got: {listed(responses.classes)} for {listed(self.responses.classes)}."
+            )
+        results = {} if results is None else results
+        if list(results) != self.result_names:
+            raise ModelError(
+                "Label probabilities of the new items are needed from the results of the model. "
+                f"Got: {list(results)} for {self.result_names}."
+            )
+        given = [_aligned(name, own, responses) for name, own in results.items()]
+        terms = Terms.of(responses, given or [label_probabilities(vote_shares(responses)).values])
+        posterior = result["posterior"].dataset
+        old = named(posterior, "weight")
+        mean, scale = (named(posterior, f"weight_{of}") for of in ("mean", "scale"))
+        if old is None or mean is None or scale is None:
+            raise ModelError("The result must be of this model. Got: no weights of raters.")
+        at = places(responses.raters, self.responses.raters)
+        noise = np.random.default_rng(0).standard_normal((*mean.shape, len(at)))
+        weight = mean.values[..., None] + scale.values[..., None] * noise
+        weight[..., at >= 0] = old.values[..., at[at >= 0]]
+        name = self.name_for("weight")
+        posterior = posterior.drop_dims("rater")
+        posterior = posterior.assign({name: (("chain", "draw", "rater"), weight)})
+        parts = [own.sum(axis=2) for _, own in each_part(terms, posterior)]
+        mean_of = sum(parts) / (posterior.sizes["chain"] * posterior.sizes["draw"])
+        coords = {"item": responses.items, "class": responses.classes}
+        labels = xr.Dataset({"probability": (("item", "class"), mean_of)}, coords)
+        return xr.DataTree.from_dict({"label_posterior": labels})
+
+    def _require_gold(self, gold: Any) -> None:
+        if gold is None or (hasattr(gold, "__len__") and len(gold) == 0):
+            raise ModelError(
+                "WeightedVotes learns from known labels only. Without any, use "
+                "bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: no gold labels."
+            )
+
+    def _probabilities(self, name: Any, result: Any) -> Array:
+        """Return label probabilities of a result that has not seen the known labels."""
+        if isinstance(result, xr.DataTree) and "constant_data" in result.children:
+            seen = constants(result).get("gold")
+            if seen is not None and bool((seen >= 0).any()):
+                raise ModelError(
+                    "Results must be fitted without the known labels (no gold=), because a model "
+                    "is no evidence on labels that it was told. Got: a fit with "
+                    f"{int((seen >= 0).sum())} known labels in {name!r}."
+                )
+        return _aligned(name, result, self.responses)
+
+    def _note(self) -> None:
+        """Say in results what the known labels cannot tell."""
+        n_known, unused = len(self.known.items), int((self.gold_codes >= 0).sum())
+        unused -= n_known
+        said = []
+        seen = np.unique(self.known.label)
+        if len(seen) == 1:
+            said.append(
+                f"All known labels are {self.responses.classes[seen[0]]!s}, so nothing is known of "
+                "errors on items of other classes."
+            )
+        if unused:
+            said.append(
+                f"{unused:,} known labels are of items without responses and say nothing of raters."
+            )
+        if said:
+            self.notes["known_labels"] = " ".join(said)
+
+
+def _aligned(name: Any, result: Any, responses: bf.Responses) -> Array:
+    """Return label probabilities in the order of a table."""
+    own = label_probabilities(result)
+    values = own.values
+    for axis, (dim, names) in enumerate((("item", responses.items), ("class", responses.classes))):
+        at = pd.Index(own[dim].values).get_indexer(pd.Index(names))
+        if len(at) != own.sizes[dim] or (at < 0).any():
+            raise ModelError(
+                f"Results must be of the {dim} names of the responses. Got: others in {name!r}."
+            )
+        values = values.take(at, axis=axis)
+    return np.asarray(values, dtype=float)

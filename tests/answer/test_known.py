@@ -1,0 +1,100 @@
+"""``bf.fuse(gold=…)``: known labels on top of models that have not seen them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.known import apart
+from bayesfuse.errors import QuickAnswerWarning, ResponsesError
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
+
+
+def probabilities(result):
+    return bf.label_probabilities(result).values
+
+
+@pytest.fixture(scope="module")
+def gold(crowd):
+    items = crowd.responses.items[::3].tolist()
+    return {item: int(crowd.truth[::3][n]) for n, item in enumerate(items)}
+
+
+@pytest.fixture(scope="module")
+def told(crowd, gold, few_draws):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayesfuse.answer.fuse._check_all", lambda *_: None)
+        return bf.fuse(crowd.responses, gold=gold, **QUIET)
+
+
+def test_members_have_not_seen_the_known_labels(told, fused, gold):
+    for name, own in told["models"].children.items():
+        assert "gold" not in own["constant_data"]
+        np.testing.assert_array_equal(probabilities(own), probabilities(fused["models"][name]))
+    known = told["constant_data"]["gold"].values
+    assert (known >= 0).sum() == len(gold) and known[0] == gold[0]
+
+
+def test_without_known_labels_nothing_changes(crowd, fused):
+    assert "known_labels" not in fused.children
+    inputs = Inputs(crowd.responses, gold={})
+    assert apart(inputs).known is None
+
+
+def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
+    drawn = told["label_draws"]["label"]
+    assert drawn.dims == ("sample", "item") and drawn.sizes["sample"] == 400
+    assert (drawn.sel(item=list(gold)).values == list(gold.values())).all()
+    at = [each for each, item in enumerate(crowd.responses.items) if item in gold]
+    np.testing.assert_array_equal(probabilities(told)[at], np.eye(3)[list(gold.values())])
+    raters = told.raters()
+    assert (raters["low"] <= raters["accuracy"]).all()
+    text = told.overview()
+    assert "What the known labels said:" in text and "14 known labels" in text
+    assert "models need no" in text
+    expected = float(bf.decisions.expected_errors(told)["expected"])
+    assert np.isclose(expected, (1 - probabilities(told).max(axis=1)).sum())
+
+
+def test_the_explanation_gives_the_same_labels(told, crowd, gold):
+    space = {"responses": crowd.responses, "gold": gold}
+    code = told.explain().replace("quiet=True", "quiet=True, progressbar=False")
+    exec(code.split("print(bf.label_probabilities")[0], space)
+    np.testing.assert_allclose(probabilities(space["fused"]), probabilities(told), atol=1e-6)
+
+
+def test_odd_known_labels(crowd):
+    first = crowd.responses.items[0]
+    with pytest.raises(ResponsesError, match="one true class"):
+        bf.fuse(crowd.responses, gold=pd.Series([0, 1], index=[first, first]), **QUIET)
+    answers = [[0, 1, 1], [1, 1, 1], [0, 0, 0], [-1, -1, -1]] * 5
+    table = bf.Responses.from_matrix(answers, items=list(range(20)))
+    silent = apart(Inputs(table, gold={3: 1}))  # an item without responses
+    assert silent.known is None and silent.gold == {3: 1}
+    every = {item: item % 2 for item in range(20)}
+    for gold in ({0: 1}, {0: 1, 1: 1, 4: 1}, {0: 0, 3: 1}, every):
+        with pytest.warns(QuickAnswerWarning):
+            quick = bf.fuse(table, gold=gold, minutes=1e-9, random_seed=1, progressbar=False)
+        found = probabilities(quick)
+        assert np.isfinite(found).all() and quick.labels().shape == (20, 4)
+        unknown = [item for item in range(20) if item not in gold]
+        assert not unknown or found[unknown].max() < 0.999
+        assert (found[list(gold), list(gold.values())] == 1).all()
+        assert len(quick.raters()) == 3
+        space = {"responses": table, "gold": gold}
+        exec(quick.explain(), space)
+        np.testing.assert_allclose(probabilities(space["fused"]), found, atol=1e-12)
+
+
+def test_chosen_items_are_noticed():
+    made = bf.datasets.simulate_dawid_skene(300, 6, 2, random_seed=1)
+    shares = probabilities(bf.vote_shares(made.responses)).max(axis=1)
+    sure = np.argsort(-shares)[:60]
+    for chosen, said in ((sure, True), (np.arange(60), False)):
+        gold = {int(item): int(made.truth[item]) for item in chosen}
+        with pytest.warns(QuickAnswerWarning):
+            quick = bf.fuse(made.responses, gold=gold, minutes=1e-9, progressbar=False)
+        assert ("look chosen" in quick.overview()) == said

@@ -1,0 +1,151 @@
+"""Panels of raters: their common errors, what each is worth, and preferences for places."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.results.joint_labels import as_draws
+
+
+def known_truth(said, truth, draws=100, gold=None):
+    """A result whose labels are certain: all that is left are responses."""
+    responses = bf.Responses.from_matrix(said, classes=[0, 1])
+    n_items = len(truth)
+    item, rater = responses.small_columns
+    data = {"item_index": ("response", item), "rater_index": ("response", rater)}
+    if gold is not None:
+        data["gold"] = ("item", gold)
+    coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
+    probability = xr.Dataset(
+        {"probability": (("item", "class"), np.eye(2)[truth])},
+        {name: coords[name] for name in ("item", "class")},
+    )
+    return xr.DataTree.from_dict(
+        {
+            "label_posterior": probability,
+            "label_draws": as_draws(np.tile(truth, (draws, 1)), np.arange(n_items), np.arange(2)),
+            "constant_data": xr.Dataset(data, coords),
+            "observed_data": xr.Dataset({"responses": ("response", responses.label)}),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def copies():
+    """Four judges: two independent ones, and two who share nearly all their errors."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(2, size=600)
+    wrong = rng.random((600, 4)) < [0.1, 0.15, 0.2, 0.2]
+    wrong[:, 3] = np.where(rng.random(600) < 0.95, wrong[:, 2], wrong[:, 3])
+    said = np.where(wrong, 1 - truth[:, None], truth[:, None])
+    return known_truth(said, truth), said, truth
+
+
+def test_correlations_are_those_of_centred_errors(copies):
+    result, said, truth = copies
+    found = bf.decisions.panel(result, random_seed=1, ci_prob=0.9)
+    error = (said != truth[:, None]).astype(float)
+    for k in (0, 1):
+        error[truth == k] -= error[truth == k].mean(axis=0)
+    by_hand = np.corrcoef(error.T)
+    np.testing.assert_allclose(found["correlation"], by_hand, atol=0.02)
+    assert (found["correlation_low"] <= by_hand + 1e-9).all()
+    off = by_hand[~np.eye(4, dtype=bool)].mean()
+    assert float(found["effective_votes"]) == pytest.approx(4 / (1 + 3 * off), rel=0.02)
+    width = (found["correlation_high"] - found["correlation_low"]).values[0, 1]
+    assert width == pytest.approx(2 * 1.645 / np.sqrt(600), rel=0.5)
+
+
+def test_bad_raters_who_err_alone_do_not_correlate():
+    rng = np.random.default_rng(2)
+    truth = rng.integers(2, size=2000)
+    # both are bad in class 1 only: without centring by class their errors would correlate
+    wrong = rng.random((2000, 3)) < np.where(truth == 1, 0.45, 0.05)[:, None]
+    result = known_truth(np.where(wrong, 1 - truth[:, None], truth[:, None]), truth)
+    found = bf.decisions.panel(result, random_seed=1)
+    assert float(found["mean_correlation"]) == pytest.approx(0, abs=0.04)
+    assert np.corrcoef(wrong.T)[0, 1] > 0.15
+
+
+def test_the_copy_leaves_first_and_the_best_stays(copies):
+    result, said, truth = copies
+    found = bf.decisions.panel(result, tolerance=0.0, random_seed=1)
+    assert found["removed"].values[1] in ("2", "3")
+    assert found["raters"].values.tolist() == [4, 3, 2, 1]
+    last = found["removed"].values[1:].tolist()
+    assert "0" not in last
+    wrong = int((said[:, 0] != truth).sum())
+    assert found["wrong"].values[-1] == wrong  # the best judge alone
+    assert (found["wrong_low"] == found["wrong"]).all()  # labels are certain here
+    lost = found["lost"]
+    assert lost.values.argmax() == 0 and (found["lost_low"] <= lost).all()
+    assert bf.decisions.panel(result, tolerance=1.0)["kept"].values.tolist() == [1, 0, 0, 0]
+
+
+def test_costs_decide_between_equals(copies):
+    result = copies[0]
+    dear = bf.decisions.panel(result, {0: 1, 1: 1, 2: 1, 3: 50}, random_seed=1)
+    assert dear["removed"].values[1] == "3" and float(dear["cost"][0]) == 53
+    cheap = bf.decisions.panel(result, {0: 1, 1: 1, 2: 50, 3: 1}, random_seed=1)
+    assert cheap["removed"].values[1] == "2"
+
+
+def test_missing_and_repeated_responses_and_known_labels():
+    truth = np.array([0, 1, 0, 1, 0, 1])
+    said = np.array([[0, 0, -1], [1, 1, -1], [1, 0, -1], [1, 0, 1], [0, -1, 0], [1, -1, 1]])
+    gold = np.where(np.arange(6) < 3, truth, -1)
+    found = bf.decisions.panel(known_truth(said, truth, gold=gold), random_seed=1)
+    assert np.isnan(found["correlation"].values[0, 2]) and found.attrs == {
+        "items": 6,
+        "known": 3,
+        "expected": 0,
+    }
+    assert found["known_wrong"].values[-1] in (0, 1)
+    always = known_truth(np.zeros((6, 2), dtype=int), truth)  # one verdict throughout
+    found = bf.decisions.panel(always, random_seed=1)
+    assert float(found["effective_votes"]) == 2 and found["wrong"].values[0] == 3
+
+
+def test_position_bias_by_hand():
+    #        both A   both B  first shown, twice   last shown
+    said = [[0, 0]] * 4 + [[1, 1]] * 3 + [[0, 1]] * 5 + [[1, 0]]
+    truth = np.array([0] * 4 + [1] * 3 + [0] * 5 + [1])
+    found = bf.decisions.position_bias(known_truth(said, truth), [(0, 1)], random_seed=1)
+    (row,) = found.to_dict("records")
+    assert (row["items"], row["bias"], row["consistency"]) == (13, (5 - 1) / 26, 7 / 13)
+    assert row["low"] < row["bias"] < row["high"]
+    # right output shown first: in order where the truth is 0, swapped where it is 1
+    assert row["right_first"] == (9 + 3) / 13 and row["right_second"] == (4 + 4) / 13 - 0 / 13
+    assert (
+        bf.decisions.position_bias(known_truth(said, truth), [(0, 1)], shown=(1, 0))["bias"].item()
+        == -row["bias"]
+    )
+
+
+def test_bad_input(copies):
+    result = copies[0]
+    for cost, words in (
+        ({0: 1}, "cost must have the names of all 4 raters"),
+        ({0: 1, 1: 1, 2: 1, "x": 1}, "cost must have the names"),
+        ({0: 1, 1: 1, 2: 1, 3: 0}, "cost must be a positive"),
+        ([1, 1, 1, 1], "cost must be a mapping"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            bf.decisions.panel(result, cost)
+    with pytest.raises(ModelError, match="tolerance must be a finite number"):
+        bf.decisions.panel(result, tolerance=-1)
+    for pairs, words in (
+        ([(0, 9)], r"raters of the result\. Got: 9"),
+        ([0, 1], r"pairs of names of raters"),
+        ([], r"pairs of names of raters"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            bf.decisions.position_bias(result, pairs)
+    with pytest.raises(ModelError, match=r"shown= must be .* Got: \(0, 2\)"):
+        bf.decisions.position_bias(result, [(0, 1)], shown=(0, 2))
+    with pytest.raises(ModelError, match="must have answered the same items"):
+        bf.decisions.position_bias(
+            known_truth(np.array([[0, -1], [-1, 1]]), np.array([0, 1])), [(0, 1)]
+        )

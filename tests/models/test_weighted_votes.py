@@ -1,0 +1,252 @@
+"""Weighted votes: against PyMC's density, integrals and NUTS; what they leave as it is."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.data.vote_terms import contrasts
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.inference.weighted_votes import VALUES, _Density, softmax
+from bayesfuse.models import WeightedVotes
+
+QUIET = {"random_seed": 1, "progressbar": False}
+
+
+def judges(n_items=300, seed=1):
+    """Three judges of whom two err together: the majority is wrong on a third of the items."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=n_items)
+    alike = np.where(rng.random(n_items) < 0.6, truth, (truth + 1) % 3)
+    good = np.where(rng.random(n_items) < 0.9, truth, rng.integers(3, size=n_items))
+    answers = np.column_stack([alike, good, np.where(rng.random(n_items) < 0.9, alike, 0)])
+    answers[rng.random(answers.shape) < 0.1] = -1
+    return bf.Responses.from_matrix(answers, classes=[0, 1, 2], items=list(range(n_items))), truth
+
+
+def gold_of(truth, n, seed=0):
+    chosen = np.random.default_rng(seed).permutation(len(truth))[:n]
+    return {int(item): int(truth[item]) for item in chosen}
+
+
+def probabilities(result):
+    return bf.label_probabilities(result).values
+
+
+def test_the_sampler_has_the_density_of_the_pymc_model():
+    responses, truth = judges(40)
+    other = bf.label_probabilities(bf.vote_shares(responses)) ** 2
+    results = {"votes": bf.label_probabilities(bf.vote_shares(responses)), "sure": other}
+    model = WeightedVotes(responses, gold_of(truth, 12), results, as_given=0)
+    density, scales = _Density(model.known, 3), model.known.scales
+    inputs, votes = model.terms.rows(model.known.items)
+    logp = model.compile_logp(jacobian=False)
+    rng, found = np.random.default_rng(1), []
+    for _ in range(3):
+        point, scale = rng.standard_normal(len(density.mean)), rng.random() + 0.2
+        values = {
+            "bias": contrasts(3) @ point[:2],
+            "trust": point[2],
+            "own_trust": point[3:5],
+            "weight_slope": point[5],
+            "weight_mean": point[6],
+            "weight_scale": scale,
+            "offset": point[7:],
+        }
+        transformed = {}
+        for variable in model.free_RVs:
+            rule = model.rvs_to_transforms[variable]
+            value = np.asarray(values[variable.name])
+            if rule is not None:
+                value = rule.forward(pm.math.constant(value), *variable.owner.inputs).eval()
+            transformed[model.rvs_to_values[variable].name] = value
+        own = density._value(np.hstack([inputs, scale * votes.toarray()]), point)[0]
+        own -= 0.5 * (scale / scales.weight_scale) ** 2
+        found.append(float(logp(transformed)) - own)
+    np.testing.assert_allclose(found, found[0], rtol=1e-9)
+
+
+def test_the_probability_of_a_correction_is_that_of_an_integral():
+    responses = bf.Responses.from_matrix([[0, 0], [1, 1], [0, 1], [1, 0]], classes=[0, 1])
+    model = WeightedVotes(responses, {0: 1, 1: 0}, as_given=0.5)  # against both votes
+    result = bf.sample(model, 2000, **QUIET)
+    rng, scales, n = np.random.default_rng(3), model.known.scales, 200_000
+    bias = rng.normal(0, scales.bias, n)
+    weight = rng.normal(0, scales.weight_mean, (n, 1)) + rng.normal(
+        0, scales.weight_slope, (n, 1)
+    ) * (model.terms.competence)
+    weight += np.abs(rng.normal(0, scales.weight_scale, (n, 1))) * rng.standard_normal((n, 2))
+    base, trust = model.terms.given[:2], rng.normal(1, scales.trust, n)
+    logits = base[:, :, None] * trust + bias * contrasts(2)[:, :1][None]
+    logits[[0, 1], [0, 1]] += weight.sum(axis=1)
+    drawn, given = softmax(logits)[0], softmax(base[:, :, None])[0]
+    likelihood, as_given = (each[0, 1] * each[1, 0] for each in (drawn, given))
+    expected = likelihood.mean() / (likelihood.mean() + as_given[0])
+    share = result["posterior"]["corrected"].mean().item()
+    assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / 8000) + 0.003
+    trusted = (likelihood * trust).sum() / likelihood.sum()
+    kept = result["posterior"]["trust"].values[result["posterior"]["corrected"].values == 1]
+    assert abs(kept.mean() - trusted) < 5 * kept.std() / np.sqrt(len(kept))
+
+
+@pytest.mark.slow
+def test_draws_are_those_of_nuts():
+    responses, truth = judges(60)
+    model = WeightedVotes(responses, gold_of(truth, 20), as_given=0)
+    own = bf.sample(model, 1000, chains=2, **QUIET)
+    nuts = bf.sample(
+        model, 1000, chains=2, cores=1, sampler="nuts", target_accept=0.95, quiet=True, **QUIET
+    )
+    for name in ("bias", "trust", "weight_mean", "weight_slope", "weight_scale", "weight"):
+        one, other = own["posterior"][name], nuts["posterior"][name]
+        error = np.hypot(
+            *(az.mcse(each.dataset)[name] for each in (own["posterior"], nuts["posterior"]))
+        )
+        difference = np.abs(one.mean(("chain", "draw")) - other.mean(("chain", "draw")))
+        # the spread of weights is drawn on a grid of nine values
+        assert (difference < 5 * error + 0.05 * other.std(("chain", "draw"))).all(), name
+    np.testing.assert_allclose(probabilities(own), probabilities(nuts), atol=0.02)
+    assert own["sample_stats"]["acceptance_rate"].mean() > 0.4
+
+
+def test_known_labels_teach_who_is_right():
+    responses, truth = judges()
+    gold = gold_of(truth, 50)
+    result = bf.sample(WeightedVotes(responses, gold), 100, **QUIET)
+    rest = [item for item in range(300) if item not in gold]
+    before = (probabilities(bf.vote_shares(responses)).argmax(1) == truth)[rest].mean()
+    after = (probabilities(result).argmax(1) == truth)[rest].mean()
+    assert after > before + 0.15
+    weight = result["posterior"]["weight"].mean(("chain", "draw")).values
+    assert weight[1] > weight[0] + 1 and weight[1] > weight[2] + 1
+    loo = az.loo(result)
+    assert loo.elpd > 50 * np.log(1 / 3) and len(az.loo(result, pointwise=True).elpd_i) == 50
+
+
+def test_rater_tables_count_drawn_labels_of_answered_items():
+    responses, truth = judges(30)
+    gold = {item: int(label) for item, label in enumerate(truth)}
+    result = bf.sample(WeightedVotes(responses, gold), 20, **QUIET)
+    posterior = result["posterior"]
+    frame = responses.to_frame().assign(truth=lambda own: truth[own["item"]])
+    right = (frame["label"] == frame["truth"]).groupby(frame["rater"]).mean().to_numpy()
+    np.testing.assert_allclose(posterior["accuracy"].mean(("chain", "draw")), right, rtol=1e-5)
+    assert posterior["accuracy"].std(("chain", "draw")).max() < 1e-6  # all are known
+    table = frame.groupby(["rater", "truth", "label"]).size().unstack(fill_value=0)
+    table = table.to_numpy().reshape(3, 3, 3)
+    rows = table / table.sum(axis=2, keepdims=True)
+    np.testing.assert_allclose(posterior["confusion"][0, 0], rows, atol=1e-6)
+    off = table.sum(axis=1) - np.diagonal(table, axis1=1, axis2=2)  # said, and wrong
+    others = table.sum(axis=(1, 2))[:, None] - table.sum(axis=2)
+    np.testing.assert_allclose(posterior["specificity"][0, 0], 1 - off / others, atol=1e-6)
+    np.testing.assert_allclose(posterior["prevalence"][0, 0], np.bincount(truth) / 30, rtol=1e-6)
+    assert (result["label_draws"]["label"] == truth).all()
+    assert result["label_draws"]["label"].dims == ("sample", "item")
+
+
+def test_draws_of_labels_have_their_probabilities(monkeypatch):
+    responses, truth = judges(30)
+    gold = gold_of(truth, 8)
+    model = WeightedVotes(responses, gold)
+    result = bf.sample(model, 100, **QUIET)
+    drawn = result["label_draws"]["label"].values
+    shares = np.stack([(drawn == k).mean(axis=0) for k in range(3)], axis=1)
+    assert np.abs(shares - probabilities(result)).max() < 5 * np.sqrt(0.25 / 400)
+    known = list(gold)
+    np.testing.assert_array_equal(probabilities(result)[known], np.eye(3)[list(gold.values())])
+    assert (drawn[:, known] == list(gold.values())).all()
+    monkeypatch.setattr("bayesfuse.inference.weighted_votes.VALUES", VALUES // 10**5)  # in parts
+    again = bf.sample(WeightedVotes(responses, gold), 100, **QUIET)
+    np.testing.assert_allclose(probabilities(again), probabilities(result), atol=1e-12)
+
+
+def test_items_without_responses_and_one_known_label_keep_what_is_given():
+    answers = [[0, 0, 1], [1, 1, 1], [0, 0, 0], [-1, -1, -1], [1, 0, 1]]
+    responses = bf.Responses.from_matrix(answers, items=list("abcde"))
+    given = xr.DataArray(
+        [[0.9, 0.1], [0.2, 0.8], [0.99, 0.01], [0.6, 0.4], [0.3, 0.7]],
+        {"item": list("abcde"), "class": [0, 1]},
+        ("item", "class"),
+    )
+    result = bf.sample(WeightedVotes(responses, {"a": 0}, {"some": given}), 500, **QUIET)
+    found = probabilities(result)
+    np.testing.assert_allclose(found[3], [0.6, 0.4])
+    np.testing.assert_allclose(found[[1, 2, 4]], given[[1, 2, 4]], atol=0.12)
+    assert (found[0] == [1, 0]).all()
+    other = given.isel(item=[4, 2, 0, 1, 3], **{"class": [1, 0]})  # the same in another order
+    again = bf.sample(WeightedVotes(responses, {"a": 0}, {"some": other}), 500, **QUIET)
+    np.testing.assert_array_equal(probabilities(again), found)
+
+
+def test_repeats_and_stated_probabilities_are_inputs():
+    frame = {"item": [0, 0, 0, 1], "rater": ["a", "a", "b", "b"], "label": [0, 1, 1, 1]}
+    responses = bf.Responses.from_long(frame)
+    np.testing.assert_allclose(
+        WeightedVotes(responses, {0: 1}).terms.votes.toarray(), [[0.5, 0], [0.5, 1], [0, 0], [0, 1]]
+    )
+    stated = bf.Responses.from_probabilities(
+        {"item": [0, 1, 2], "rater": ["m"] * 3, "no": [0.9, 0.2, 0.5], "yes": [0.1, 0.8, 0.5]},
+    )
+    model = WeightedVotes(stated, {0: "no", 1: "yes"})
+    half = np.log(9) / 2
+    np.testing.assert_allclose(model.terms.votes.toarray()[:2, 0], [half, -half])
+    result = bf.sample(model, 50, **QUIET)
+    assert result["posterior"]["accuracy"].shape == (4, 50, 1)
+
+
+def test_new_items_are_predicted_as_if_they_had_been_there():
+    responses, truth = judges(200)
+    gold = gold_of(truth[:150], 60)
+    model = WeightedVotes(responses, gold)
+    whole = probabilities(bf.sample(model, 100, **QUIET))
+    first = WeightedVotes(responses.take(np.arange(150)), gold)
+    result = bf.sample(first, 400, **QUIET)
+    found = first.predict(result, responses.take(np.arange(150, 200)))
+    np.testing.assert_allclose(probabilities(found), whole[150:], atol=0.08)
+    with pytest.raises(ModelError, match=r"from the results of the model\. Got: \['x'\] for \[\]"):
+        first.predict(result, responses, {"x": bf.vote_shares(responses)})
+
+
+def test_bad_input_is_refused_in_words():
+    responses, truth = judges(30)
+    gold = gold_of(truth, 8)
+    for nothing in (None, {}):
+        with pytest.raises(ModelError, match=r"from known labels only.*ItemTypes"):
+            WeightedVotes(responses, nothing)
+    with pytest.raises(ResponsesError, match="nobody"):
+        WeightedVotes(responses, {"nobody": 1})
+    told = bf.vote_shares(responses, gold)
+    with pytest.raises(ModelError, match=r"without the known labels.*8 known labels in 'votes'"):
+        WeightedVotes(responses, gold, {"votes": told})
+    with pytest.raises(ModelError, match="item names of the responses"):
+        WeightedVotes(responses, gold, {"votes": bf.vote_shares(responses.take(np.arange(20)))})
+    with pytest.raises(ModelError, match="below one"):
+        WeightedVotes(responses, gold, as_given=1)
+    with pytest.raises(ModelError, match="or 'nuts'"):
+        bf.sample(WeightedVotes(responses, gold), sampler="gibbs", **QUIET)
+    with pytest.raises(ModelError, match=r"known labels given the responses.*model\.predict"):
+        bf.find_map(WeightedVotes(responses, gold))
+    with pytest.raises(ModelError, match="Got: thin="):
+        bf.sample(WeightedVotes(responses, gold), thin=2, **QUIET)
+    counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
+    with pytest.raises(ModelError, match="expand"):
+        WeightedVotes(counts, {counts.items[0]: counts.classes[0]})
+    alone = bf.Responses.from_matrix([[0, 1], [-1, -1]], items=["a", "b"])
+    with pytest.raises(ModelError, match="none of such an item"):
+        WeightedVotes(alone, {"b": 0})
+
+
+def test_known_labels_of_one_class_are_no_certainty_and_are_noted():
+    responses, truth = judges(60)
+    gold = {item: 0 for item in range(60) if truth[item] == 0}
+    result = bf.sample(WeightedVotes(responses, gold), 100, **QUIET)
+    assert "All known labels are 0" in result.attrs["known_labels"]
+    rest = np.setdiff1d(np.arange(60), list(gold))
+    assert probabilities(result)[rest].max() < 0.999 and np.isfinite(probabilities(result)).all()
+    whole = responses.take(np.flatnonzero(truth == 0))  # no item of the other classes
+    every = bf.sample(WeightedVotes(whole, dict.fromkeys(whole.items.tolist(), 0)), 20, **QUIET)
+    posterior = every["posterior"].dataset
+    assert all(np.isfinite(values).all() for values in posterior.data_vars.values())
+    np.testing.assert_allclose(posterior["confusion"].sum("answer"), 1.0, rtol=1e-6)

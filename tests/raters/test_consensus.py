@@ -1,0 +1,261 @@
+"""The channel of fixed consensus rows against enumeration, calculus and simulation."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy.special import logsumexp
+from typed_crowds import by_type, random_crowd, random_rows, summed
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Observation
+from bayesfuse.testing import assert_close
+
+CASES = {
+    "two classes": (2, []),
+    "levels": (3, []),
+    "some pairs": (3, [(0, 2), (2, 1)]),
+    "many classes": (5, list(permutations(range(5), 2))),
+}
+
+
+def consensus(n_classes, pairs):
+    """The rows as the reference states them, one by one."""
+    found = []
+    for k, level in product(range(n_classes), (0.02, 0.2, 0.4, 0.6, 0.8, 0.95)):
+        row = np.full(n_classes, (1 - level) / n_classes)
+        row[k] += level
+        found.append(row)
+    for (k, j), (first, second) in product(pairs, ((0.5, 0.4), (0.65, 0.3), (0.8, 0.17))):
+        row = np.full(n_classes, (1 - first - second) / max(n_classes - 2, 1))
+        row[[k, j]] = first, second
+        found.append(row)
+    return np.array(found)
+
+
+def made(n_classes, pairs, n_raters=5, seed=1):
+    """Return a channel, shares, competence (raters, 2) and guesses; some are zero or one."""
+    rows = consensus(n_classes, pairs)
+    share, competence, guess = (
+        random_rows(shape, seed + number)
+        for number, shape in enumerate(
+            [(n_classes, len(rows)), (n_raters, 2), (n_raters, n_classes)]
+        )
+    )
+    share[0] = np.eye(len(rows))[3]
+    competence[:2] = [[1.0, 0.0], [0.0, 1.0]]
+    guess[2] = np.eye(n_classes)[1]
+    return bf.Consensus(None, None, 0, pairs=pairs), (share, competence, guess), rows
+
+
+def confusion_of(values, rows):
+    """Rows of raters by type, (raters, types, answers)."""
+    _, competence, guess = values
+    return competence[:, :1, None] * rows + competence[:, 1:, None] * guess[:, None]
+
+
+def tables(channel, values):
+    with np.errstate(divide="ignore"):
+        logs = tuple(np.log(value) for value in values)
+    return channel.expand(logs, len(values[0]), np)
+
+
+def known(responses, gold):
+    found = np.full(responses.n_items, -1)
+    for n, k in gold.items():
+        found[n] = k
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_likelihood_is_the_sum_over_types_and_looks(name):
+    """Raters who always or never look, answers never guessed, and known items, too."""
+    n_classes, pairs = CASES[name]
+    channel, values, rows = made(n_classes, pairs)
+    assert_close(channel.dictionary(n_classes).rows, rows, "consensus rows")
+    responses, gold = random_crowd(40, 4, n_classes, seed=3), {3: 1, 17: 0, 40: n_classes - 1}
+    structure = channel.structure(responses, known(responses, gold))
+    found = channel.log_lik(tables(channel, values), structure)
+    expected = summed(values[0], confusion_of(values, rows), responses, gold)
+    assert_close(found, expected, "log-likelihood")
+    even = bf.Consensus(None, None, pairs=pairs)
+    values = *values[:2], np.full(values[2].shape, 1 / n_classes)
+    found = even.log_lik(tables(even, values[:2]), structure)
+    expected = summed(values[0], confusion_of(values, rows), responses, gold)
+    assert_close(found, expected, "log-likelihood of even guesses")
+
+
+def test_types_are_named_by_answers_and_their_probability():
+    found = bf.Consensus(None, None, pairs=[(2, 0)]).dictionary(3).names(np.array(["a", "b", "c"]))
+    assert found[:2] + found[-4:] == [
+        "a (0.35)", "a (0.47)", "c (0.97)", "c|a (0.50)", "c|a (0.65)", "c|a (0.80)",
+    ]  # fmt: skip
+
+
+def test_five_hundred_answers_to_one_item_keep_their_digits():
+    """Products underflow; types differ by hundreds of nats."""
+    rng = np.random.default_rng(3)
+    item = np.repeat([0, 1, 2], [500, 2, 500])
+    said = np.where(item == 0, rng.integers(0, 3, 1002), 2)
+    columns = {"item": item, "rater": rng.integers(3, 5, 1002), "label": said}
+    responses = bf.Responses.from_long(columns, raters=range(5), classes=range(3))
+    channel, values, rows = made(3, [])
+    values[1][3:] = [0.98, 0.02]
+    expected = summed(values[0], confusion_of(values, rows), responses)
+    assert expected[0].max() < -500 and expected[2].max() - expected[2].min() > 300
+    structure = channel.structure(responses, np.full(3, -1))
+    found = channel.log_lik(tables(channel, values), structure)
+    # weights below 1e-290 of the largest of an item are kept there, so that nothing is impossible
+    largest = by_type(np.ones(values[0].shape), confusion_of(values, rows), responses)[2, 0].max()
+    assert found[2, 0] == pytest.approx(largest + np.log(1e-290))
+    found[2, 0] = expected[2, 0]
+    assert_close(found, expected, "log-likelihood", rtol=1e-11)
+
+
+def expected_counts(values, rows, responses, weight, known):
+    """Types of every class, items of unknown and known class apart; looks and guesses."""
+    share, competence, guess = values
+    joint = by_type(share, confusion_of(values, rows), responses)
+    given = weight[:, :, None] * np.exp(joint - logsumexp(joint, axis=2, keepdims=True))
+    by_class = np.stack([given[known < 0].sum(axis=0), given[known >= 0].sum(axis=0)])
+    looked, guessed = np.zeros(competence.shape), np.zeros(guess.shape)
+    for n, m, c in zip(responses.item, responses.rater, responses.label, strict=True):
+        by_rows = competence[m, 0] * rows[:, c]
+        either = by_rows + competence[m, 1] * guess[m, c]
+        each = given[n].sum(axis=0)
+        looks = each @ np.divide(by_rows, either, np.zeros(len(rows)), where=either > 0)
+        looked[m] += looks, each.sum() - looks
+        guessed[m, c] += each.sum() - looks
+    return by_class, looked, guessed
+
+
+def test_expected_counts():
+    channel, values, rows = made(3, [(0, 2), (2, 1)])
+    values[2][2] = [0.2, 0.7, 0.1]  # so that no answer is impossible
+    values[1][1] = [0.1, 0.9]
+    responses = random_crowd(30, 4, 3, seed=7)
+    number = known(responses, {2: 0, 9: 2, 30: 2})
+    weight = np.random.default_rng(1).random((31, 3))
+    weight[4, 1] = 0.0
+    weight[number >= 0] *= np.eye(3)[number[number >= 0]]
+    structure = channel.structure(responses, number)
+    found = channel.expected_kernel(*tables(channel, values), weight, *structure)
+    expected = expected_counts(values, rows, responses, weight, number)
+    for one, other, name in zip(found, expected, ["types", "looks", "guesses"], strict=True):
+        assert_close(one, other, name, atol=1e-12)
+    collapsed = channel.collapse(found)
+    assert_close(collapsed[0], expected[0].sum(axis=0), "types of all items")
+    assert len(collapsed) == 3 and len(bf.Consensus(None, None).collapse(found)) == 2
+    types = channel.types(tables(channel, values), weight, structure)
+    assert_close(types.sum(axis=0), expected[0].sum(axis=(0, 1)), "types of items")
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_draws_are_the_same_and_counted_by_kind(copies):
+    """But for items without responses and of unknown class: types of these say nothing."""
+    responses = random_crowd(40, 4, 3, seed=4)  # the last item has no responses
+    assert responses.per_item[-1] == 0
+    plain, values, _ = made(3, [(0, 2), (2, 1)])
+    kind = np.arange(41) % 3
+    by_kind = bf.Consensus(None, None, 0, pairs=plain.pairs, kind=kind)
+    at, number = tables(plain, values), known(responses, {3: 1, 17: 0})
+    labels = np.random.default_rng(1).integers(1, 3, responses.n_items)
+    labels[[3, 17]] = 1, 0
+    drawn = 2 * np.eye(3)[labels] if copies else labels
+    expected, found = (
+        each.tally(at, drawn, each.structure(responses, number), np.random.default_rng(5))
+        for each in (plain, by_kind)
+    )
+    for one, other in zip(found[1:3], expected[1:], strict=True):
+        assert_close(one, other, "looks and guesses")
+    left_out = expected[0] - found[0]
+    assert left_out.min() == 0 and left_out.sum() == 1 + copies
+    counts = found[3]
+    assert_close(counts.sum(axis=1), found[0].sum(axis=1), "types of unknown and known class")
+    sizes = np.bincount(kind[:40], minlength=3) * (1 + copies)
+    assert_close(counts.sum(axis=(0, 2)), sizes, "items by kind")
+    assert_close(counts[1].sum(axis=1), [1 + copies, 0, 1 + copies], "known items by kind")
+    assert by_kind.taken(np.array([5, 1])).kind.tolist() == [2, 1]
+    few = random_crowd(10, 4, 3, seed=4)
+    assert not by_kind.structure(few, np.full(few.n_items, -1))[3].any()  # other items
+
+
+def test_raters_who_always_look_at_types_of_one_class_are_the_plain_channel():
+    responses, plain = random_crowd(60, 4, 3, seed=3), bf.Confusion(None)
+    channel, (share, competence, guess), rows = made(3, [])
+    own = [2, 9, 17]  # a type for each class
+    share[:], competence[:] = np.eye(18)[own], [1.0, 0.0]
+    number = known(responses, {0: 2, 7: 1})
+    arranged, at = channel.structure(responses, number), tables(channel, (share, competence, guess))
+    table = (np.log(np.tile(rows[own], (5, 1, 1))),)
+    one = plain.log_lik(table, plain.structure(responses, number))
+    assert_close(channel.log_lik(at, arranged), one, "log-likelihood")
+    competence[:] = [0.0, 1.0]  # who only guesses says nothing of the class
+    at = tables(channel, (share, competence, random_rows((5, 3), 3)))
+    found = channel.log_lik(at, channel.structure(responses, known(responses, {})))
+    assert_close(np.ptp(found, axis=1), np.zeros(61), "differences of classes", atol=1e-12)
+
+
+def label_priors():
+    graph = bf.Graph.from_edges([(0, 1), (1, 2), (1, 3)], [1.0, 0.5, 2.0], items=range(4))
+    chain = bf.Sequences.from_lengths([3, 1], items=range(4))
+    moves = np.array([[0.8, 0.2], [0.4, 0.6]])
+    initial = np.array([0.35, 0.65])
+    return {
+        "independent": (bf.Independent(None), {"prevalence": np.array([0.7, 0.3])}),
+        "chain": (bf.MarkovChain(None, None, chain), {"initial": initial, "transition": moves}),
+        "graph": (bf.Potts(pt.dscalar("coupling"), graph), {"coupling": np.array(0.7)}),
+    }
+
+
+@pytest.mark.parametrize("name", label_priors())
+def test_evidence_under_every_label_prior_by_enumeration(name):
+    """All labels of four items: evidence, label probabilities, counts of types."""
+    labels, given = label_priors()[name]
+    responses, gold = random_crowd(3, 3, 2, seed=6), {2: 1}
+    channel, values, rows = made(2, [], n_raters=4, seed=2)
+    values[1][:2], values[2][2] = [0.6, 0.4], [0.3, 0.7]
+    observation = Observation.build(responses, labels, channel, gold=gold)
+    own = dict(zip(channel.parameters, values, strict=True))
+    own["competence"] = values[1][:, 0]
+    drawn = observation.rows(given | own)
+    log_joint = by_type(values[0], confusion_of(values, rows), responses)
+    at, arranged = observation.label_tables(drawn), observation.label_structure
+    log_weights, uses, item = [], [], np.arange(4)
+    for truth in map(np.array, product(range(2), repeat=4)):
+        if truth[2] == gold[2]:
+            each = log_joint[item, truth]
+            own_types = np.exp(each - logsumexp(each, axis=1, keepdims=True))
+            log_weights.append(labels.log_prob(at, truth, arranged) + logsumexp(each, axis=1).sum())
+            uses.append((np.eye(2)[truth], np.eye(2)[truth].T @ own_types))
+    total = logsumexp(log_weights)
+    weight = np.exp(log_weights - total)
+    probability, types = (np.tensordot(weight, each, 1) for each in zip(*uses, strict=True))
+    marginal = observation.marginal(drawn)
+    assert_close(marginal.total, total, "evidence", rtol=1e-6)
+    found = observation.by_item(marginal.probability)
+    assert_close(found, probability, "labels", atol=1e-6)
+    assert_close(observation.expected(drawn)[1]["share"], types, "types", atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        (((3, 12), (4,), (4, 2)), "share must have shape"),
+        (((2, 11), (4,), (4, 2)), "share must have shape"),
+        (((2, 12), (3,), (4, 2)), "competence must have shape"),
+        (((2, 12), (4,), (4, 3)), "guess must have shape"),
+    ],
+)
+def test_shapes_that_do_not_fit_the_responses(shapes, match):
+    responses = bf.Responses.from_matrix(np.zeros((5, 4), dtype=int), classes=[0, 1])
+    share, competence, guess = (np.full(shape, 1 / shape[-1]) for shape in shapes)
+    with pm.Model():
+        channel = bf.Consensus(share, competence, guess)
+        with pytest.raises(ModelError, match=match):
+            bf.observe(responses, labels=bf.Independent([0.5, 0.5]), raters=channel)

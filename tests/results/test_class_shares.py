@@ -1,0 +1,176 @@
+"""Shares of classes by group: from label draws counted by hand, and in simulations."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.special import gammaln
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.results import group_shares
+from bayesfuse.results.joint_labels import as_draws
+
+
+def made(labels, classes=("bad", "good")):
+    """A result with these joint draws of labels (samples, items), and nothing else."""
+    labels = np.asarray(labels)
+    share = (labels[..., None] == np.arange(len(classes))).mean(axis=0)
+    items, classes = np.arange(labels.shape[1]), np.array(classes)
+    children = {
+        "label_posterior": xr.Dataset(
+            {"probability": (("item", "class"), share)}, {"item": items, "class": classes}
+        ),
+        "label_draws": as_draws(labels, items, classes),
+    }
+    return xr.DataTree.from_dict(children)
+
+
+def test_shares_of_these_items_are_counted():
+    sure = [[0, 1, 1, 1, 0]] * 100
+    shares, contrasts = bf.class_shares(made(sure), ["x", "x", "y", "y", "y"], random_seed=1)
+    good = shares[shares["class"] == "good"].set_index("group")
+    assert good["share"].round(9).to_dict() == {"all items": 0.6, "x": 0.5, "y": round(2 / 3, 9)}
+    assert good[["low", "high"]].loc["x"].tolist() == [0.5, 0.5]  # certain labels: no width
+    assert good.loc["x", "new_low"] < 0.5 < good.loc["x", "new_high"]
+    assert good["items"].tolist() == [5, 2, 3] and good["votes"].isna().all()
+    row = contrasts[contrasts["class"] == "good"].iloc[0]
+    assert (row["first"], row["second"], row["pairs"]) == ("x", "y", 0)
+    assert row[["difference", "ratio", "better"]].tolist() == pytest.approx([-1 / 6, 0.75, 0])
+    assert 0 < row["new_better"] < 1
+    assert bf.class_shares(made(sure), list("xxyyy"), contrasts=False)[1].empty
+    draws = [[0, 1, 1, 1], [0, 1, 1, 0]] * 50
+    alone = bf.class_shares(made(draws), ci_prob=0.8, random_seed=1)
+    assert alone.shares["group"].tolist() == ["all items"] * 2 and alone.contrasts.empty
+    assert alone.shares[["share", "low", "high"]].iloc[1].tolist() == [0.625, 0.5, 0.75]
+
+
+def test_shares_of_groups_follow_their_own_votes():
+    """Raters right with .75 in two groups with shares .9 and .1: one prevalence would pull both."""
+    rng = np.random.default_rng(1)
+    group = np.repeat(["a", "b"], 1000)
+    truth = rng.random(2000) < np.where(group == "a", 0.9, 0.1)
+    says = np.where(rng.random(2000) < 0.75, truth, ~truth)
+    p = np.where(says, 0.75, 0.25)  # the posterior with even classes
+    labels = (rng.random((200, 2000)) < p).astype(int)
+    result = made(labels)
+    result["label_posterior"]["probability"].values[:] = np.column_stack([1 - p, p])
+    good = bf.class_shares(result, group, random_seed=1).shares.iloc[[3, 5]]
+    assert np.abs(p[group == "a"].mean() - 0.6) < 0.02  # the bare mean
+    assert good["share"].tolist() == pytest.approx([0.9, 0.1], abs=0.04)
+    assert ((good["low"] < [0.9, 0.1]) & (good["high"] > [0.9, 0.1])).all()
+
+
+def test_ratios_of_shares_are_those_of_the_model():
+    """Groups of two items: the posterior of the ratios, by enumeration of the labels."""
+    share, code = np.array([0.4, 0.6]), np.array([0, 0, 1])
+    probability = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9]])
+    drawn = group_shares._ratios(4_000, probability, code, np.random.default_rng(1))
+    mean, total = np.zeros(2), 0.0
+    prior = np.exp(-0.5 * group_shares.SPREAD**2) * np.gradient(group_shares.SPREAD)
+    for labels in product((0, 1), repeat=3):
+        for spread, weight in zip(group_shares.SPREAD, prior, strict=True):
+            a = 4 / spread**2 * share
+            count = [
+                np.bincount([labels[n] for n in np.flatnonzero(code == g)], minlength=2)
+                for g in (0, 1)
+            ]
+            own = weight * np.prod(probability[range(3), labels] / share[list(labels)])
+            for c in count:
+                own *= np.exp(
+                    (gammaln(a + c) - gammaln(a)).sum() - gammaln((a + c).sum()) + gammaln(a.sum())
+                )
+            mean += own * np.array([(a[1] + c[1]) / (a + c).sum() for c in count])
+            total += own
+    np.testing.assert_allclose(drawn[:, :, 1].mean(axis=0) * share[1], mean / total, atol=0.012)
+
+
+def test_known_labels_correct_groups_in_which_raters_err():
+    """In group b, nine labels in ten are wrong, as the known items show."""
+    rng = np.random.default_rng(2)
+    group = np.repeat(["a", "b"], 400)
+    truth = rng.integers(2, size=800)
+    p = np.where(truth == 1, 0.9, 0.1)
+    p[group == "b"] = np.where(rng.random(400) < 0.9, 0.9, 0.1)  # says good, whatever is true
+    gold = np.where(np.arange(800) % 8 == 0, truth, -1)
+    labels = np.where(gold >= 0, gold, (rng.random((200, 800)) < p).astype(int))
+    honest = np.where((gold >= 0)[:, None], np.column_stack([1 - p, p]), np.nan)
+    result = made(labels)
+    posterior = result["label_posterior"]
+    posterior["left_out"] = xr.DataArray(honest, dims=("item", "class"))
+    posterior["probability"].values[:] = np.column_stack([1 - p, p])
+    posterior["probability"].values[gold >= 0] = np.eye(2)[gold[gold >= 0]]
+    result["constant_data"] = xr.DataTree(xr.Dataset({"gold": ("item", gold)}))
+    good = bf.class_shares(result, group, random_seed=1).shares.iloc[[3, 5]]
+    assert p[group == "b"].mean() > 0.75
+    assert ((good["low"] < 0.5) & (good["high"] > 0.5)).all(), good
+    del posterior["left_out"]
+    assert bf.class_shares(result, group, random_seed=1).shares["share"][5] > 0.65
+
+
+def test_the_bootstrap_of_new_items_has_the_binomial_spread():
+    labels = np.repeat([[1] * 30 + [0] * 70], 4000, axis=0)
+    (_, good), _ = (
+        t.to_dict("records") for t in bf.class_shares(made(labels), ci_prob=0.9, random_seed=1)
+    )
+    wide = 2 * 1.645 * np.sqrt(0.3 * 0.7 / 101)  # Dirichlet(30, 70)
+    assert good["new_high"] - good["new_low"] == pytest.approx(wide, rel=0.06)
+    assert good["low"] == good["high"] == 0.3
+
+
+def test_pairs_keep_what_groups_have_in_common():
+    """Two systems on the same hard and easy questions: paired, their difference is narrow."""
+    rng = np.random.default_rng(1)
+    easy = rng.random(200) < 0.5
+    one, other = easy, easy.copy()
+    other[:10] = ~other[:10]
+    labels = np.repeat([np.concatenate([one, other]).astype(int)], 500, axis=0)
+    by, question = ["a"] * 200 + ["b"] * 200, np.tile(np.arange(200), 2)
+    apart = bf.class_shares(made(labels), by, random_seed=1).contrasts.iloc[1]
+    paired = bf.class_shares(made(labels), by, question, random_seed=1).contrasts.iloc[1]
+    assert paired["pairs"] == 200 and paired["difference"] == pytest.approx(apart["difference"])
+    width = [row["new_high"] - row["new_low"] for row in (apart, paired)]
+    assert width[1] < 0.35 * width[0]
+    # only questions that both answered are compared
+    some = np.concatenate([np.arange(200), 300 + np.arange(200)])
+    some[200:205] = np.arange(5)
+    few = bf.class_shares(made(labels), by, some, random_seed=1).contrasts.iloc[1]
+    by_hand = one[:5].mean() - other[:5].mean()
+    assert few["pairs"] == 5 and few["difference"] == pytest.approx(by_hand)
+    none = bf.class_shares(made(labels), by, np.arange(400), random_seed=1).contrasts.iloc[1]
+    assert none["pairs"] == 0 and none["difference"] == pytest.approx(apart["difference"])
+
+
+def test_votes_and_known_labels_stand_beside():
+    responses = bf.Responses.from_long(
+        {"item": [0, 0, 0, 1, 2], "rater": list("xyzxx"), "label": [0, 1, 1, 1, 0]},
+        items=range(4),
+        classes=[0, 1],
+    )
+    model = bf.models.DawidSkene(responses, gold={2: 0})
+    result = bf.sample(model, 20, tune=20, chains=2, random_seed=1, progressbar=False, quiet=True)
+    shares = bf.class_shares(result, {0: "a", 1: "a", 2: "b", 3: "c"}, random_seed=1).shares
+    one = shares[shares["class"] == 1].set_index("group")
+    assert one["votes"].round(4).tolist()[:3] == [round(5 / 9, 4), round(5 / 6, 4), 0]
+    assert np.isnan(one.loc["c", "votes"])  # nobody answered
+    assert one["known"].tolist() == [1, 0, 1, 0] and one.loc["b", "share"] == 0
+    low, high = one.loc["c", ["low", "high"]]
+    assert low == 0 and high == 1  # a single item of which nothing is known
+
+
+def test_bad_input():
+    result = made([[0, 1]])
+    with pytest.raises(ResponsesError, match=r"by= must be of items that are in the table"):
+        bf.class_shares(result, {0: "a", 1: "b", 2: "c"})
+    with pytest.raises(ResponsesError, match=r"Every item must be in by="):
+        bf.class_shares(result, pd.Series({0: "a"}))
+    with pytest.raises(ResponsesError, match=r"pairs= is a mapping .* from items to questions"):
+        bf.class_shares(result, pairs=[1])
+    with pytest.raises(ModelError, match=r"contrasts must be True or False"):
+        bf.class_shares(result, contrasts="all")
+    with pytest.raises(ModelError, match=r"keep joint draws of the labels"):
+        bf.class_shares(bf.vote_shares(bf.datasets.anesthesia()))
+    with pytest.raises(ModelError, match=r"A result must be the xarray.DataTree"):
+        bf.class_shares([0, 1])
