@@ -180,15 +180,14 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         return GRAPH
     if is_rules(inputs.responses):
         return [RULES]
-    if "groups" in given:
-        return [GROUPS] if inputs.evidence.groups else [GROUPS, ITEMS[0]]
+    sources = [GROUPS] if "groups" in given else []
     if not inputs.plain:
-        return [OTHERS]
+        return sources or [OTHERS]
     if inputs.evidence.independent:
-        return [INDEPENDENT]
+        return sources or [INDEPENDENT]
     several = inputs.responses.n_classes > 2
     graded = inputs.graded and several
-    return [*ITEMS[: 3 if several else 2], *([GRADED] if graded else [])]
+    return [*sources, *ITEMS[: 3 if several else 2], *([GRADED] if graded else [])]
 
 
 def is_rules(responses: Responses) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import DawidSkene
@@ -35,7 +35,10 @@ was between .024 and .28, and at most .005 on tables simulated by the model."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """Correlation of the errors of two raters on an item, its standard error, and groups."""
+    """Correlation of the errors of two sources on an item, its standard error, and groups.
+
+    A group of raters is one source, as is every rater outside groups.
+    """
 
     correlation: float = math.nan
     error: float = math.nan
@@ -43,7 +46,7 @@ class Evidence:
 
     @property
     def independent(self) -> bool:
-        """Whether the errors of raters are clearly independent given the class."""
+        """Whether the errors of sources are clearly independent given the class."""
         return self.correlation + 2.0 * self.error < WEAK
 
 
@@ -58,6 +61,7 @@ def examine(responses: Responses, gold: Mapping[Any, Any] | None, seed: int) -> 
         warnings.simplefilter("ignore")  # nothing of this start is an answer
         if responses.n_raters <= SEVERAL:
             groups = _groups(table)
+            table = _one_of_each(table, groups)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
             point = find_map(DawidSkene(table, gold=known or None))["point"]
@@ -97,6 +101,16 @@ def _groups(responses: Responses) -> dict[str, list[Any]]:
     every, size = np.unique(number, return_counts=True)
     several = every[size > 1]
     return {f"source {i + 1}": raters[number == g].tolist() for i, g in enumerate(several)}
+
+
+def _one_of_each(responses: Responses, groups: Mapping[str, list[Any]]) -> Responses:
+    """Return the responses of the first rater of every group, and of those outside groups."""
+    others = [name for raters in groups.values() for name in raters[1:]]
+    kept = ~np.isin(responses.raters, others)[responses.rater]
+    row = (responses.item * responses.n_raters + responses.rater)[kept]
+    key = row * responses.n_classes + responses.label[kept]
+    table = from_key(key, responses.items, responses.raters, responses.classes)
+    return replace(table, multiplicity=responses.multiplicity)
 
 
 def error_correlation(

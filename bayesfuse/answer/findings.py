@@ -67,7 +67,9 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     if not sources:
         return said
     shared = "; ".join(f"{names} share a source" for names in sources)
-    return f"{said} Raters who do not err independently: {shared}, so their votes count as one."
+    alone = inputs.evidence.independent
+    counted = f"their votes count as one{'' if alone else ' in one of the models'}"
+    return f"{said} Raters who do not err independently: {shared}, so {counted}."
 
 
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:

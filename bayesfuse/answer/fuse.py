@@ -133,14 +133,14 @@ def fuse(
 
     Notes
     -----
-    First, the errors of raters are examined. If pairs of raters share a source
-    (:func:`bayesfuse.moments.find_groups`), the model is :class:`bayesfuse.models.LatentGroup`. If
-    errors on an item are clearly independent given its class, it is
-    :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or three
-    variants of :class:`bayesfuse.models.ItemTypes` have equal weights, and vote shares .05; the one
-    with even guesses has none where it predicts responses far worse than the others. Other weights
-    by leave-one-out were worse: it prefers models that predict responses, even if their labels are
-    worse.
+    First, the errors of raters are examined. If they are clearly independent given the class, the
+    model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
+    three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, and vote shares .05;
+    the one with even guesses has none where it predicts responses far worse than the others. Other
+    weights by leave-one-out were worse: it prefers models that predict responses, even if their
+    labels are worse. If raters share a source (:func:`bayesfuse.moments.find_groups`),
+    :class:`bayesfuse.models.LatentGroup` takes the place of Dawid and Skene's model, or is one more
+    beside those of dependent errors.
 
     Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
     a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.

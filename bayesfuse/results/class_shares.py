@@ -70,7 +70,7 @@ def class_shares(
     Returns
     -------
     shares : DataFrame
-        A row for every group (first :data:`"all items"`) and class: ``items``, ``known`` (items of
+        A row for every group (first ``"all items"``) and class: ``items``, ``known`` (items of
         known class), ``votes`` (mean over items of the share of their votes, NaN without votes),
         ``share`` (posterior mean), its interval ``low`` to ``high`` for these items, and
         ``new_low`` to ``new_high`` for new items (or questions) like these.

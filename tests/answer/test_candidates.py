@@ -27,15 +27,19 @@ def test_models_by_what_is_given(responses):
     assert chosen(responses=responses) == people
     assert chosen(responses=responses, sequences=sequences) == ["HiddenMarkov"] * 2
     assert chosen(responses=responses, graph=graph) == ["MarkovRandomField"] * 2
-    assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup", "ItemTypes"]
+    assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup", *people]
     assert chosen(responses=responses, ordered=True) == [*people, "DawidSkene"]
     assert chosen(responses=responses, covariates=np.ones((24, 1))) == people
 
 
 def test_errors_decide(responses):
-    copies = Evidence(groups={"source 1": responses.raters[:2].tolist()})
-    inputs = Inputs(responses, groups=dict(copies.groups), evidence=copies)
-    assert [each.model for each in candidates(inputs)] == ["LatentGroup"]
+    groups = {"source 1": responses.raters[:2].tolist()}
+    for error, others in ((0.002, []), (0.02, ["ItemTypes"] * 3)):
+        found = Evidence(0.001, error, groups)
+        assert chosen(responses=responses, groups=groups, evidence=found) == [
+            "LatentGroup",
+            *others,
+        ]
     assert chosen(responses=responses, evidence=Evidence(0.001, 0.002)) == ["DawidSkene"]
     assert chosen(responses=responses, evidence=Evidence(0.001, 0.02)) == ["ItemTypes"] * 3
     two = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
