@@ -105,10 +105,10 @@ def _draw_labels(
 ) -> tuple[NDArray[Any] | None, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
     labels, raters = observation.labels, observation.raters
-    if labels.counts_all and not labels.moves_labels and not observation.indices:
+    if labels.counts_all and not labels.moves_labels and not observation.redraws:
         return None, {}, observation.draw_counts(rows, rng, seen)
     drawn = observation.draw(rows, rng, previous, seen)
-    if not observation.indices:
+    if not observation.redraws:
         return drawn, {}, observation.tally(rows, drawn, rng)
     found, rater_counts = raters.redraw(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng

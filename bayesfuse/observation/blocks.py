@@ -55,6 +55,7 @@ class Summed(Observation):
     """An observation in parts: what a fit asks of it is added up over these."""
 
     parts: Any
+    redraws = False  # parts have counts alone
 
     def over_parts(self, method: str, arguments: tuple[Any, ...], *seeds: Any) -> Any:
         """Add up what a method of the parts returns, with a seed each if it draws."""

@@ -369,6 +369,11 @@ class Observation:
         """Names of the whole-numbered parameters, which the channel draws itself."""
         return tuple(name for name in self.names if self.support(name).discrete)
 
+    @property
+    def redraws(self) -> bool:
+        """Whether sweeps leave the draw of hidden variables to the channel, with the priors."""
+        return bool(self.indices) or self.raters.redraws
+
 
 def _kinds_of(
     responses: Responses, labels: LabelPrior, raters: RaterChannel, known: NDArray[np.int64]

@@ -67,6 +67,9 @@ class RaterChannel(Factor):
     [[0.72, 0.12], [0.08, 0.28]]
     """
 
+    redraws: ClassVar[bool] = False
+    """Whether sweeps call :meth:`redraw`, although all parameters have counts."""
+
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
 
@@ -154,7 +157,8 @@ class RaterChannel(Factor):
     ) -> tuple[dict[str, NDArray[np.int64]], tuple[Array, ...]]:
         """Draw the parameters without counts, if any, given the labels.
 
-        Returns them, and the counts of :meth:`tally` given these parameters.
+        Returns them, and the counts of :meth:`tally` given these parameters. A channel that
+        ``redraws`` may use the priors for a better draw of its hidden variables.
         """
         return {}, self.tally(tables, drawn, structure, rng)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_dirichlets, invert
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax
 from bayesfuse.raters.consensus_kernels import (
-    count,
+    count_cells,
     count_copies,
+    draw_types,
     expected,
     likelihood,
     share_of_types,
@@ -30,6 +33,13 @@ LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95
 
 PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)
 """Shares of two answers that compete; all others share the rest."""
+
+
+OF_TYPES, OF_LOOKS = 20, 5
+"""Rounds of types and their shares, and of looks, competences and guesses, in a sweep."""
+
+MANY = 4_000_000
+"""Most entries (items × types) that are kept between rounds."""
 
 
 class Dictionary:
@@ -141,6 +151,10 @@ class Consensus(RaterChannel):
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 
+    redraws = True
+    each: float | None = None
+    """Pseudo-count of every type, where shares have a Dirichlet prior of their own."""
+
     def __init__(
         self,
         share: Any,
@@ -195,12 +209,47 @@ class Consensus(RaterChannel):
         return found if "guess" in self.parameters else found[:2]
 
     def tally(self, tables, drawn, structure, rng):
-        by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
+        return self._counts(tables, drawn, structure, rng)
+
+    def redraw(self, rows, tables, drawn, priors, structure, rng):
+        """Draw types in turn with their shares, then looks with competences and guesses.
+
+        Only the last types and looks are kept; a single draw of each hardly moves.
+        """
+        own = {name: priors.get(name) for name in self.parameters if name != "share"}
+        if not all(isinstance(prior, Dirichlet) for prior in own.values()):
+            return {}, self.tally(tables, drawn, structure, rng)
+        log_weight = None if self.each is None else rows.get("share: type_share")
+        return {}, self._counts(tables, drawn, structure, rng, own, log_weight)
+
+    def _counts(
+        self,
+        tables: tuple[Array, ...],
+        drawn: NDArray[Any],
+        structure: tuple[Any, ...],
+        rng: np.random.Generator,
+        priors: Mapping[str, Dirichlet] = MappingProxyType({}),
+        log_weight: Array | None = None,
+    ) -> tuple[Array, ...]:
+        start, cell, gold, _, types, values = structure
+        n_raters, n_classes = tables[2].shape
+        n_types = types.shape[1]
+        by_kind = np.zeros((2, self.n_kinds, n_types))
         if drawn.ndim == 2:
             counts = count_copies(*tables, drawn, *structure, by_kind, rng)
-        else:
-            uniform, chance = rng.random(len(drawn)), rng.random(len(structure[1]))
-            counts = count(*tables, drawn, uniform, chance, *structure, by_kind)
+            return (*counts, by_kind) if self.n_kinds else counts
+        rounds, shares = 1, (np.zeros(n_types), 1.0)
+        if log_weight is not None and gold.size * n_types <= MANY:
+            rounds, shares = OF_TYPES, (log_weight, self.each)
+        of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, *shares, rounds, rng)
+        cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
+        said = np.exp(values.T.ravel())
+        found = _draw_looks(cells, said, *tables[1:], rng)
+        for _ in range(OF_LOOKS - 1 if priors else 0):
+            given = {name: (prior + found[name]).concentration for name, prior in priors.items()}
+            rows = {"guess": tables[2], **draw_dirichlets(given, rng)}
+            found = _draw_looks(cells, said, rows["competence"], rows["guess"], rng)
+        counts = by_class, found["competence"], found["guess"]
         return (*counts, by_kind) if self.n_kinds else counts
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
@@ -278,3 +327,19 @@ class Consensus(RaterChannel):
             for k in range(log_share.shape[1])
         ]
         return jnp.stack(classes, axis=1)
+
+
+def _draw_looks(
+    cells: Array, said: Array, log_competence: Array, log_guess: Array, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Draw who looked, given responses by cell and by what consensus rows say of them."""
+    row, column = cells.nonzero()
+    rater, number = row // log_guess.shape[1], cells[row, column].astype(np.int64)
+    looks = np.exp(log_competence[rater, 0]) * said[column]
+    total = looks + np.exp(log_competence[rater, 1] + log_guess.ravel()[row])
+    # what nobody says has no total
+    looked = rng.binomial(number, np.divide(looks, total, where=total > 0, out=looks))
+    guessed = number - looked
+    by_rater = [np.bincount(rater, each, len(log_guess)) for each in (looked, guessed)]
+    by_answer = np.bincount(row, guessed, len(cells)).reshape(log_guess.shape)
+    return {"competence": np.stack(by_rater, axis=1), "guess": by_answer}

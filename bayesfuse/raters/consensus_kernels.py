@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
+from bayesfuse.numerics.rows import draw_gamma
 
 
 @inner
@@ -224,7 +225,7 @@ def count_copies(
     by_kind,
     rng,
 ):
-    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
+    """Draw the types of items that stand for several, ``copies`` of each class, and who looked."""
     return count_given(
         log_share,
         log_competence,
@@ -270,13 +271,11 @@ def share_of_types(
 
 
 @kernel
-def count(
+def draw_types(
     log_share,
     log_competence,
     log_guess,
     labels,
-    uniform,
-    chance,
     start,
     cell,
     gold,
@@ -284,34 +283,75 @@ def count(
     types,
     values,
     by_kind,
+    log_weight,
+    each,
+    rounds,
+    rng,
 ):
-    """Draw the type of every item given its label, and who looked; count, by kind, too."""
+    """Draw the type of every item (−1 if blank) given its label; count them, by kind, too.
+
+    In later rounds, shares of types are drawn first, given the types and Dirichlet(``each``);
+    ``log_weight`` (types,) are the shares of the first.
+    """
     _, n_classes, n_types = log_share.shape
     table = prepare(log_competence, log_guess, values)
-    share, weight, up_to = np.exp(log_share), np.empty((1, n_types)), np.empty(n_types)
+    share, weight = np.exp(log_share), np.empty((gold.size if rounds > 1 else 1, n_types))
     lead = np.empty((n_classes + 1, 2 * values.shape[0]))
+    drawn, up_to = np.full(gold.size, -1), np.empty(n_types)
     by_class = np.zeros(log_share.shape)
-    looked, guessed = np.zeros(log_competence.shape), np.zeros(log_guess.shape)
-    for n in range(gold.size):
-        if is_blank(by_kind, gold[n], start[n], start[n + 1]):
+    for turn in range(rounds):
+        if turn > 0:
+            _draw_shares(share, log_share, log_weight, by_class, each, rng)
+            by_class[:] = 0.0
+        for n in range(gold.size):
+            uniform = rng.random()
+            if is_blank(by_kind, gold[n], start[n], start[n + 1]):
+                continue
+            at = n if rounds > 1 else 0
+            if turn == 0:
+                weigh(weight[at : at + 1], lead, table, cell, start[n], start[n + 1], types)
+            known, k, total = 1 if gold[n] >= 0 else 0, labels[n], 0.0
+            for z in range(n_types):
+                total += share[known, k, z] * weight[at, z]
+                up_to[z] = total
+            left, z_drawn = uniform * total, 0
+            for z in range(n_types - 1):  # branches would be mispredicted
+                z_drawn += up_to[z] <= left
+            drawn[n] = z_drawn
+            by_class[known, k, z_drawn] += 1.0
+            if by_kind.shape[1] > 0 and turn == rounds - 1:
+                by_kind[known, kind[n], z_drawn] += 1.0
+    return drawn, by_class
+
+
+@inner
+def _draw_shares(share, log_share, log_weight, by_class, each, rng):
+    """Replace the shares of types, which those within classes are proportional to."""
+    _, n_classes, n_types = log_share.shape
+    for z in range(n_types):
+        shape = each
+        for k in range(n_classes):
+            shape += by_class[0, k, z] + by_class[1, k, z]
+        # gamma draws of small shape underflow, their logarithms do not
+        ratio = math.log(draw_gamma(shape + 1.0, rng)) + math.log(1.0 - rng.random()) / shape
+        ratio -= log_weight[z]
+        for known in range(2):
+            for k in range(n_classes):
+                share[known, k, z] = math.exp(log_share[known, k, z] + ratio)
+
+
+@kernel
+def count_cells(drawn, start, cell, n_cells, types, n_settings):
+    """Count responses by cell and by role and setting of the type: (cells, 3 settings)."""
+    n_classes = types[0].max() + 1
+    found = np.zeros((n_cells, 3 * n_settings))
+    for n in range(drawn.size):
+        z = drawn[n]
+        if z < 0:
             continue
-        weigh(weight, lead, table, cell, start[n], start[n + 1], types)
-        known, k, total = 1 if gold[n] >= 0 else 0, labels[n], 0.0
-        for z in range(n_types):
-            total += share[known, k, z] * weight[0, z]
-            up_to[z] = total
-        left, drawn = uniform[n] * total, 0
-        for z in range(n_types - 1):  # branches would be mispredicted
-            drawn += up_to[z] <= left
-        by_class[known, k, drawn] += 1.0
-        if by_kind.shape[1] > 0:
-            by_kind[known, kind[n], drawn] += 1.0
         for r in range(start[n], start[n + 1]):
             row = np.int64(cell[r])
-            part = looked_share(log_competence, log_guess, row, drawn, types, values)
-            if chance[r] < part:
-                looked[row // n_classes, 0] += 1.0
-            else:
-                looked[row // n_classes, 1] += 1.0
-                guessed[row // n_classes, row % n_classes] += 1.0
-    return by_class, looked, guessed
+            c = row % n_classes
+            role = 0 if c == types[0, z] else (1 if c == types[1, z] else 2)
+            found[row, role * n_settings + types[2, z]] += 1.0
+    return found
