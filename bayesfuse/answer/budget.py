@@ -20,7 +20,7 @@ CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
 PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
 USUAL = 250  # draws that a fit has where these take longer than so many seconds:
-AIM = 6.0
+AIM = 4.0
 COMPILING = 20.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 

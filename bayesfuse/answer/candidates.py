@@ -94,7 +94,7 @@ class Candidate:
 EVEN = {"consensus": "levels", "guesses": "even"}
 
 ITEMS = [
-    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (600, 100), "majority")
+    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (350, 100), "majority")
     for name, why, options in (
         (
             "consensus",

@@ -243,12 +243,13 @@ class Consensus(RaterChannel):
             rounds, shares = OF_TYPES, (log_weight, self.each)
         of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, *shares, rounds, rng)
         cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
-        said = np.exp(values.T.ravel())
-        found = _draw_looks(cells, said, *tables[1:], rng)
+        at, column = cells.nonzero()
+        seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
+        found = _draw_looks(seen, *tables[1:], rng)
         for _ in range(OF_LOOKS - 1 if priors else 0):
             given = {name: (prior + found[name]).concentration for name, prior in priors.items()}
             rows = {"guess": tables[2], **draw_dirichlets(given, rng)}
-            found = _draw_looks(cells, said, rows["competence"], rows["guess"], rng)
+            found = _draw_looks(seen, rows["competence"], rows["guess"], rng)
         counts = by_class, found["competence"], found["guess"]
         return (*counts, by_kind) if self.n_kinds else counts
 
@@ -330,16 +331,20 @@ class Consensus(RaterChannel):
 
 
 def _draw_looks(
-    cells: Array, said: Array, log_competence: Array, log_guess: Array, rng: np.random.Generator
+    seen: tuple[NDArray[np.int64], NDArray[np.int64], Array],
+    log_competence: Array,
+    log_guess: Array,
+    rng: np.random.Generator,
 ) -> dict[str, Array]:
-    """Draw who looked, given responses by cell and by what consensus rows say of them."""
-    row, column = cells.nonzero()
-    rater, number = row // log_guess.shape[1], cells[row, column].astype(np.int64)
-    looks = np.exp(log_competence[rater, 0]) * said[column]
-    total = looks + np.exp(log_competence[rater, 1] + log_guess.ravel()[row])
+    """Draw who looked, by cell: its number, that of its responses, and what consensus says."""
+    cell, number, said = seen
+    n_raters, n_classes = log_guess.shape
+    rater = cell // n_classes
+    looks = np.exp(log_competence[rater, 0]) * said
+    total = looks + np.exp(log_competence[rater, 1] + log_guess.ravel()[cell])
     # what nobody says has no total
     looked = rng.binomial(number, np.divide(looks, total, where=total > 0, out=looks))
     guessed = number - looked
-    by_rater = [np.bincount(rater, each, len(log_guess)) for each in (looked, guessed)]
-    by_answer = np.bincount(row, guessed, len(cells)).reshape(log_guess.shape)
+    by_rater = [np.bincount(rater, each, n_raters) for each in (looked, guessed)]
+    by_answer = np.bincount(cell, guessed, n_raters * n_classes).reshape(log_guess.shape)
     return {"competence": np.stack(by_rater, axis=1), "guess": by_answer}
