@@ -35,7 +35,7 @@ PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)
 """Shares of two answers that compete; all others share the rest."""
 
 
-OF_TYPES, OF_LOOKS = 20, 5
+OF_TYPES, OF_LOOKS = 10, 5
 """Rounds of types and their shares, and of looks, competences and guesses, in a sweep."""
 
 MANY = 4_000_000
