@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.tags import Tag, read_tags
 from bayesfuse.errors import (
     ModelError,
     require_count,
@@ -224,7 +225,7 @@ def bio_transitions(
     ----------
     classes : iterable of str
         Names of the classes, in the order of ``Responses.classes``: ``outside``, and B-X and
-        optionally I-X for every kind of span X.
+        optionally I-X for every kind of span X, or B and I for spans of one kind.
     weight : float, default 1
         Dirichlet concentration of everything allowed.
     outside : str, default "O"
@@ -250,21 +251,17 @@ def bio_transitions(
            [1., 1., 1.]])
     """
     weight = require_positive("weight", weight)
-    names = [str(name) for name in require_names("classes", classes)]
-    for name in names:
-        if name != outside and name[:2] not in ("B-", "I-"):
-            raise ModelError(
-                f"Classes must be {outside!r} or begin with 'B-' or 'I-'; see outside=. Got: "
-                f"{name!r}."
-            )
-        if name[:2] == "I-" and name != outside and f"B-{name[2:]}" not in names:
+    names = require_names("classes", classes)
+    tags = read_tags(names, outside)
+    for name, tag in zip(names, tags, strict=True):
+        if tag.kind is not None and Tag(tag.kind, True) not in tags:
             raise ModelError(
                 "An inside tag needs its beginning tag, which it must follow. Got: "
-                f"{name!r} without {'B-' + name[2:]!r}."
+                f"{name!r} without {'B-' + tag.kind if tag.kind else 'B'!r}."
             )
-    inside = np.array([name[:2] == "I-" and name != outside for name in names])
-    kinds = np.array([name[2:] if name != outside else "" for name in names])
-    allowed = ~inside | ((kinds[:, None] == kinds) & (kinds != ""))
+    inside = np.array([tag.kind is not None and not tag.begins for tag in tags])
+    kinds = np.array([tag.kind for tag in tags], dtype=object)
+    allowed = ~inside | (kinds[:, None] == kinds)
     return {
         "initial_prior": np.where(inside, 0.0, weight),
         "transition_prior": np.where(allowed, weight, 0.0),

@@ -28,7 +28,8 @@ import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.data.tags import mark_spans, read_tags
+from bayesfuse.errors import ModelError, require_flag, require_kind
 from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 
@@ -51,6 +52,11 @@ class HiddenMarkov(LabelModel):
     transition_prior : float or array, shape (classes, classes), optional
         Dirichlet concentration of the transition rows (class, next class). Default 1. Zeros rule
         out a transition.
+    bio : bool, optional
+        Whether classes are tags of spans (O, B-X and I-X, or O, B and I), so that an inside tag is
+        never first and follows a tag of its kind alone: the priors of
+        :func:`bayesfuse.bio_transitions`. Default: if the names are such, no prior is given, and
+        most spans of the majority vote begin with a B.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).
@@ -92,6 +98,7 @@ class HiddenMarkov(LabelModel):
         initial: Literal["free", "stationary"] = "free",
         initial_prior: Any = None,
         transition_prior: Any = None,
+        bio: bool | None = None,
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
         pooled: bool = False,
@@ -125,6 +132,18 @@ class HiddenMarkov(LabelModel):
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
         self.add_coord("next_class", responses.classes.tolist())
+        given_priors = initial_prior is not None or transition_prior is not None or stationary
+        if bio is None:
+            bio = not given_priors and _has_tags(responses, sequences)
+        require_flag("bio", bio)
+        if bio and given_priors:
+            raise ModelError(
+                "bio=True chooses the priors of the first class and of transitions. Got: bio=True "
+                "and others."
+            )
+        if bio:
+            legal = priors.bio_transitions(responses.classes.tolist())
+            initial_prior, transition_prior = legal["initial_prior"], legal["transition_prior"]
         rows = priors.transition(transition_prior, responses, irreducible=stationary)
         begin = None if stationary else priors.initial(initial_prior, rows, responses)
         of: tuple[str, ...] = ()
@@ -147,3 +166,17 @@ class HiddenMarkov(LabelModel):
         share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))
+
+
+def _has_tags(responses: Any, sequences: bf.Sequences) -> bool:
+    """Return whether classes are tags of spans, which begin with a B by the majority vote."""
+    if not isinstance(responses, bf.Responses) or not mark_spans(responses.classes.tolist()):
+        return False
+    tags = read_tags(responses.classes.tolist())
+    kind = np.array([tag.kind for tag in tags], dtype=object)
+    begins = np.array([tag.begins for tag in tags])
+    vote = responses.votes().argmax(axis=1)[sequences.places(responses)]
+    new = np.append(True, kind[vote[1:]] != kind[vote[:-1]])
+    new[sequences.start[:-1]] = True
+    new &= [each is not None for each in kind[vote]]
+    return bool(begins[vote[new]].mean() > 0.5) if new.any() else True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,15 @@ from bayesfuse.answer.evidence import Evidence
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-FEW_VOTES, RULE_VOTES, MANY_VOTES = 0.05, 0.1, 0.5
-"""Weights of vote shares beside models of people, of rules, and an overconfident one."""
+FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.05, 0.1, 1 / 3, 0.5
+"""Weights of vote shares beside models of people, of rules, of sequences (where they count as one
+more model), and an overconfident one."""
 
 KNOWN, TOLD = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -71,21 +73,25 @@ class Candidate:
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
     start: str = "moments"
+    split: bool = False
+    """Whether raters are split by their label for the previous item of a sequence."""
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
         given = [getattr(inputs, name) for name in self.given]
         told = {name: getattr(inputs, name) for name in self._told(inputs)}
-        model: LabelModel = getattr(models, self.model)(
-            inputs.responses, *given, **self.options, **told
-        )
+        responses = inputs.responses
+        if self.split and inputs.sequences is not None:
+            responses = inputs.sequences.split_raters(responses)
+        model: LabelModel = getattr(models, self.model)(responses, *given, **self.options, **told)
         return model
 
     def code(self, inputs: Inputs) -> str:
         """Return the call that makes it, as a user would write it."""
         options = [f"{name}={value!r}" for name, value in self.options.items()]
         told = [f"{name}={name}" for name in self._told(inputs)]
-        return f"{self.model}({', '.join(['responses', *self.given, *options, *told])})"
+        responses = "sequences.split_raters(responses)" if self.split else "responses"
+        return f"{self.model}({', '.join([responses, *self.given, *options, *told])})"
 
     def _told(self, inputs: Inputs) -> list[str]:
         return [name for name in self.told if getattr(inputs, name) is not None]
@@ -174,8 +180,12 @@ def candidates(inputs: Inputs) -> list[Candidate]:
             "bf.fuse takes sequences, a graph, or groups and covariates, because no model of this "
             f"package has labels of two structures. Got: {' and '.join(sorted(given))}."
         )
-    if "sequences" in given:  # raters share a mean only if all their responses are labels
-        return SEQUENCES if inputs.plain else SEQUENCES[1:]
+    if "sequences" in given:
+        votes = 0.0 if inputs.evidence.independent else SEQUENCE_VOTES
+        # who misses the beginning of a span misses the rest
+        split = inputs.plain and mark_spans(inputs.responses.classes.tolist())
+        found = [replace(each, votes=votes, split=split) for each in SEQUENCES]
+        return found if inputs.plain else found[1:]  # raters share a mean if all they do is label
     if "graph" in given:
         return GRAPH
     if is_rules(inputs.responses):

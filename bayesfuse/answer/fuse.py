@@ -42,10 +42,11 @@ from bayesfuse.errors import (
     require_seed,
     takes_seed,
 )
-from bayesfuse.pymc.model import observed
+from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.posterior import add_constants
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
 
@@ -212,12 +213,14 @@ def _seed(random_seed: Any) -> int:
 
 
 def _examined(inputs: Inputs, seed: int) -> Inputs:
-    """Return the inputs with what the responses show, of tables whose labels are independent."""
-    if inputs.sequences is not None or inputs.graph is not None or inputs.groups is not None:
+    """Return the inputs with what the responses show of errors."""
+    if inputs.graph is not None or inputs.groups is not None:
         return inputs
     if not inputs.plain or is_rules(inputs.responses):
         return inputs
     found = examine(inputs.responses, inputs.gold, seed)
+    if inputs.sequences is not None:  # no model has groups and an order
+        return replace(inputs, evidence=replace(found, groups={}))
     return replace(inputs, evidence=found, groups=dict(found.groups) or None)
 
 
@@ -233,7 +236,11 @@ def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
 
 
 def _averaged(
-    results: Mapping[str, xr.DataTree], weights: Mapping[str, float], inputs: Inputs, part: Inputs
+    results: Mapping[str, xr.DataTree],
+    weights: Mapping[str, float],
+    inputs: Inputs,
+    part: Inputs,
+    unsplit: LabelModel | None,
 ) -> xr.DataTree:
     """Return the averaged labels of all items, of which models were fitted to a part."""
     whole = inputs.responses is part.responses
@@ -243,6 +250,8 @@ def _averaged(
         }
     gold = dict(inputs.gold or {})
     shares = {VOTES: vote_shares(inputs.responses, gold if whole else None)}
+    if unsplit is not None:  # labels are of the same items, but raters of the table as given
+        results = {n: _with_data(each, unsplit) for n, each in results.items()}
     found = average({**results, **(shares if VOTES in weights else {})}, weights)
     if gold and not whole:
         labels = found["label_posterior"].to_dataset().transpose("item", "class")
@@ -250,6 +259,16 @@ def _averaged(
         own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
         labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
         found["label_posterior"] = labels
+    return found
+
+
+def _with_data(result: xr.DataTree, model: LabelModel) -> xr.DataTree:
+    """Return a result with the data of another model."""
+    own = {name: group.dataset for name, group in result.children.items()}
+    groups = ("constant_data", "observed_data")
+    found = xr.DataTree.from_dict({n: each for n, each in own.items() if n not in groups})
+    found.attrs = result.attrs
+    add_constants(found, observed(model)[1])
     return found
 
 
@@ -280,13 +299,15 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     table = part.responses
     comparison = weigh(results, votes, int(table.multiplicity[table.item].sum()))
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
-    averaged = _averaged(results, weights, inputs, part)
+    first = done[0].candidate
+    unsplit = replace(first, split=False).build(part) if first.split else None
+    averaged = _averaged(results, weights, inputs, part, unsplit)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     children["comparison"] = _comparison(fits, comparison)
     held = {name: weights[name] for name in results if weights[name] > 0.0}
     draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
     if draws is not None:
-        children["posterior"] = draws
+        children["posterior"] = draws.drop_dims("rater") if first.split else draws
     children |= {f"models/{name}": result for name, result in results.items()}
     has_types = (isinstance(observed(fit.model)[1].raters, Consensus) for fit in done)
     typed = next((fit for fit, has in zip(done, has_types, strict=True) if has), None)
@@ -294,7 +315,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         children["difficulty"] = difficulty(typed.result, typed.model)
     learnt = known.improve(children, inputs, seed)
     fused = Fused.from_dict(children)
-    told = findings.one_more_response(done[0].result, done[0].model, part)
+    told = [] if first.split else findings.one_more_response(done[0].result, done[0].model, part)
     fused.attrs = averaged.attrs | {
         "models": list(weights),
         "weights": list(weights.values()),

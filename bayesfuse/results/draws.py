@@ -23,9 +23,19 @@ def sum_up(
     sizes: tuple[int, int],
     *,
     log_likelihood: bool | None,
+    units: int | None = None,
 ) -> Draws:
-    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
-    seen = Draws(observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None)
+    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any.
+
+    ``units`` is the number of log likelihoods of a block, which has the labels of all blocks.
+    """
+    seen = Draws(
+        observation,
+        *sizes,
+        log_likelihood=log_likelihood,
+        labels=labels is not None,
+        units=units,
+    )
     if labels is None and isinstance(observation, Blocks):
         return _by_block(seen, observation, parameters)
 
@@ -93,7 +103,8 @@ def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array])
     mean, error = np.empty(shape), np.empty(shape)
 
     def fill(part: Observation, items: NDArray[np.int64], units: NDArray[np.int64]) -> None:
-        own = sum_up(part, parameters, None, seen.sizes, log_likelihood=seen.pointwise is not None)
+        kept = seen.pointwise is not None
+        own = sum_up(part, parameters, None, seen.sizes, log_likelihood=kept, units=len(units))
         mean[items], error[items] = own.result()
         if seen.pointwise is not None:
             seen.pointwise[:, :, units] = own.pointwise
@@ -114,6 +125,7 @@ class Draws:
         *,
         log_likelihood: bool | None = None,
         labels: bool = False,
+        units: int | None = None,
     ) -> None:
         table, n_all = observation.table, n_chains * n_draws
         if log_likelihood is None:
@@ -127,7 +139,8 @@ class Draws:
         self.pointwise: Array | None = None
         self.labels: NDArray[Any] | None = None
         if log_likelihood:
-            n_values = table.n_items if labels else len(observation.labels.units(table))
+            every = table.n_items if labels else len(observation.labels.units(table))
+            n_values = every if units is None else units
             self.pointwise = np.full((n_chains, n_draws, n_values), np.nan)
         if labels and n_all * table.n_items <= MOST_VALUES:
             small = np.int8 if table.n_classes <= 128 else np.int32

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.names import storable
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tags import read_tags
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import (
@@ -197,7 +198,7 @@ def spans(
     sequences : Sequences
     scheme : {"bio", "runs"}
         "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
-        the CoNLL evaluation). "runs": a span is a maximal run of one class.
+        the CoNLL evaluation); B and I are of kind "". "runs": a span is a maximal run of one class.
     outside : object, default "O"
         Name of the class outside all spans.
 
@@ -210,7 +211,7 @@ def spans(
     Raises
     ------
     ModelError
-        Labels of other items; with scheme "bio", classes not named O, B-X or I-X.
+        Labels of other items; with scheme "bio", classes not named O, B-X or I-X, B or I.
 
     Examples
     --------
@@ -301,19 +302,14 @@ def _kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, lis
     """Return the kind of span of every class (−1 outside), whether it begins one, and all kinds."""
     if scheme not in ("bio", "runs"):
         raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
-    inside = [name for name in classes if name != outside]
-    runs = scheme == "runs"
-    strange = [name for name in inside if not runs and str(name)[:2] not in ("B-", "I-")]
-    if strange:
-        raise ModelError(
-            f"Classes must be {outside!r} or begin with 'B-' or 'I-' (scheme=\"runs\" takes any). "
-            f"Got: {strange[0]!r}."
-        )
-    own = {name: name if runs else str(name)[2:] for name in inside}
-    kinds = inside if runs else sorted(set(own.values()))
-    kind_of = [kinds.index(own[name]) if name != outside else -1 for name in classes]
-    begins = [name != outside and not runs and str(name)[:2] == "B-" for name in classes]
-    return np.array(kind_of), np.array(begins), kinds
+    if scheme == "runs":
+        kinds = [name for name in classes if name != outside]
+        kind_of = [kinds.index(name) if name != outside else -1 for name in classes]
+        return np.array(kind_of), np.zeros(len(classes), dtype=bool), kinds
+    tags = read_tags(classes, outside)
+    names = sorted({tag.kind for tag in tags if tag.kind is not None})
+    number = [-1 if tag.kind is None else names.index(tag.kind) for tag in tags]
+    return np.array(number), np.array([tag.begins for tag in tags]), names
 
 
 def _count_runs(

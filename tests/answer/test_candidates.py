@@ -56,6 +56,21 @@ def test_numbers_are_codes_and_ordered_text_is_grades(responses):
     assert "DawidSkene" not in chosen(responses=graded, ordered=False)
 
 
+def test_raters_are_split_where_classes_mark_spans():
+    said = bf.Responses.from_matrix([list("BB"), list("II"), list("OB"), list("OO")] * 5)
+    given = {"sequences": bf.Sequences.from_lengths([10, 10], items=said.items)}
+    for letters, split in (("BIO", True), ("XIO", False)):
+        table = bf.Responses.from_long(said.to_frame().replace({"B": letters[0]}))
+        inputs = Inputs(table, **given)
+        for each in candidates(inputs):
+            assert each.votes == pytest.approx(1 / 3)
+            assert ("split_raters" in each.code(inputs)) == split
+            raters = each.build(inputs).responses.raters.tolist()
+            assert (raters == [0, 1]) != split
+    sure = candidates(Inputs(said, **given, evidence=Evidence(0.001, 0.002)))
+    assert {each.votes for each in sure} == {0.0}
+
+
 @pytest.mark.slow
 def test_code_builds_the_model_it_shows(responses):
     gold = {responses.items[0]: responses.classes[1]}

@@ -142,20 +142,19 @@ def test_labels_drawn_in_blocks_have_their_probabilities(small, cut):
 
 
 @pytest.mark.slow
-def test_results_in_blocks_are_those_of_the_whole(small, cut):
+@pytest.mark.parametrize("name", ["confusion", "chain"])
+def test_results_in_blocks_are_those_of_the_whole(small, cut, name):
     """Label probabilities and log likelihoods at the same draws; EM and CAVI."""
-    model = FITTED["confusion"](small)
+    model = FITTED[name](small)
     point = bf.find_map(model, tolerance=1e-12)
     cut(64)
-    other = FITTED["confusion"](small)
+    other = FITTED[name](small)
     assert isinstance(observed(other)[1], Blocks)
     result = bf.sample(other, 10, random_seed=4, **QUIET)
     plain = whole(other)[0]
     seen = result["posterior"].dataset
     for chain, draw in ((0, 0), (1, 9)):
-        rows = plain.rows(
-            {name: seen[name].values[chain, draw] for name in ("prevalence", "confusion")}
-        )
+        rows = plain.rows({each: seen[each].values[chain, draw] for each in plain.names})
         np.testing.assert_allclose(
             result["log_likelihood"]["responses"].values[chain, draw],
             plain.marginal(rows).log_evidence,

@@ -67,3 +67,7 @@ def test_bio_tags():
         with pytest.raises(ModelError, match=told):
             bf.bio_transitions(tags)
     assert bf.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [1, 1]
+    plain, named = bf.bio_transitions(list("BIO")), bf.bio_transitions(["B-X", "I-X", "O"])
+    assert plain["transition_prior"].tolist() == named["transition_prior"].tolist()
+    with pytest.raises(ModelError, match="'I' without 'B'"):
+        bf.bio_transitions(["O", "I"])

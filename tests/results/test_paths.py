@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -75,6 +76,46 @@ def test_spans_of_a_path_by_hand():
     runs = bf.spans(labels, bf.Sequences.from_lengths([9]), scheme="runs")
     assert runs["kind"].tolist() == ["B-X", "I-X", "I-Y", "I-X", "B-X", "I-X", "B-Y"]
     assert runs["stop"].tolist()[-1] == 9
+
+
+def test_spans_without_kinds():
+    path = xr.DataArray(list("BIOIBB"), {"item": range(6)}, ["item"])
+    found = bf.spans(path, bf.Sequences.from_lengths([3, 3]))
+    assert found[["sequence", "start", "stop", "kind"]].values.tolist() == [
+        [0, 0, 2, ""],
+        [1, 0, 1, ""],
+        [1, 1, 2, ""],
+        [1, 2, 3, ""],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "given", "legal"),
+    [
+        ("BIO", {}, True),
+        ("BIO", {"bio": False}, False),
+        ("BIO", {"initial": "stationary"}, False),
+        ("BIO", {"transition_prior": 1.0}, False),
+        ("OIB", {}, False),  # an inside tag begins the spans
+        ("ABO", {}, False),
+    ],
+)
+def test_tags_have_legal_transitions(classes, given, legal):
+    """B and I after O: of the first two letters, one begins every span of these responses."""
+    first, second, other = classes
+    said = [first, second, other, first, second, second]
+    responses = bf.Responses.from_matrix([[each, each] for each in said])
+    model = HiddenMarkov(responses, bf.Sequences.from_lengths([3, 3]), **given)
+    draw = pm.draw(model["transition"], random_seed=1)
+    names = responses.classes.tolist()
+    after = draw[names.index("O"), names.index("I")] if "I" in names else 1.0
+    assert (after == 0.0) == legal
+
+
+def test_priors_are_given_or_follow_from_tags():
+    responses = bf.Responses.from_matrix([list("BIO"), list("BIO")])
+    with pytest.raises(ModelError, match="bio=True chooses the priors"):
+        HiddenMarkov(responses, bf.Sequences.from_lengths([2]), bio=True, initial_prior=1.0)
 
 
 def test_run_lengths_by_hand():
