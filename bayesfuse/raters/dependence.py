@@ -149,7 +149,7 @@ SURE = 3.0
 ITEMS = 10_000
 """Items from which dispersion is found, or a trifle would become a doubt in a large table."""
 
-PAIRS, EXPECTED = 20.0, 2.0
+PAIRS, EXPECTED = 10.0, 2.0
 """Prior of the dispersion: its mean, and the number of pairs of votes that it is worth."""
 
 BLOCK = 1 << 22
