@@ -38,6 +38,8 @@ class Inputs:
     ordered: bool | None = None
     evidence: Evidence = field(default_factory=Evidence)
     known: Mapping[Any, Any] | None = None
+    read: str = ""
+    """How the table was read, in words."""
 
     @property
     def plain(self) -> bool:

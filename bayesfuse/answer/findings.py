@@ -48,7 +48,8 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     sure = int(inputs.responses.multiplicity[top >= SURE].sum())
     wrong = float(expected_errors(fused)["expected"])
     n_known = len(inputs.gold or inputs.known or ())
-    said = (
+    said = f"{inputs.read} " if inputs.read else ""
+    said += (
         f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
         f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
         "expected to be wrong"

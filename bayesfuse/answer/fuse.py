@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,15 +29,12 @@ from bayesfuse.answer.evidence import examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
-from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import (
     LargeResultWarning,
-    ModelError,
     QuickAnswerWarning,
-    brief,
     require_flag,
-    require_kind,
     require_positive,
     require_seed,
     takes_seed,
@@ -62,16 +59,17 @@ SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 
 @takes_seed
 def fuse(
-    responses: Responses | pd.DataFrame,
+    responses: Table,
     *,
     item: str = "item",
     rater: str = "rater",
     label: str = "label",
+    missing: Literal["error", "drop"] = "error",
     sequences: Sequences | None = None,
     graph: Graph | None = None,
     groups: Any = None,
     covariates: Any = None,
-    gold: Mapping[Any, Any] | None = None,
+    gold: Any = None,
     ordered: bool | None = None,
     minutes: float = MINUTES,
     random_seed: Any = None,
@@ -81,10 +79,15 @@ def fuse(
 
     Parameters
     ----------
-    responses : Responses or DataFrame
-        A DataFrame has one row per response.
+    responses : Responses, DataFrame or array
+        A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
+        has one row per item and one column per rater, with the items in the column ``item`` if
+        there is one, else in the index. There, missing are NaN, None, "" and, in numbers, −1. The
+        first line of the answer says how the table was read.
     item, rater, label : str
         Columns of the DataFrame.
+    missing : {"error", "drop"}, default "error"
+        What to do with rows of a long table that have no label.
     sequences : Sequences, optional
         Items are in sequence, such as words.
     graph : Graph, optional
@@ -93,8 +96,9 @@ def fuse(
         Raters share sources, as in :class:`bayesfuse.models.LatentGroup`.
     covariates : optional
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
-    gold : mapping of item name to class name, optional
-        Known labels, the first hundred of which improve the answer most. Models of independent
+    gold : mapping of item name to class name, DataFrame or path, optional
+        Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
+        path of such a CSV file. The first hundred improve the answer most. Models of independent
         items are fitted without them, and :class:`bayesfuse.models.WeightedVotes` learns from them
         how far to believe each rater and the models. In sequences, on graphs and in tables of
         counts, the models are told.
@@ -163,11 +167,13 @@ def fuse(
     require_flag("progressbar", progressbar)
     if ordered is not None:
         require_flag("ordered", ordered)
-    table = _as_responses(responses, {"item": item, "rater": rater, "label": label})
+    table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
+    gold = read_gold(gold, table, item, label)
     if gold is not None:
         gold_labels(table, gold)  # before repeated names of a Series are lost
-        gold = dict(gold.items())  # a Series, too
-    inputs = known.apart(Inputs(table, sequences, graph, groups, covariates, gold, ordered))
+        gold = dict(gold.items())
+    inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered, read=read)
+    inputs = known.apart(inputs)
     candidates(inputs)  # raises where no model fits the arguments
     seed = _seed(random_seed)
     with Progress(progressbar) as progress:
@@ -188,19 +194,6 @@ def fuse(
         _check_all(done, part, seed, budget, progress)
         progress.say("averaging")
         return _answer(inputs, part, fits, done, seed)
-
-
-def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
-    if isinstance(given, Responses):
-        if renamed := {what: name for what, name in columns.items() if name != what}:
-            raise ModelError(
-                "item=, rater= and label= name the columns of a DataFrame, and Responses have "
-                f"none. Got: {brief(renamed)} with Responses."
-            )
-        return given
-    if not isinstance(given, pd.DataFrame):
-        require_kind("responses", given, Responses)
-    return Responses.from_long(given, **columns)
 
 
 def _seed(random_seed: Any) -> int:
