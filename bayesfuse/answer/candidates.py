@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,8 @@ class Inputs:
     evidence: Evidence = field(default_factory=Evidence)
     known: Mapping[Any, Any] | None = None
     read: str = ""
-    """How the table was read, in words."""
+    limits: Sequence[str] = ()
+    """How the table was read, and what it cannot tell, in words."""
 
     @property
     def plain(self) -> bool:

@@ -27,6 +27,8 @@ from bayesfuse.answer.budget import (
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import examine, part_of
 from bayesfuse.answer.fused import Fused
+from bayesfuse.answer.predicted import averaged
+from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.sequences import Sequences
@@ -43,7 +45,6 @@ from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
@@ -173,6 +174,9 @@ def fuse(
         gold_labels(table, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
     inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered, read=read)
+    if sequences is None and graph is None:
+        given = None if isinstance(groups, str) else groups
+        inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
     inputs = known.apart(inputs)
     candidates(inputs)  # raises where no model fits the arguments
     seed = _seed(random_seed)
@@ -229,15 +233,12 @@ def _averaged(
     results: Mapping[str, xr.DataTree], weights: Mapping[str, float], inputs: Inputs, part: Inputs
 ) -> xr.DataTree:
     """Return the averaged labels of all items, of which models were fitted to a part."""
-    whole = inputs.responses is part.responses
-    if not whole:
-        results = {
-            n: predict(each, inputs.responses, draws=PREDICTED) for n, each in results.items()
-        }
     gold = dict(inputs.gold or {})
-    shares = {VOTES: vote_shares(inputs.responses, gold if whole else None)}
-    found = average({**results, **(shares if VOTES in weights else {})}, weights)
-    if gold and not whole:
+    if inputs.responses is part.responses:
+        shares = {VOTES: vote_shares(inputs.responses, gold)}
+        return average({**results, **(shares if VOTES in weights else {})}, weights)
+    found = averaged(results, inputs.responses, weights, draws=PREDICTED)
+    if gold:
         labels = found["label_posterior"].to_dataset().transpose("item", "class")
         number = pd.Index(inputs.responses.items).get_indexer(list(gold))
         own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
@@ -294,6 +295,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "random_seed": seed,
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
+        "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
@@ -349,6 +351,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
         "weights": [1.0],
         "interrupted": ended,
         "headline": findings.headline(fused, inputs),
+        "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
         "checks": "",
         "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",

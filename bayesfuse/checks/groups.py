@@ -19,13 +19,8 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
-from bayesfuse.results.compatibility import (
-    evenly_spaced,
-    evenly_spaced_rows,
-    observation_of,
-    require_responses,
-)
-from bayesfuse.results.contents import all_draws, constants, named
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, require_responses
+from bayesfuse.results.contents import all_draws, constants, evenly_spaced, named
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
 MOST_DRAWS = 200
