@@ -28,6 +28,7 @@ from bayesfuse.results.contents import (
     gold_of,
     require_result,
     responses_of,
+    sequences_of,
 )
 from bayesfuse.results.fitted import from_result
 from bayesfuse.results.new_items import see
@@ -66,8 +67,8 @@ def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
 def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
     """Return the observation and the parameters of a result, from what it stores.
 
-    Results do not store where items are (sequences, graphs, populations, covariates), silence, or
-    stated probabilities; these need the model.
+    Results store neither graphs, populations and covariates nor silence and stated probabilities;
+    these need the model.
     """
     if "comparison" in require_result(result).children:
         raise ModelError(
@@ -76,13 +77,15 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
             f"{', '.join(map(str, result['comparison']['model'].values))}."
         )
     fitted, responses = from_result(result), responses_of(result)
-    if fitted.needs:
+    told = {"sequences": sequences_of(result, responses)}
+    if missing := [name for name in fitted.needs if told.get(name) is None]:
         raise ModelError(
-            f"A result does not store the {fitted.needs[0]} of its items: give the model, too. "
+            f"A result does not store the {missing[0]} of its items: give the model, too. "
             f"Got: a result of {fitted.labels.__name__} labels, and no model."
         )
-    observation, values, _ = see(fitted, responses, {}, gold_of(result, responses))
-    require_same(result, observation.fingerprint, responses)
+    observation, values, _ = see(fitted, responses, told, gold_of(result, responses))
+    own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
+    require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
     return observation, values
 
 

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from bayesfuse.data import fingerprint
 from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, brief
 from bayesfuse.results.posterior import (
     OBSERVED,
     OF_DRAWS,
     OF_VARIABLE,
     ORDERED,
+    PLACE,
     digest,
     draw_numbers,
 )
@@ -197,6 +199,17 @@ def responses_of(result: xr.DataTree) -> Responses:
             "too. Got: a result of a table that has them, and no model."
         )
     return replace(table, ordered=bool(known.attrs.get(ORDERED, 0)))
+
+
+def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
+    """Return the sequences of a result's items, None if it stores none."""
+    known = constants(result)
+    if PLACE not in known:
+        return None
+    order = np.argsort(known[PLACE].values)
+    return Sequences.from_lengths(
+        np.bincount(known["sequence_index"].values), items=responses.items[order]
+    )
 
 
 def gold_of(result: xr.DataTree, responses: Responses) -> dict[Any, Any]:

@@ -14,7 +14,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, require_result, kept_labels
+from bayesfuse.results.contents import evenly_spaced, kept_labels, require_result
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 

@@ -19,6 +19,7 @@ from bayesfuse.results.draws import MOST_VALUES, Draws, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
+PLACE = "sequence_place"  # of every item in the sequences, one after the other
 PREDICTION = "prediction"  # attribute of constant_data: where predictions find the parameters
 
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
@@ -161,6 +162,10 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
     }
     if (unit := observation.labels.unit) != "item":
         constants[f"{unit}_index"] = (("item",), observation.labels.unit_of(responses))
+    if (sequences := getattr(observation.labels, "sequences", None)) is not None:
+        place = np.empty(responses.n_items, dtype=np.int32)
+        place[sequences.places(responses)] = np.arange(responses.n_items)
+        constants[PLACE] = (("item",), place)
     constants |= of_items(responses, observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
