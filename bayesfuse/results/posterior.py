@@ -216,10 +216,23 @@ def _add(
 def order_variables(result: xr.DataTree) -> None:
     """Order the posterior's variables so that dimensions appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those
-    of the variable.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those of
+    the variable. Groups or populations beside raters of several classes have such an order only
+    with a variable by rater alone in front, which is then added: ``balanced_accuracy``.
     """
     posterior = result["posterior"].dataset
+    order = _consistent(posterior)
+    if order is None:
+        names = (name for name in posterior if str(name).rpartition("::")[2] == "sensitivity")
+        if (name := next(names, None)) is not None and "class" in posterior[name].dims:
+            own = str(name).removesuffix("sensitivity") + "balanced_accuracy"
+            posterior = posterior.assign({own: posterior[name].mean("class")})
+            order = _consistent(posterior)
+    result["posterior"] = xr.DataTree(posterior[order or list(posterior.data_vars)])
+
+
+def _consistent(posterior: xr.Dataset) -> list[Any] | None:
+    """Return variables in an order that suits the dimensions of all, None if there is none."""
     left = {name: values.dims for name, values in posterior.data_vars.items()}
     before: dict[Any, set[Any]] = {}
     for dims in left.values():
@@ -233,7 +246,8 @@ def order_variables(result: xr.DataTree) -> None:
             for name, dims in left.items()
             if all(before[dim] <= seen | set(dims[:at]) for at, dim in enumerate(dims))
         )
-        name = next(ready, next(iter(left)))  # if none is ready, no order works for all
+        if (name := next(ready, None)) is None:
+            return None
         order.append(name)
         seen |= set(left.pop(name))
-    result["posterior"] = xr.DataTree(posterior[order])
+    return order
