@@ -35,6 +35,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import (
     LargeResultWarning,
+    ModelError,
     QuickAnswerWarning,
     require_flag,
     require_positive,
@@ -169,6 +170,12 @@ def fuse(
     if ordered is not None:
         require_flag("ordered", ordered)
     table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
+    if ordered and read and not table.ordered:
+        raise ModelError(
+            "Text has only alphabetical order: for ordered=True give the labels as an ordered "
+            "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
+            f"classes {table.classes.tolist()}."
+        )
     gold = read_gold(gold, table, item, label)
     if gold is not None:
         gold_labels(table, gold)  # before repeated names of a Series are lost

@@ -43,6 +43,8 @@ def load(path: str | Path) -> xr.DataTree:
     (45, 4)
     """
     try:
+        if not Path(path).exists():
+            raise OSError("no such file")
         with xr.open_datatree(Path(path)) as stored:
             tree = stored.load()
     except (OSError, ValueError, TypeError) as error:

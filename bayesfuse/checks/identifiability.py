@@ -142,7 +142,7 @@ def identifiability(
     if n_populations > 1 and n_sources > 1 and facts["parts"] == 1 and freedom >= parameters:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
-    problems = _unseen_classes(table, codes)
+    problems = _classes(table, codes)
     if questions["answer"]["labels"] != YES:
         problems = _of_raters(table, seen, judged, facts) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
@@ -327,8 +327,13 @@ def _of_parts(table: Responses, seen: _Seen) -> str:
     )
 
 
-def _unseen_classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
-    """Return in a sentence which classes nobody says."""
+def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
+    """Return in a sentence that labels are no classes, or which classes nobody says."""
+    if table.n_classes > 2 and 2 * len(np.unique(table.label)) > table.n_responses:
+        return [
+            f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
+            "look like measurements or free text: labels must be few classes, shared by responses."
+        ]
     said = np.bincount(table.label, minlength=table.n_classes) > 0
     said[codes[codes >= 0]] = True
     if table.stated is not None:

@@ -44,8 +44,8 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
         raise ResponsesError(
-            f"Names in the {what} column {column!r} must be of one kind, because they are sorted: "
-            f"convert the column, as in frame[{column!r}].astype(str). Got: {', '.join(kinds)}."
+            f"Names in the {what} column {column!r} must be of one kind, because they are sorted; "
+            f"astype(str) makes all of them text. Got: {', '.join(kinds)}."
         ) from None
     return codes.astype(np.int64), found
 
@@ -177,7 +177,8 @@ def require_two(classes: NDArray[Any]) -> None:
     if len(classes) < 2:
         raise ResponsesError(
             "There must be at least two classes, because one class leaves nothing to infer; "
-            f"declare classes that were never used with classes=. Got: {shown(classes)}."
+            f"declare classes that were never used with classes= of bf.Responses.from_long or "
+            f"from_matrix. Got: {shown(classes)}."
         )
 
 

@@ -43,8 +43,8 @@ def read_table(
     own = {"item": item, "rater": rater, "label": label}
     if missing not in ("error", "drop"):
         raise ModelError(
-            'missing must be "error" or "drop": what to do with rows that have no label. Got: '
-            f"{brief(missing)}."
+            'missing must be "error" or "drop": what to do with rows that have no label; marks of '
+            f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
     if isinstance(given, Responses):
         if renamed := {what: name for what, name in own.items() if name != what}:
@@ -59,7 +59,7 @@ def read_table(
         levels = [name for name in levels if name not in given]
         given = given.reset_index(levels) if levels else given
     names = column_names(given)
-    if names is None:
+    if names is None or isinstance(given, xr.DataTree):
         if not isinstance(given, np.ndarray | xr.DataArray):
             require_kind("responses", given, Responses)
         table = Responses.from_matrix(given)
@@ -156,8 +156,9 @@ def read_gold(
         return given.iloc[:, 0]
     got = type(given).__name__ if found is None else f"columns {shown(found)}"
     raise ResponsesError(
-        "gold= is a mapping (a dict, a pandas Series) from item names to class names, a DataFrame "
-        f"with the columns {item!r} and {label!r}, or the path of a CSV file with these. Got: "
+        "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
+        f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a CSV "
+        "file with these; dict(zip(items, labels)) makes a mapping of two lists. Got: "
         f"{got}."
     )
 
@@ -168,8 +169,8 @@ def _from_file(path: str | PathLike[str], names: Responses, item: str, label: st
         frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise ResponsesError(
-            f"gold= as text is the path of a CSV file with the columns {item!r} and {label!r}. "
-            f"Got: {brief(str(path))} ({in_short(error)})."
+            f"Known labels as text are the path of a CSV file with the columns {item!r} and "
+            f"{label!r}. Got: {brief(str(path))} ({in_short(error)})."
         ) from None
     if absent := [name for name in (item, label) if name not in frame]:
         raise ResponsesError(

@@ -184,7 +184,8 @@ def sources(
         ``incorrect``, the numbers of votes on items of known class that are right and wrong, and
         ``empirical_accuracy``, the share of right ones (missing without any). With a result also
         ``accuracy``, how often the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share
-        of items of its class and of other items with the vote; ``…_lower`` and ``…_upper`` are credible intervals.
+        of items of its class and of other items with the vote; ``…_lower`` and ``…_upper`` are
+        credible intervals.
 
     Raises
     ------
