@@ -183,7 +183,7 @@ class Fused(xr.DataTree):
                 'fused["comparison"] compares the models, and az.loo takes the result of one, '
                 'fused["models/NAME"]. Got: an answer of bf.fuse.'
             )
-        return self["log_likelihood"]
+        return self.children["log_likelihood"]
 
     @property
     def headline(self) -> str:
@@ -210,7 +210,7 @@ class Fused(xr.DataTree):
         """
         return self._told("code")
 
-    def __repr__(self) -> str:
+    def __repr__(self, level: Any = 0) -> Any:
         return as_text(self) if "headline" in self.attrs else super().__repr__()
 
     def _repr_html_(self) -> str:

@@ -62,7 +62,7 @@ PAGE = """<!doctype html>
 """
 
 
-def as_page(told: Mapping[str, Any], sections: Sections, figure: Figure) -> str:
+def as_page(told: Mapping[Any, Any], sections: Sections, figure: Figure) -> str:
     """Return the words of an answer, its sections and picture as a page that needs no other file.
 
     ``told`` are the attributes of the answer.
@@ -77,7 +77,7 @@ def as_page(told: Mapping[str, Any], sections: Sections, figure: Figure) -> str:
     )
 
 
-def as_cell(told: Mapping[str, Any], sections: Sections, figure: Figure) -> str:
+def as_cell(told: Mapping[Any, Any], sections: Sections, figure: Figure) -> str:
     """Return the same without the code, as the output of a cell of a notebook."""
     shown = (
         f'<img alt="Overview of labels and raters" style="max-width: 100%" '

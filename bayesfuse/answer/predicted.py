@@ -37,7 +37,7 @@ def predicted(
     own = responses_of(fused)
     mixed = average({**results, **_votes(own, weights)}, weights)
     model = WeightedVotes(own, gold_of(fused, own), {MIXED: mixed})
-    return model.predict(fused["known_labels"], responses, {MIXED: found})
+    return model.predict(fused.children["known_labels"], responses, {MIXED: found})
 
 
 def averaged(

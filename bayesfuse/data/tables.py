@@ -67,7 +67,7 @@ def read_table(
     renamed = {what: name for what, name in own.items() if name != what and what != "item"}
     if renamed or rater in names or label in names:
         given, dropped = _with_labels(given, (item, rater, label), missing)
-        table = Responses.from_long(given, **own)
+        table = Responses.from_long(given, item=item, rater=rater, label=label)
         words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
         return table, f"{words}.{dropped}"
     frame = _framed(given, names)
@@ -129,7 +129,7 @@ def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple
     labels = kept[names[2]]
     if getattr(labels.dtype, "kind", "") == "f" and (labels == np.floor(labels)).all():
         kept[names[2]] = labels.astype(np.int64)  # floats only because of the missing ones
-    return kept, f" {dropped:,} rows without a label were dropped."
+    return kept, f" Dropped rows without a label: {dropped:,}."
 
 
 # ---------------------------------------------------------------- known labels

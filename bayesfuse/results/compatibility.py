@@ -74,7 +74,7 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
         raise ModelError(
             "The draws of a mixture belong to several models: give the result of one of them, such "
             'as fused["models/NAME"]. Got: an average of '
-            f"{', '.join(map(str, result['comparison']['model'].values))}."
+            f"{', '.join(map(str, result['comparison'].dataset['model'].values))}."
         )
     fitted, responses = from_result(result), responses_of(result)
     told = {"sequences": sequences_of(result, responses)}

@@ -188,8 +188,11 @@ def responses_of(result: xr.DataTree) -> Responses:
             f"groups {sorted(result.children)}."
         )
     item, rater, label = rows
-    names = [unique_names(known[dim].values, dim) for dim in ("item", "rater", "class")]
-    table = from_key((item * len(names[1]) + rater) * len(names[2]) + label, *names)
+    items, raters, classes = (
+        unique_names(known[dim].values, dim) for dim in ("item", "rater", "class")
+    )
+    key = (item * len(raters) + rater) * len(classes) + label
+    table = from_key(key, items, raters, classes)
     if "multiplicity" in known:
         table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
     then = json.loads(known.attrs.get(OBSERVED, "{}")).get("responses")
@@ -208,7 +211,7 @@ def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
         return None
     order = np.argsort(known[PLACE].values)
     return Sequences.from_lengths(
-        np.bincount(known["sequence_index"].values), items=responses.items[order]
+        np.bincount(known["sequence_index"].values), items=listed(responses.items[order])
     )
 
 

@@ -78,7 +78,7 @@ def test_rows_without_a_label_are_dropped_if_asked(empty):
     with pytest.raises(ResponsesError, match=r'missing="drop".*row 1'):
         read_table(rows | {"label": ["no", empty, "yes", "no"]})
     table, words = read_table(rows | {"label": ["no", empty, "yes", "no"]}, missing="drop")
-    assert table.n_responses == 3 and words.endswith("label). 1 rows without a label were dropped.")
+    assert table.n_responses == 3 and words.endswith(" Dropped rows without a label: 1.")
     frame = pd.DataFrame(rows | {"label": [1, None, 0, 1]})
     assert read_table(frame, missing="drop")[0].classes.tolist() == [0, 1]
 
