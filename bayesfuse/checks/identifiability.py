@@ -138,13 +138,15 @@ def identifiability(
         "parameters": parameters,
         "degrees_of_freedom": freedom,
     }
-    judged = seen.odd & ((freedom >= parameters) | (n_sources > SUBSETS))
+    # a lower bound for many raters, and silence says more than is counted here
+    few = freedom < parameters and n_sources <= SUBSETS and table.silent is None
+    judged = seen.odd & (not few)
     if n_populations > 1 and n_sources > 1 and facts["parts"] == 1 and freedom >= parameters:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
     problems = _classes(table, codes)
     if questions["answer"]["labels"] != YES:
-        problems = _of_raters(table, seen, judged, facts) + problems
+        problems = _of_raters(table, seen, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
 
 
@@ -267,11 +269,10 @@ def _questions(
 
 
 def _of_raters(
-    table: Responses, seen: _Seen, judged: NDArray[np.bool_], facts: dict[str, int]
+    table: Responses, seen: _Seen, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
 ) -> list[str]:
     """Return in a sentence why responses do not show who is right, with the remedy."""
     raters = "raters" if facts["raters"] == seen.n_sources else "sources of raters"
-    few = facts["degrees_of_freedom"] < facts["parameters"] and seen.n_sources <= SUBSETS
     beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
     if len(seen.active) == 1:
         said = (

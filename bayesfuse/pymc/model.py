@@ -226,16 +226,17 @@ class LabelModel(pm.Model):
     --------
     Raters of one accuracy each, whose mean is a parameter:
 
-    >>> import pymc as pm, bayesfuse as bf
+    >>> import numpy as np, pymc as pm, bayesfuse as bf
     >>> class Crowd(bf.LabelModel):
     ...     def __init__(self, responses, **kwargs):
     ...         super().__init__(responses, **kwargs)
+    ...         responses = self.responses  # also of a DataFrame or an array
     ...         prevalence = pm.Dirichlet("prevalence", [2.0] * responses.n_classes, dims="class")
     ...         mean = pm.Normal("mean", 1.0, 1.0)
     ...         logit = pm.Normal("logit", mean, 1.0, dims="rater")
     ...         raters = bf.OneCoin(pm.math.sigmoid(logit))
     ...         self.observe(labels=bf.Independent(prevalence), raters=raters)
-    >>> model = Crowd(bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]]))
+    >>> model = Crowd(np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]]))
     >>> bf.label_probabilities(bf.find_map(model), model).argmax("class").values
     array([0, 1, 0, 1])
     """
