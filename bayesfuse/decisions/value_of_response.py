@@ -46,9 +46,9 @@ def value_of_response(
     result : DataTree
         From ``bf.sample`` (or ``bf.find_map``).
     model : pymc.Model, optional
-        The model of the result. Needed for labels on a graph or with populations, covariates or a
-        classifier, for silence and stated probabilities, and for factors of your own: results do
-        not store these.
+        The model of the result. Needed for labels on a graph or with covariates, a classifier or
+        populations of sequences, for silence and stated probabilities, and for factors of your own:
+        results do not store these.
     raters : list of names, optional
         Raters who can be asked. Default the ``candidates`` raters of highest balanced accuracy.
     candidates : int, default 20

@@ -67,8 +67,8 @@ def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
 def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
     """Return the observation and the parameters of a result, from what it stores.
 
-    Results store neither graphs, populations and covariates nor silence and stated probabilities;
-    these need the model.
+    Results store neither graphs, populations of sequences and covariates nor silence and stated
+    probabilities; these need the model.
     """
     if "comparison" in require_result(result).children:
         raise ModelError(
@@ -77,13 +77,21 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
             f"{', '.join(map(str, result['comparison'].dataset['model'].values))}."
         )
     fitted, responses = from_result(result), responses_of(result)
-    told = {"sequences": sequences_of(result, responses)}
+    told: dict[str, Any] = {"sequences": sequences_of(result, responses)}
+    number, names = constants(result).get("population_index"), fitted.population_names
+    if number is not None and names is not None:
+        told["populations"] = names[number.values]
     if missing := [name for name in fitted.needs if told.get(name) is None]:
         raise ModelError(
             f"A result does not store the {missing[0]} of its items: give the model, too. "
             f"Got: a result of {fitted.labels.__name__} labels, and no model."
         )
-    observation, values, _ = see(fitted, responses, told, gold_of(result, responses))
+    observation, values, _ = see(
+        fitted,
+        responses,
+        {name: told[name] for name in fitted.needs},
+        gold_of(result, responses),
+    )
     own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
     require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
     return observation, values

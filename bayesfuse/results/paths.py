@@ -34,9 +34,9 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     result : DataTree
         From ``bf.sample`` or ``bf.find_map``.
     model : pymc.Model, optional
-        The model of the result. Needed for labels on a graph or with populations, covariates or a
-        classifier, for silence and stated probabilities, and for factors of your own: results do
-        not store these.
+        The model of the result. Needed for labels on a graph or with covariates, a classifier or
+        populations of sequences, for silence and stated probabilities, and for factors of your own:
+        results do not store these.
 
     Returns
     -------

@@ -21,6 +21,7 @@ MODELS = {
     "groups": lambda: LatentGroup(MADE.responses, [[0, 1]]),
     "inferred groups": lambda: LatentGroup(MADE.responses, "posterior"),
     "sequences": lambda: HiddenMarkov(MADE.responses, bf.Sequences.from_table(PLACES)),
+    "populations": lambda: DawidSkene(MADE.responses, populations=["p"] * 12 + ["q"] * 18),
     "counts": lambda: DawidSkene(bf.datasets.caries()),
 }
 QUIET = {"draws": 10, "tune": 10, "chains": 1, "random_seed": 1, "progressbar": False}
@@ -41,7 +42,7 @@ def test_the_result_alone_is_enough(kind):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: DawidSkene(MADE.responses, populations=[0] * 15 + [1] * 15), "the populations"),
+        (lambda: DawidSkene(MADE.responses, covariates=np.eye(30, 2)), "the covariates"),
         (lambda: bf.models.MarkovRandomField(MADE.responses, bf.Graph.grid((5, 6))), "the graph"),
         (lambda: DawidSkene(MADE.responses.completed()), "neither silence"),
     ],
