@@ -130,7 +130,8 @@ def identifiability(
     facts = {
         "raters": table.n_raters,
         "items": int(table.multiplicity.sum()),
-        "responses": int(table.multiplicity[seen.item].sum()),
+        "responses": int(table.multiplicity[table.item].sum())
+        + (0 if table.stated is None else len(table.stated.rater)),
         "meetings": seen.meetings(table.multiplicity),
         "parts": len(np.unique(seen.part[seen.active])),
         "populations": n_populations,
