@@ -33,6 +33,9 @@ def test_the_result_alone_is_enough(kind):
     result = bf.sample(model, quiet=True, **QUIET)
     assert bf.decode(result).equals(bf.decode(result, model))
     checks = [bf.checks.collapse, bf.decisions.value_of_response]
+    if kind == "groups":
+        found = bf.checks.verdict_probabilities(result)
+        assert found.equals(bf.checks.verdict_probabilities(result, model))
     for check in checks:
         pd.testing.assert_frame_equal(
             check(result).to_dataframe(), check(result, model).to_dataframe()
