@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
     from bayesfuse.answer.fuse import fuse
     from bayesfuse.answer.fused import Fused
+    from bayesfuse.answer.load import load
     from bayesfuse.checks.agreement import agreement
     from bayesfuse.checks.label_switching import align_labels
     from bayesfuse.data.graph import Graph
@@ -106,6 +107,7 @@ __all__ = [
     "grades",
     "label_partitions",
     "label_probabilities",
+    "load",
     "models",
     "moments",
     "observe",
@@ -129,6 +131,7 @@ __version__ = "0.3.0"
 _HOMES = {
     "answer.fuse": "fuse",
     "answer.fused": "Fused",
+    "answer.load": "load",
     "checks.agreement": "agreement",
     "checks.label_switching": "align_labels",
     "data.graph": "Graph",

@@ -86,8 +86,10 @@ SHORT = 200
 
 
 MADE_BY = {
-    "Responses": ": bf.Responses.from_long reads a table with one row per response (pd.read_csv "
-    "reads it from a file), bf.Responses.from_matrix one with a column per rater",
+    "Responses": " (bf.fuse and models also take a DataFrame or a two-dimensional array): "
+    "bf.Responses.from_long reads a table with one row per response (pd.read_csv reads it from a "
+    "file), bf.Responses.from_matrix one with a column per rater",
+    "DataArray": ", such as bf.draw_labels(result)",
     "Model": ", such as bf.models.DawidSkene(responses)",
     "Sequences": ", such as bf.Sequences.from_lengths([3, 2])",
     "Graph": ", such as bf.Graph.from_edges(pairs)",

@@ -40,10 +40,10 @@ for strictness and log precision, 0.5 for log gaps and 1.5 for the log-odds of g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import bayesfuse as bf
+from bayesfuse.data.tables import Table
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel
 
@@ -53,7 +53,7 @@ class DawidSkene(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         The responses of raters to items.
     prevalence_prior : float or array, shape (classes,), optional
         Dirichlet concentration of the prevalence. Default 1 (uniform). With ``populations``: for
@@ -82,7 +82,7 @@ class DawidSkene(LabelModel):
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses. Their weight,
         "classifier_scale", is inferred: 1 takes them at face value, 0 ignores them.
-    gold : mapping of item name to class name, optional
+    gold : mapping of item name to class name, DataFrame or path, optional
         Items whose true class is known.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
@@ -180,7 +180,7 @@ class DawidSkene(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses | bf.Partitions,
+        responses: Table | bf.Partitions,
         *,
         prevalence_prior: Any = None,
         confusion_prior: Any = None,
@@ -189,7 +189,7 @@ class DawidSkene(LabelModel):
         populations: Any = None,
         covariates: Any = None,
         classifier: Any = None,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)

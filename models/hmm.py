@@ -17,7 +17,6 @@ transition or a first class, see :func:`bayesfuse.bio_transitions` for spans.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
+from bayesfuse.data.tables import Table
 from bayesfuse.data.tags import mark_spans, read_tags
 from bayesfuse.errors import ModelError, require_flag, require_kind
 from bayesfuse.pymc.item_priors import require_nothing_known
@@ -39,7 +39,7 @@ class HiddenMarkov(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         The responses of raters to items.
     sequences : bf.Sequences
         The order of the items; the same items as in ``responses``, in any order.
@@ -92,7 +92,7 @@ class HiddenMarkov(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses | bf.Partitions,
+        responses: Table | bf.Partitions,
         sequences: bf.Sequences,
         *,
         initial: Literal["free", "stationary"] = "free",
@@ -105,7 +105,7 @@ class HiddenMarkov(LabelModel):
         populations: Any = None,
         covariates: None = None,
         classifier: None = None,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
     ) -> None:
         require_nothing_known(

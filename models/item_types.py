@@ -44,6 +44,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
+from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_number
 from bayesfuse.parameters.consensus_shares import ConsensusShares, says
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
@@ -79,7 +80,7 @@ class ItemTypes(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         The responses of raters to items.
     consensus : {"pairs", "levels"}, default "pairs"
         The consensus rows: six levels of agreement for every class, and three rows for each ordered
@@ -93,7 +94,7 @@ class ItemTypes(LabelModel):
         default it has a log-normal prior and is learnt from ``gold``.
     populations, covariates, classifier : optional
         What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
-    gold : mapping of item name to class name, optional
+    gold : mapping of item name to class name, DataFrame or path, optional
         Items whose true class is known: they calibrate the labels of all others.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
@@ -160,7 +161,7 @@ class ItemTypes(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses | bf.Partitions,
+        responses: Table | bf.Partitions,
         *,
         consensus: Literal["pairs", "levels"] = "pairs",
         guesses: Literal["own", "even"] = "own",
@@ -168,7 +169,7 @@ class ItemTypes(LabelModel):
         populations: Any = None,
         covariates: Any = None,
         classifier: Any = None,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
         **removed: Any,
     ) -> None:

@@ -31,7 +31,6 @@ Priors and why:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ import pymc as pm
 import bayesfuse as bf
 from bayesfuse.data.known import gold_labels, read_shares
 from bayesfuse.data.names import listed
+from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
 from bayesfuse.numerics.kernels import Array
@@ -62,7 +62,7 @@ class LabellingFunctions(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         The votes. Every source counts as applied to every item.
     class_shares : array or mapping, optional
         Known shares of the classes: numbers that sum to one, by class or in the order of
@@ -78,7 +78,7 @@ class LabellingFunctions(LabelModel):
     dispersion : float, optional
         At least one. By default measured; 1 stands for sources that are independent given the
         class.
-    gold : mapping of item name to class name, optional
+    gold : mapping of item name to class name, DataFrame or path, optional
         Items whose true class is known.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
@@ -133,18 +133,19 @@ class LabellingFunctions(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
+        responses: Table,
         class_shares: Any = None,
         *,
         groups: Any = "copies",
         odds: float = 8.0,
         weight: float = 5.0,
         dispersion: float | None = None,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
         self.require_whole("the dependence of rules is measured on all of their votes at once")
+        responses, gold = self.responses, self.gold
         _require_above("odds", odds, "a vote is for a class, not against it")
         require_positive("weight", weight)
         n_classes, n_items = responses.n_classes, int(responses.multiplicity.sum())

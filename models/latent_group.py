@@ -31,6 +31,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
+from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
@@ -45,7 +46,7 @@ class LatentGroup(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         The responses of raters to items.
     groups : "moments", "posterior", mapping, sequence or Dataset, default "moments"
         Raters who share a source: a mapping from group names to lists of raters or from raters to
@@ -120,7 +121,7 @@ class LatentGroup(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses | bf.Partitions,
+        responses: Table | bf.Partitions,
         groups: Literal["moments", "posterior"]
         | Mapping[Any, Any]
         | Sequence[Any]
@@ -134,7 +135,7 @@ class LatentGroup(LabelModel):
         populations: Any = None,
         covariates: Any = None,
         classifier: Any = None,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)

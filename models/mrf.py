@@ -22,7 +22,6 @@ times as likely.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from numpy.typing import ArrayLike
 
 import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
+from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.labels import bethe_coupling, paper_coupling
 from bayesfuse.pymc.item_priors import require_nothing_known
@@ -42,7 +42,7 @@ class MarkovRandomField(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         The responses of raters to items.
     graph : bf.Graph
         Edges between items that tend to share a class; the same items as in ``responses``, in any
@@ -106,7 +106,7 @@ class MarkovRandomField(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
+        responses: Table,
         graph: bf.Graph,
         *,
         trust: Literal["infer", "paper"] | float = "infer",
@@ -120,7 +120,7 @@ class MarkovRandomField(LabelModel):
         populations: None = None,
         covariates: None = None,
         classifier: None = None,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
     ) -> None:
         require_nothing_known(
@@ -143,6 +143,7 @@ class MarkovRandomField(LabelModel):
             )
         graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)
+        responses = self.responses
         self.require_whole("labels on a graph depend on each other across partitions")
         if trust == "infer":
             scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)

@@ -42,6 +42,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed, places
+from bayesfuse.data.tables import Table
 from bayesfuse.data.vote_terms import Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
 from bayesfuse.inference.weighted_votes import Known, Scales, each_part
@@ -58,9 +59,9 @@ class WeightedVotes(LabelModel):
 
     Parameters
     ----------
-    responses : bf.Responses
+    responses : bf.Responses, DataFrame or array
         Responses and stated probabilities are inputs; where sources were silent is not.
-    gold : mapping of item name to class name
+    gold : mapping of item name to class name, DataFrame or path
         Known labels, the data of this model: at least one, of an item with responses.
     results : mapping of name to DataTree or DataArray, optional
         Results of the same responses, or their label probabilities (item, class), fitted without
@@ -133,20 +134,21 @@ class WeightedVotes(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
-        gold: Mapping[Any, Any],
+        responses: Table,
+        gold: Any,
         results: Mapping[str, Any] | None = None,
         *,
         as_given: float = AS_GIVEN,
         name: str = "",
     ) -> None:
-        require_kind("responses", responses, bf.Responses)
         if require_number("as_given", as_given, most=1.0) == 1.0:
             raise ModelError(
                 "as_given must be below one, or known labels could change nothing. Got: 1."
             )
         self._require_gold(gold)
         super().__init__(responses, gold=gold, name=name)
+        self.require_whole("known labels are of single items")
+        responses, gold = self.responses, self.gold
         if not responses.is_plain:
             raise ModelError(
                 "Known labels are of single items: use the table with one row per response, "

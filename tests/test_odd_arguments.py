@@ -301,7 +301,7 @@ def test_wrong_uses_are_one_sentence_that_says_what_to_do(fitted):
         (lambda: bf.average(result), r"map names to results.* Got: one result"),
         (lambda: bf.fuse("table.csv"), r"from_long.*pd\.read_csv.*Got: 'table\.csv'"),
         (lambda: bf.fuse(THREE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
-        (lambda: DawidSkene(frame), r"from_long.*from_matrix.*Got: DataFrame"),
+        (lambda: DawidSkene([[0, 1]]), r"from_long.*from_matrix.*Got: list"),
         (lambda: bf.predict(result, frame), r"from_long.*from_matrix.*Got: DataFrame"),
         (lambda: bf.sample(THREE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
         (lambda: MarkovRandomField(THREE, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),

@@ -19,8 +19,10 @@ from bayesfuse.pymc.model import LabelModel
 CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
 PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
-USUAL = 250  # draws that a fit has where these take longer than so many seconds:
-AIM = 4.0
+AIM, LONG, USUAL = 4.0, 20.0, 250
+"""Seconds of the draws of a fit: no more draws than in the first, and in the second unless these
+are fewer than usual."""
+
 COMPILING = 20.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
@@ -96,7 +98,8 @@ class Budget:
         """
         model, enough = fit.model, fit.enough
         step = sweep_cost(make_plan(model)) * CHAINS
-        enough = Size(min(enough.draws, max(int(AIM / step), USUAL)), enough.tune)
+        draws = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
+        enough = Size(min(enough.draws, draws), min(enough.tune, draws))
         if self.left() / fits_left <= step * 2 * LEAST / ERROR:
             return None
         if self.left() / fits_left > step * (enough.draws + enough.tune) * ERROR + COMPILING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,6 +40,9 @@ class Inputs:
     ordered: bool | None = None
     evidence: Evidence = field(default_factory=Evidence)
     known: Mapping[Any, Any] | None = None
+    read: str = ""
+    limits: Sequence[str] = ()
+    """How the table was read, and what it cannot tell, in words."""
 
     @property
     def plain(self) -> bool:
@@ -146,17 +149,17 @@ RULES = Candidate(
 )
 SEQUENCES = [
     Candidate(
+        "sequences",
+        "HiddenMarkov",
+        "items are in sequence, and raters are independent",
+        ("sequences",),
+    ),
+    Candidate(
         "sequences, pooled",
         "HiddenMarkov",
         "items are in sequence; raters are alike unless their responses differ",
         ("sequences",),
         options={"pooled": True},
-    ),
-    Candidate(
-        "sequences",
-        "HiddenMarkov",
-        "items are in sequence, and raters are independent",
-        ("sequences",),
     ),
 ]
 GRAPH = [
@@ -185,7 +188,7 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         # who misses the beginning of a span misses the rest
         split = inputs.plain and mark_spans(inputs.responses.classes.tolist())
         found = [replace(each, votes=votes, split=split) for each in SEQUENCES]
-        return found if inputs.plain else found[1:]  # raters share a mean if all they do is label
+        return found if inputs.plain else found[:1]  # raters share a mean if all they do is label
     if "graph" in given:
         return GRAPH
     if is_rules(inputs.responses):

@@ -34,6 +34,9 @@ AGREED = 0.05  # Monte Carlo error of a label probability above which chains sho
 ENOUGH = 100  # known labels that show whether the majority is right
 RARE = 0.005  # share of the responses below which a class may be a spelling mistake
 
+MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
+"""Names of classes that may be marks of missing responses."""
+
 MANY, SEVERAL = 20, 5  # least responses of a rater to be judged; names that a sentence lists
 
 ASKED = 20  # items that should get one more response
@@ -48,7 +51,8 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     sure = int(inputs.responses.multiplicity[top >= SURE].sum())
     wrong = float(expected_errors(fused)["expected"])
     n_known = len(inputs.gold or inputs.known or ())
-    said = (
+    said = f"{inputs.read} " if inputs.read else ""
+    said += (
         f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
         f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
         "expected to be wrong"
@@ -143,6 +147,11 @@ def _classes(responses: Responses) -> list[str]:
         return [
             f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
             "but are different classes here."
+        ]
+    if marks := [repr(name) for name, same in zip(names, plain, strict=True) if same in MARKS]:
+        return [
+            f"Check the class {', '.join(marks)}: if it means that there is no response, leave "
+            "these responses out."
         ]
     copies = responses.multiplicity[responses.item]
     number = np.bincount(responses.label, copies, minlength=responses.n_classes)

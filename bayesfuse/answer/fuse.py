@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,17 +27,17 @@ from bayesfuse.answer.budget import (
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import examine, part_of
 from bayesfuse.answer.fused import Fused
+from bayesfuse.answer.predicted import averaged
+from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
-from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
-    brief,
     require_flag,
-    require_kind,
     require_positive,
     require_seed,
     takes_seed,
@@ -47,7 +47,6 @@ from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.posterior import add_constants
-from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
@@ -63,16 +62,17 @@ SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 
 @takes_seed
 def fuse(
-    responses: Responses | pd.DataFrame,
+    responses: Table,
     *,
     item: str = "item",
     rater: str = "rater",
     label: str = "label",
+    missing: Literal["error", "drop"] = "error",
     sequences: Sequences | None = None,
     graph: Graph | None = None,
     groups: Any = None,
     covariates: Any = None,
-    gold: Mapping[Any, Any] | None = None,
+    gold: Any = None,
     ordered: bool | None = None,
     minutes: float = MINUTES,
     random_seed: Any = None,
@@ -82,10 +82,15 @@ def fuse(
 
     Parameters
     ----------
-    responses : Responses or DataFrame
-        A DataFrame has one row per response.
+    responses : Responses, DataFrame or array
+        A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
+        has one row per item and one column per rater, with the items in the column ``item`` if
+        there is one, else in the index. There, missing are NaN, None, "" and, in numbers, −1. The
+        first line of the answer says how the table was read.
     item, rater, label : str
         Columns of the DataFrame.
+    missing : {"error", "drop"}, default "error"
+        What to do with rows of a long table that have no label.
     sequences : Sequences, optional
         Items are in sequence, such as words.
     graph : Graph, optional
@@ -94,8 +99,9 @@ def fuse(
         Raters share sources, as in :class:`bayesfuse.models.LatentGroup`.
     covariates : optional
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
-    gold : mapping of item name to class name, optional
-        Known labels, the first hundred of which improve the answer most. Models of independent
+    gold : mapping of item name to class name, DataFrame or path, optional
+        Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
+        path of such a CSV file. The first hundred improve the answer most. Models of independent
         items are fitted without them, and :class:`bayesfuse.models.WeightedVotes` learns from them
         how far to believe each rater and the models. In sequences, on graphs and in tables of
         counts, the models are told.
@@ -164,11 +170,22 @@ def fuse(
     require_flag("progressbar", progressbar)
     if ordered is not None:
         require_flag("ordered", ordered)
-    table = _as_responses(responses, {"item": item, "rater": rater, "label": label})
+    table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
+    if ordered and read and not table.ordered:
+        raise ModelError(
+            "Text has only alphabetical order: for ordered=True give the labels as an ordered "
+            "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
+            f"classes {table.classes.tolist()}."
+        )
+    gold = read_gold(gold, table, item, label)
     if gold is not None:
         gold_labels(table, gold)  # before repeated names of a Series are lost
-        gold = dict(gold.items())  # a Series, too
-    inputs = known.apart(Inputs(table, sequences, graph, groups, covariates, gold, ordered))
+        gold = dict(gold.items())
+    inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered, read=read)
+    if sequences is None and graph is None:
+        given = None if isinstance(groups, str) else groups
+        inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
+    inputs = known.apart(inputs)
     candidates(inputs)  # raises where no model fits the arguments
     seed = _seed(random_seed)
     with Progress(progressbar) as progress:
@@ -189,19 +206,6 @@ def fuse(
         _check_all(done, part, seed, budget, progress)
         progress.say("averaging")
         return _answer(inputs, part, fits, done, seed)
-
-
-def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
-    if isinstance(given, Responses):
-        if renamed := {what: name for what, name in columns.items() if name != what}:
-            raise ModelError(
-                "item=, rater= and label= name the columns of a DataFrame, and Responses have "
-                f"none. Got: {brief(renamed)} with Responses."
-            )
-        return given
-    if not isinstance(given, pd.DataFrame):
-        require_kind("responses", given, Responses)
-    return Responses.from_long(given, **columns)
 
 
 def _seed(random_seed: Any) -> int:
@@ -243,17 +247,14 @@ def _averaged(
     unsplit: LabelModel | None,
 ) -> xr.DataTree:
     """Return the averaged labels of all items, of which models were fitted to a part."""
-    whole = inputs.responses is part.responses
-    if not whole:
-        results = {
-            n: predict(each, inputs.responses, draws=PREDICTED) for n, each in results.items()
-        }
     gold = dict(inputs.gold or {})
-    shares = {VOTES: vote_shares(inputs.responses, gold if whole else None)}
     if unsplit is not None:  # labels are of the same items, but raters of the table as given
         results = {n: _with_data(each, unsplit) for n, each in results.items()}
-    found = average({**results, **(shares if VOTES in weights else {})}, weights)
-    if gold and not whole:
+    if inputs.responses is part.responses:
+        shares = {VOTES: vote_shares(inputs.responses, gold)}
+        return average({**results, **(shares if VOTES in weights else {})}, weights)
+    found = averaged(results, inputs.responses, weights, draws=PREDICTED)
+    if gold:
         labels = found["label_posterior"].to_dataset().transpose("item", "class")
         number = pd.Index(inputs.responses.items).get_indexer(list(gold))
         own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
@@ -322,6 +323,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "random_seed": seed,
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
+        "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
@@ -377,6 +379,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
         "weights": [1.0],
         "interrupted": ended,
         "headline": findings.headline(fused, inputs),
+        "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
         "checks": "",
         "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",

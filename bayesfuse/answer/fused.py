@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from html import escape
-from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -14,8 +11,11 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.answer.page import as_cell, as_page
+from bayesfuse.answer.predicted import predicted
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.names import listed
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.results.contents import class_names
 from bayesfuse.results.joint_labels import GROUP
@@ -23,7 +23,6 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.summaries import (
     balanced_accuracy,
-    coverage,
     interval,
     most_uncertain,
     responses_per_rater,
@@ -36,50 +35,6 @@ if TYPE_CHECKING:
 WIDTH = 88  # width of paragraphs
 FEW = 5  # number of the best and the worst raters, and of the least certain items, to show
 VISIBLE = 0.005  # probabilities below this are not shown
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
-       color: #1f2328; background: #fff; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-p.headline { font-size: 1.15rem; }
-img { max-width: 100%; height: auto; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #d8dee4;
-         vertical-align: top; }
-pre { background: #f6f8fa; padding: 1rem; overflow-x: auto; font-size: .85rem; }
-li { margin: .4rem 0; }
-"""
-
-WORDS = (
-    "Lines through points and numbers in brackets are intervals that hold the true value with a "
-    "probability of {:.0%}. "
-    "Accuracy is the share of a rater's responses that are right; balanced accuracy, in the "
-    "picture, is the share of items of a class that a rater recognises, averaged over the classes. "
-    "Difficulty is the probability that two raters who look at an item disagree; the labels of "
-    "hard items may be certain, and those of easy items uncertain."
-)
-"""Explanation of the pictures and tables."""
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>bayesfuse: labels and raters</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>Labels and raters</h1>
-<p class="headline">{headline}</p>
-<p><img alt="Overview of labels and raters" src="data:image/png;base64,{picture}"></p>
-<p>{words}</p>
-{sections}
-<h2>The same in Python</h2>
-<pre>{code}</pre>
-</body>
-</html>
-"""
 
 
 class Fused(xr.DataTree):
@@ -133,6 +88,42 @@ class Fused(xr.DataTree):
         )
         return table
 
+    def probabilities(self) -> pd.DataFrame:
+        """Return the probability of every class for every item.
+
+        Returns
+        -------
+        DataFrame
+            Items in the index, classes in the columns; rows sum to one.
+        """
+        return label_probabilities(self).to_pandas()
+
+    def predict(self, responses: Responses, *, draws: int = 400, **places: Any) -> xr.DataTree:
+        """Predict the labels of new items: :func:`bayesfuse.predict` calls this.
+
+        Parameters
+        ----------
+        responses : Responses
+            Responses to the new items.
+        draws : int, default 400
+            Maximum number of posterior draws of each model.
+        **places
+            What describes the new items, as in :func:`bayesfuse.predict`.
+
+        Returns
+        -------
+        DataTree
+            The average of the predictions of the models, with their weights; with known labels,
+            these say how far to believe it.
+
+        Raises
+        ------
+        ModelError
+            As :func:`bayesfuse.predict`.
+        """
+        self._told("headline")
+        return predicted(self, responses, draws=draws, **places)
+
     def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
         """Return how often every rater is right on the items it answered, the best first.
 
@@ -184,6 +175,17 @@ class Fused(xr.DataTree):
         return rater_table(self, ci_prob).rename(columns={"accuracy": "balanced_accuracy"} | ends)
 
     @property
+    def log_likelihood(self) -> xr.DataTree:
+        """The group of a model's result; an answer has none, which ``az.loo`` would ask for."""
+        if "log_likelihood" not in self.children and "headline" in self.attrs:
+            raise ModelError(
+                "Pooled draws of several models do not give the log likelihoods of their mixture: "
+                'fused["comparison"] compares the models, and az.loo takes the result of one, '
+                'fused["models/NAME"]. Got: an answer of bf.fuse.'
+            )
+        return self.children["log_likelihood"]
+
+    @property
     def headline(self) -> str:
         """Number of sure labels, and of labels that are expected to be wrong."""
         return str(self._told("headline"))
@@ -208,6 +210,14 @@ class Fused(xr.DataTree):
         """
         return self._told("code")
 
+    def __repr__(self, level: Any = 0) -> Any:
+        return as_text(self) if "headline" in self.attrs else super().__repr__()
+
+    def _repr_html_(self) -> str:
+        if "headline" not in self.attrs:
+            return str(super()._repr_html_())
+        return as_cell(self.attrs, _sections(self), picture(self))
+
     def overview(self) -> str:
         """Return the answer as text: labels, raters, models, checks and advice."""
         self._told("headline")
@@ -227,7 +237,8 @@ class Fused(xr.DataTree):
         """
         self._told("code")
         path = Path(path)
-        path.write_text(as_page(self), encoding="utf-8")
+        page = as_page(self.attrs, _sections(self), picture(self))
+        path.write_text(page, encoding="utf-8")
         return path
 
     def _told(self, name: str) -> str:
@@ -250,28 +261,6 @@ def as_text(answer: xr.DataTree) -> str:
     return "\n\n".join(parts)
 
 
-def as_page(answer: xr.DataTree) -> str:
-    """Return the same, with a picture and the code, as an HTML page that needs no other file."""
-    parts = []
-    for title, section in _sections(answer).items():
-        parts.append(f"<h2>{escape(title)}</h2>")
-        if isinstance(section, pd.DataFrame):
-            parts.append(f'<div class="wide">{section.to_html(index=False, border=0)}</div>')
-        else:
-            items = "\n".join(f"<li>{escape(line)}</li>" for line in section)
-            parts.append(f"<ul>\n{items}\n</ul>")
-    file = BytesIO()
-    picture(answer).savefig(file, format="png", dpi=150)
-    return PAGE.format(
-        style=STYLE,
-        headline=escape(answer.attrs["headline"]),
-        picture=base64.b64encode(file.getvalue()).decode("ascii"),
-        words=WORDS.format(coverage()),
-        sections="\n".join(parts),
-        code=escape(answer.attrs["code"]),
-    )
-
-
 def picture(answer: xr.DataTree) -> Figure:
     """Return the overview of an answer as a figure."""
     from matplotlib.figure import Figure  # not pyplot, which would keep it
@@ -286,6 +275,7 @@ def picture(answer: xr.DataTree) -> Figure:
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
     found: dict[str, Any] = {
+        "What this table cannot tell": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answer),
         "Raters": _best_and_worst(answer),
         "What the known labels said": answer.attrs.get("known", "").splitlines(),

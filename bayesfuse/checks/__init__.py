@@ -7,6 +7,7 @@ from bayesfuse.checks.groups import (
     rater_covariance,
     verdict_probabilities,
 )
+from bayesfuse.checks.identifiability import identifiability
 from bayesfuse.checks.label_switching import switching
 from bayesfuse.checks.predictive import item_difficulty, neighbour_agreement, runs
 from bayesfuse.checks.rater_drift import rater_drift
@@ -19,6 +20,7 @@ __all__ = [
     "collapse",
     "conditional_dependence",
     "group_summary",
+    "identifiability",
     "item_difficulty",
     "label_scores",
     "neighbour_agreement",

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import require_count, require_kind, require_seed
+from bayesfuse.data.tables import Table, read_table
+from bayesfuse.errors import require_count, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
 from bayesfuse.results.summaries import tails
@@ -29,7 +30,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(
-    responses: Responses,
+    responses: Table,
     by: Any = None,
     *,
     draws: int = 1000,
@@ -43,8 +44,9 @@ def agreement(
 
     Parameters
     ----------
-    responses : Responses
-        Missing responses are legal. Repeated responses of a rater count as those of other raters.
+    responses : Responses, DataFrame or array
+        As in :func:`bayesfuse.fuse`. Missing responses are legal. Repeated responses of a rater
+        count as those of other raters.
     by : mapping, Series or array, optional
         Group of every item: a mapping or Series by item, or an array in the order of the items.
     draws : int, default 1000
@@ -97,7 +99,7 @@ def agreement(
     >>> pairs.shape
     (10, 8)
     """
-    require_kind("responses", responses, Responses)
+    responses, _ = read_table(responses)
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     responses = responses.without_statements()

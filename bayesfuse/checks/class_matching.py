@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.compatibility import evenly_spaced, names_differ
-from bayesfuse.results.contents import all_draws, named
+from bayesfuse.results.compatibility import names_differ
+from bayesfuse.results.contents import all_draws, evenly_spaced, named
 from bayesfuse.results.summaries import posterior_draws, responses_per_rater
 
 NEARER = 0.5

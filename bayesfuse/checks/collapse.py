@@ -18,13 +18,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.observation import Observation
 from bayesfuse.results.collapse import in_words, lost_classes
-from bayesfuse.results.compatibility import (
-    evenly_spaced,
-    evenly_spaced_rows,
-    observation_of,
-    parameters,
-)
-from bayesfuse.results.contents import kept_labels
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
+from bayesfuse.results.contents import evenly_spaced, kept_labels
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
@@ -36,7 +31,7 @@ APART = 0.1  # share of the items (of the coupling) by which chains in different
 MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
 
-def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
+def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
     With all items in one class, confusion matrices can explain any responses. If raters share few
@@ -48,8 +43,10 @@ def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, which warn of a collapse
         (:class:`bayesfuse.errors.CollapseWarning`).
-    model : pymc.Model
-        The model of the result.
+    model : pymc.Model, optional
+        The model of the result. Needed for labels on a graph or with covariates, a classifier or
+        populations of sequences, for silence and stated probabilities, and for factors of your own:
+        results do not store these.
 
     Returns
     -------

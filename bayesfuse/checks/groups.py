@@ -19,13 +19,8 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
-from bayesfuse.results.compatibility import (
-    evenly_spaced,
-    evenly_spaced_rows,
-    observation_of,
-    require_responses,
-)
-from bayesfuse.results.contents import all_draws, constants, named
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, require_responses
+from bayesfuse.results.contents import all_draws, constants, evenly_spaced, named
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
 MOST_DRAWS = 200
@@ -149,14 +144,14 @@ def group_summary(
     return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
 
 
-def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
+def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     """Return the posterior probabilities of every group's verdict on every item.
 
     Parameters
     ----------
     result : DataTree
-    model : pymc.Model
-        The model of the result, with known groups.
+    model : pymc.Model, optional
+        The model of the result, with known groups, needed where :func:`bayesfuse.decode` needs it.
 
     Returns
     -------
@@ -178,15 +173,16 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     >>> verdict_probabilities(result, model).sel(item=1, group="ward").round(1).values.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
-    variable, observation = observed(model)
+    observation = observation_of(result, model)
     channel = observation.raters
     if not isinstance(channel, LatentGroups) or "group_confusion" not in channel.parameters:
         raise ModelError(
             "Verdicts need known groups, because inferred ones differ between draws: give the "
             f"model the groups of interest. Got: {type(channel).__name__} without known groups."
         )
-    observation = observation_of(result, model)
-    name = parameter_variables(variable)["group_confusion"].name
+    name = "group_confusion"
+    if model is not None:
+        name = parameter_variables(observed(model)[0])[name].name
     groups = posterior_draws(result, name)[name]
     table = observation.table
     total = np.zeros((table.n_items, groups.sizes["group"], table.n_classes))

@@ -23,7 +23,7 @@ BINS = 10  # bins of the agreement of an item's raters
 
 def runs(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     sequences: Sequences | None = None,
     *,
     longest: int = LONGEST,
@@ -123,7 +123,7 @@ def _count(
 
 def neighbour_agreement(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     graph: Graph | None = None,
     *,
     draws: int = replicates.DRAWS,
@@ -214,7 +214,7 @@ def _answered_edges(responses: Responses, graph: Graph) -> tuple[NDArray[np.int3
 
 def item_difficulty(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     *,
     draws: int = replicates.DRAWS,
     ci_prob: float | None = None,

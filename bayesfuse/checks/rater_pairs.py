@@ -28,7 +28,7 @@ PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in
 
 def pairwise_agreement(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     *,
     least: int = LEAST,
     draws: int = replicates.DRAWS,
@@ -44,8 +44,10 @@ def pairwise_agreement(
     ----------
     result : DataTree
         From ``bf.sample``, or ``bf.find_map`` (whose point is the only draw).
-    model : pymc.Model
-        The model of the result.
+    model : pymc.Model, optional
+        The model of the result. Needed for labels on a graph or with covariates, a classifier or
+        populations of sequences, for silence and stated probabilities, and for factors of your own:
+        results do not store these.
     least : int, default 10
         Smallest number of shared items for a pair to be compared.
     draws : int, default 200
@@ -104,7 +106,7 @@ def pairwise_agreement(
 
 def conditional_dependence(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     *,
     least: int = LEAST,
     draws: int = replicates.DRAWS,

@@ -47,7 +47,7 @@ def expanded(observation: Observation) -> Observation:
 def replicate(
     statistic: Callable[[Responses], Array],
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None,
     observation: Observation,
     draws: int,
     random_seed: Any,

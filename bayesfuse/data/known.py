@@ -36,7 +36,7 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     items, labels = map(_places, given, (responses.items, responses.classes))
     for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
         if place < 0:
-            raise unknown_item(item)
+            raise unknown_item(item, responses.items)
         if code < 0:
             raise ResponsesError(
                 f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
@@ -60,10 +60,11 @@ def require_gold(gold: Any) -> None:
         )
 
 
-def unknown_item(item: Any) -> ResponsesError:
+def unknown_item(item: Any, names: Any = None) -> ResponsesError:
     """Return the error for a gold label of an item that is not in the table."""
+    such = "" if names is None else f", such as {shown(names, 3)}"
     return ResponsesError(
-        f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
+        f"Gold labels must be of items that are in the table{such}. Got: {item!r}, which is not."
     )
 
 

@@ -44,15 +44,18 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
         raise ResponsesError(
-            f"Names in the {what} column {column!r} must be of one kind, because they are sorted. "
-            f"Got: {', '.join(kinds)}."
+            f"Names in the {what} column {column!r} must be of one kind, because they are sorted; "
+            f"astype(str) makes all of them text. Got: {', '.join(kinds)}."
         ) from None
     return codes.astype(np.int64), found
 
 
 def require_whole(values: Any, column: str) -> None:
     """Raise ResponsesError if a value of a column is missing."""
-    rule = f"Column {column!r} must have a value in every row; drop rows without a response."
+    rule = (
+        f"Column {column!r} must have a value in every row: drop rows without a response, as in "
+        f'frame.dropna(subset=[{column!r}]); bf.fuse(missing="drop") drops rows without a label.'
+    )
     refuse(pd.isna(values), rule, lambda n: f"a missing value in row {n}, counted from 0")
 
 
@@ -116,8 +119,8 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
     if array is None:
         kinds = sorted({type(name).__name__ for name in names})
         raise ResponsesError(
-            f"{rule} be all text, all numbers or all times (without a "
-            "time zone), and 64 bits must hold each, so that results can be saved. Got: "
+            f"{rule} be all text, all numbers or all times (without a time zone), and 64 bits must "
+            "hold each, so that results can be saved; astype(str) makes a column text. Got: "
             f"{shown(list(names), 3)} ({', '.join(kinds)})."
         )
     twice = pd.Index(array, dtype=object if array.dtype.kind in "US" else None)
@@ -174,7 +177,8 @@ def require_two(classes: NDArray[Any]) -> None:
     if len(classes) < 2:
         raise ResponsesError(
             "There must be at least two classes, because one class leaves nothing to infer; "
-            f"declare classes that were never used with classes=. Got: {shown(classes)}."
+            f"declare classes that were never used with classes= of bf.Responses.from_long or "
+            f"from_matrix. Got: {shown(classes)}."
         )
 
 

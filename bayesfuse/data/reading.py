@@ -93,7 +93,8 @@ def _require_written(labels: Any, classes: Any, column: str) -> None:
         refuse(
             np.asarray(labels == EMPTY, dtype=bool),
             f"Column {column!r} must have a label in every row, and empty text is none unless "
-            "classes= declares it; drop rows without a response, or give abstain=''.",
+            "classes= declares it; drop rows without a response (bf.fuse does it with "
+            "missing=\"drop\"), or give abstain=''.",
             lambda n: f"'' in row {n}, counted from 0",
         )
 
@@ -236,8 +237,9 @@ def _require_labels(parts: list[Any], columns: list[Any], marks: list[Any]) -> N
         return
     raise ResponsesError(
         "A frame has one row per item and one column per rater, so columns share their labels: "
-        "make names of items the index (set_index), read a table with one row per response by "
-        "bf.Responses.from_long, or declare labels that only one rater gives by classes=. Got: "
+        "make names of items the index (set_index), name the columns of a table with one row per "
+        "response (item=, rater= and label= of bf.fuse or bf.Responses.from_long), or declare "
+        "labels that only one rater gives by classes= (bf.Responses.from_matrix). Got: "
         f"{found}."
     )
 

@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 2_000_000
 
 def value_of_response(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     *,
     raters: Any = None,
     candidates: int = 20,
@@ -45,8 +45,10 @@ def value_of_response(
     ----------
     result : DataTree
         From ``bf.sample`` (or ``bf.find_map``).
-    model : pymc.Model
-        The model of the result.
+    model : pymc.Model, optional
+        The model of the result. Needed for labels on a graph or with covariates, a classifier or
+        populations of sequences, for silence and stated probabilities, and for factors of your own:
+        results do not store these.
     raters : list of names, optional
         Raters who can be asked. Default the ``candidates`` raters of highest balanced accuracy.
     candidates : int, default 20

@@ -14,7 +14,7 @@ from bayesfuse.plots.checks import (
     plot_runs,
     plot_score_matrix,
 )
-from bayesfuse.plots.fits import plot_calibration, plot_elbo, plot_start
+from bayesfuse.plots.fits import plot_calibration, plot_elbo, plot_start, var_names
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.hover import hover_items, hover_raters
 from bayesfuse.plots.items import plot_hard_items, plot_labels
@@ -58,6 +58,7 @@ __all__ = [
     "plot_sensitivity_specificity",
     "plot_sequence",
     "plot_start",
+    "var_names",
 ]
 
 

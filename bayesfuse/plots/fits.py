@@ -15,7 +15,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import TEXT, escaped, ink, name_points, new_axes, set_title
-from bayesfuse.results.contents import require_result
+from bayesfuse.results.contents import require_draws, require_result
 from bayesfuse.results.probabilities import label_probabilities
 
 TRACES = {
@@ -26,6 +26,55 @@ TRACES = {
 
 STARTS = "start_log_posterior_"
 """Prefix of the attributes with the log posterior of each candidate for the start."""
+
+
+def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
+    """Return the smallest variables of a posterior, for as many panels as ArviZ draws.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit`` or ``bf.fuse``.
+    most : int, optional
+        Largest number of entries of all variables together. Default
+        ``az.rcParams["plot.max_subplots"]``, which is 40.
+
+    Returns
+    -------
+    list of str
+        The default of ``var_names=`` that a posterior with a confusion matrix of every rater needs:
+        ``az.plot_trace(result, var_names=bf.plots.var_names(result))``. Entries that are the same
+        in all draws are left out with their variable.
+
+    Raises
+    ------
+    ModelError
+        The result has no draws.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=50, random_seed=1, progressbar=False, quiet=True)
+    >>> bf.plots.var_names(result)
+    ['prevalence', 'sensitivity']
+    """
+    import arviz as az
+
+    left = az.rcParams["plot.max_subplots"] if most is None else most
+    left = np.inf if left is None else left  # ArviZ's setting for no limit
+    draws = require_draws(result, "A choice of variables")
+    sizes = {
+        str(name): own.size // (own.sizes["chain"] * own.sizes["draw"])
+        for name, own in draws.data_vars.items()
+        if bool((own != own.isel(chain=0, draw=0)).any(("chain", "draw")).all())
+    }
+    chosen: list[str] = []
+    for name in sorted(sizes, key=lambda name: sizes[name]):
+        if sizes[name] <= left:
+            chosen.append(name)
+            left -= sizes[name]
+    return chosen
 
 
 def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:

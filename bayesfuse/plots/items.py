@@ -136,7 +136,7 @@ NAME = 14  # largest number of letters of the name of an item or class
 
 def plot_hard_items(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     *,
     most: int = 25,
     draws: int = DRAWS,

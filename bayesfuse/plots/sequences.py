@@ -24,7 +24,7 @@ MOST_NAMES = 40  # largest number of items named along the axis
 
 def plot_sequence(
     result: xr.DataTree,
-    model: pm.Model,
+    model: pm.Model | None = None,
     sequence: Any = None,
     *,
     sequences: Sequences | None = None,
@@ -36,8 +36,8 @@ def plot_sequence(
     ----------
     result : DataTree
         From ``bf.sample`` or ``bf.find_map``.
-    model : pymc.Model
-        The model of the result.
+    model : pymc.Model, optional
+        The model of the result, needed where :func:`bayesfuse.decode` needs it.
     sequence : name, optional
         Default the longest.
     sequences : Sequences, optional

@@ -19,6 +19,7 @@ from bayesfuse import priors
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import ModelError, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, in_blocks
@@ -213,9 +214,11 @@ class LabelModel(pm.Model):
 
     Parameters
     ----------
-    responses : Responses
-    gold : mapping of item name to class name, optional
-        Items whose true class is known.
+    responses : Responses, DataFrame or array
+        A DataFrame with a column "rater" or "label" has one row per response (columns "item",
+        "rater" and "label"); any other table has one row per item and one column per rater.
+    gold : mapping of item name to class name, DataFrame or path, optional
+        Items whose true class is known; as in :func:`bayesfuse.fuse`.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
@@ -223,16 +226,17 @@ class LabelModel(pm.Model):
     --------
     Raters of one accuracy each, whose mean is a parameter:
 
-    >>> import pymc as pm, bayesfuse as bf
+    >>> import numpy as np, pymc as pm, bayesfuse as bf
     >>> class Crowd(bf.LabelModel):
     ...     def __init__(self, responses, **kwargs):
     ...         super().__init__(responses, **kwargs)
+    ...         responses = self.responses  # also of a DataFrame or an array
     ...         prevalence = pm.Dirichlet("prevalence", [2.0] * responses.n_classes, dims="class")
     ...         mean = pm.Normal("mean", 1.0, 1.0)
     ...         logit = pm.Normal("logit", mean, 1.0, dims="rater")
     ...         raters = bf.OneCoin(pm.math.sigmoid(logit))
     ...         self.observe(labels=bf.Independent(prevalence), raters=raters)
-    >>> model = Crowd(bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]]))
+    >>> model = Crowd(np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]]))
     >>> bf.label_probabilities(bf.find_map(model), model).argmax("class").values
     array([0, 1, 0, 1])
     """
@@ -248,22 +252,26 @@ class LabelModel(pm.Model):
 
     def __init__(
         self,
-        responses: Responses | Partitions,
+        responses: Table | Partitions,
         *,
-        gold: Mapping[Any, Any] | None = None,
+        gold: Any = None,
         name: str = "",
     ) -> None:
+        how = ""
+        if not isinstance(responses, Partitions):
+            responses, how = read_table(responses)
         own = whole_or_head(responses)
         require_name("model", name)
         super().__init__(name=name)
         self.given_responses = responses  # `responses` may be the first partition of these
         self.responses = responses = own
-        self.gold = gold
+        self.gold = read_gold(gold, own)
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
         # by parameter, what predictions take for raters without responses: the mean of a pool (a
         # variable), that of the prior (an array), or the reason why there is none (text)
         self.newcomers: dict[str, Any] = {}
-        self.notes: dict[str, str] = {}  # what results should say of how the model was made
+        # what results should say of how the model was made
+        self.notes: dict[str, str] = {"table": how} if how else {}
         classes = responses.classes.tolist()
         self.add_coords({"rater": responses.raters.tolist(), "class": classes, "answer": classes})
 

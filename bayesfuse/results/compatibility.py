@@ -21,7 +21,17 @@ from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
-from bayesfuse.results.contents import all_draws, constants
+from bayesfuse.results.contents import (
+    all_draws,
+    constants,
+    evenly_spaced,
+    gold_of,
+    require_result,
+    responses_of,
+    sequences_of,
+)
+from bayesfuse.results.fitted import from_result
+from bayesfuse.results.new_items import see
 from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
@@ -40,13 +50,51 @@ DIFFERENCES = {
 """Names of the parts that may differ, for error messages."""
 
 
-def observation_of(result: xr.DataTree, model: pm.Model) -> Observation:
-    """Return the observation of a model, or raise ModelError unless the result is of that model."""
+def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
+    """Return the observation of a model, or raise ModelError unless the result is of that model.
+
+    Without a model, the observation is rebuilt from what the result stores.
+    """
+    if model is None:
+        return rebuilt(result)[0]
     _, observation = observed(model)
     if isinstance(observation, Spread):
         observation.refuse()
     require_same(result, observation.fingerprint, observation.responses)
     return observation
+
+
+def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
+    """Return the observation and the parameters of a result, from what it stores.
+
+    Results store neither graphs, populations of sequences and covariates nor silence and stated
+    probabilities; these need the model.
+    """
+    if "comparison" in require_result(result).children:
+        raise ModelError(
+            "The draws of a mixture belong to several models: give the result of one of them, such "
+            'as fused["models/NAME"]. Got: an average of '
+            f"{', '.join(map(str, result['comparison'].dataset['model'].values))}."
+        )
+    fitted, responses = from_result(result), responses_of(result)
+    told: dict[str, Any] = {"sequences": sequences_of(result, responses)}
+    number, names = constants(result).get("population_index"), fitted.population_names
+    if number is not None and names is not None:
+        told["populations"] = names[number.values]
+    if missing := [name for name in fitted.needs if told.get(name) is None]:
+        raise ModelError(
+            f"A result does not store the {missing[0]} of its items: give the model, too. "
+            f"Got: a result of {fitted.labels.__name__} labels, and no model."
+        )
+    observation, values, _ = see(
+        fitted,
+        responses,
+        {name: told[name] for name in fitted.needs},
+        gold_of(result, responses),
+    )
+    own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
+    require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
+    return observation, values
 
 
 def require_responses(result: xr.DataTree, responses: Responses) -> None:
@@ -122,8 +170,10 @@ def names_differ(dim: str, then: Any, now: Any) -> str | None:
     )
 
 
-def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
+def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray[Any]]:
     """Return the parameters of the label prior and the channel, (chain, draw, …)."""
+    if model is None:
+        return rebuilt(result)[1]
     observation = observation_of(result, model)
     draws = all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
@@ -174,13 +224,12 @@ def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict
     }
 
 
-def evenly_spaced(draws: int, size: int) -> NDArray[np.int64]:
-    """Return the indices of ``draws`` of ``size`` draws, evenly spaced, repeated if too few."""
-    return (np.arange(draws) * max(size, draws) // draws) % size
-
-
 def evenly_spaced_rows(
-    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int, least: int = 1
+    result: xr.DataTree,
+    model: pm.Model | None,
+    observation: Observation,
+    draws: int,
+    least: int = 1,
 ) -> Iterator[Rows]:
     """Return the log rows of the parameters at evenly spaced posterior draws."""
     require_count("draws", draws, least)

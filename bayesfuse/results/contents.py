@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.names import listed
+from bayesfuse.data import fingerprint
+from bayesfuse.data.names import listed, unique_names
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, brief
-from bayesfuse.results.posterior import OF_DRAWS, OF_VARIABLE, digest, draw_numbers
+from bayesfuse.results.posterior import (
+    OBSERVED,
+    OF_DRAWS,
+    OF_VARIABLE,
+    ORDERED,
+    PLACE,
+    digest,
+    draw_numbers,
+)
 
 
 def require_result(result: Any) -> xr.DataTree:
@@ -18,7 +31,7 @@ def require_result(result: Any) -> xr.DataTree:
     if not isinstance(result, xr.DataTree):
         raise ModelError(
             "A result must be the xarray.DataTree that bf.sample, bf.fit or bf.find_map returns, "
-            "with all its groups (xr.open_datatree reads a saved one). Got: "
+            "with all its groups (bf.load reads a saved one). Got: "
             f"{brief(result) if isinstance(result, str) else type(result).__name__}."
         )
     return result
@@ -159,3 +172,54 @@ def _with_chains(draws: xr.Dataset) -> xr.Dataset:
 
 def _extent(draws: xr.Dataset | xr.DataArray) -> str:
     return f"{draws.sizes.get('chain', 0)} chains × {draws.sizes.get('draw', 0)} draws"
+
+
+def evenly_spaced(draws: int, size: int) -> NDArray[np.int64]:
+    """Return the indices of ``draws`` of ``size`` draws, evenly spaced, repeated if too few."""
+    return (np.arange(draws) * max(size, draws) // draws) % size
+
+
+def responses_of(result: xr.DataTree) -> Responses:
+    """Return the responses of a result, or raise ModelError if it does not store all of them."""
+    rows, known = observed_rows(result), constants(result)
+    if rows is None or not {"item", "rater", "class"} <= set(known.coords):
+        raise ModelError(
+            "A result without its responses (of a table in partitions) needs the model, too. Got: "
+            f"groups {sorted(result.children)}."
+        )
+    item, rater, label = rows
+    items, raters, classes = (
+        unique_names(known[dim].values, dim) for dim in ("item", "rater", "class")
+    )
+    key = (item * len(raters) + rater) * len(classes) + label
+    table = from_key(key, items, raters, classes)
+    if "multiplicity" in known:
+        table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
+    then = json.loads(known.attrs.get(OBSERVED, "{}")).get("responses")
+    if then is not None and then != fingerprint.of_responses(table)["responses"]:
+        raise ModelError(
+            "A result stores labels, but neither silence nor stated probabilities: give the model, "
+            "too. Got: a result of a table that has them, and no model."
+        )
+    return replace(table, ordered=bool(known.attrs.get(ORDERED, 0)))
+
+
+def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
+    """Return the sequences of a result's items, None if it stores none."""
+    known = constants(result)
+    if PLACE not in known:
+        return None
+    order = np.argsort(known[PLACE].values)
+    return Sequences.from_lengths(
+        np.bincount(known["sequence_index"].values), items=listed(responses.items[order])
+    )
+
+
+def gold_of(result: xr.DataTree, responses: Responses) -> dict[Any, Any]:
+    """Return the known labels of a result by item."""
+    known = constants(result)
+    if "gold" not in known:
+        return {}
+    codes = known["gold"].values
+    at = np.flatnonzero(codes >= 0)
+    return dict(zip(listed(responses.items[at]), listed(responses.classes[codes[at]]), strict=True))

@@ -13,8 +13,8 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.consensus import Consensus
-from bayesfuse.results.compatibility import evenly_spaced, observation_of, parameters
-from bayesfuse.results.contents import kept_labels
+from bayesfuse.results.compatibility import observation_of, parameters
+from bayesfuse.results.contents import evenly_spaced, kept_labels, require_result
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -23,7 +23,11 @@ DRAWS = 200
 
 
 def difficulty(
-    result: xr.DataTree, model: pm.Model, *, draws: int = DRAWS, ci_prob: float | None = None
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    draws: int = DRAWS,
+    ci_prob: float | None = None,
 ) -> xr.Dataset:
     r"""Return how hard every item is, the raters' consensus on it, and which classes are confused.
 
@@ -39,10 +43,12 @@ def difficulty(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``; for a model of your own also from ``bf.fit`` or ``bf.find_map``.
-    model : pymc.Model
-        The model of the result: :class:`bayesfuse.models.ItemTypes`, or any label prior with the
-        rater channel :class:`bayesfuse.Consensus`.
+        From ``bf.sample``, or from ``bf.fuse``, which keeps the difficulty; for a model of your own
+        also from ``bf.fit`` or ``bf.find_map``.
+    model : pymc.Model, optional
+        The model of the result, needed where :func:`decode` needs it:
+        :class:`bayesfuse.models.ItemTypes`, or any label prior with the rater channel
+        :class:`bayesfuse.Consensus`.
     draws : int, default 200
         Number of evenly spaced posterior draws to average over.
     ci_prob : float, optional
@@ -82,6 +88,8 @@ def difficulty(
     True
     """
     require_count("draws", draws)
+    if model is None and "difficulty" in require_result(result).children:
+        return result["difficulty"].to_dataset()
     observation = observation_of(result, model)
     ends = tails(ci_prob)
     if not isinstance(channel := observation.raters, Consensus):
@@ -126,7 +134,9 @@ def difficulty(
     )
 
 
-def _types(result: xr.DataTree, model: pm.Model, observation: Observation, draws: int) -> Array:
+def _types(
+    result: xr.DataTree, model: pm.Model | None, observation: Observation, draws: int
+) -> Array:
     """Return the mean probabilities of types, (table items, types), over some draws."""
     channel: Any = observation.raters
     labels = None

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
-from pytensor.graph.basic import Variable
 
 from bayesfuse import labels as label_priors
 from bayesfuse import raters as rater_channels
@@ -23,12 +21,10 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.item_odds import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.evaluate import POOL, PRIOR, evaluate, source_of
+from bayesfuse.pymc.evaluate import POOL, PRIOR
 from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.results.compatibility import evenly_spaced, observation_of, parameters
-from bayesfuse.results.contents import all_draws, constants, in_double, named
+from bayesfuse.results.contents import all_draws, constants, evenly_spaced, in_double, named
 from bayesfuse.results.posterior import PREDICTION
 
 FITTED = "fitted"
@@ -104,46 +100,16 @@ class Fitted:
         return values, index, [FITTED if at >= 0 else source for at in index.tolist()]
 
 
-def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
-    """Evaluate the parameters by the model of a result."""
-    values = parameters(result, model)
-    observation = observation_of(result, model)
-    items = known_items(result, observation.labels.needs)
-    if items is not None:
-        values = {name: values[name] for name in observation.raters.parameters}
-    sizes = next(iter(values.values())).shape[:2]
-    given = getattr(model, "newcomers", {})
-    variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
-    with plain_python():
-        newcomers = {**given, **evaluate(model, all_draws(result), variables)}
-    for name, row in newcomers.items():
-        if name not in variables and not isinstance(row, str):
-            newcomers[name] = np.broadcast_to(row, (*sizes, *np.shape(row)))
-    return Fitted(
-        type(observation.labels),
-        type(observation.raters),
-        observation.labels.settings(),
-        observation.raters.settings(),
-        list(observation.labels.needs),
-        values,
-        newcomers,
-        {name: source_of(model, name, row) for name, row in given.items()},
-        observation.responses.raters,
-        observation.responses.classes,
-        _population_names(result),
-        items,
-    )
-
-
 def from_result(result: xr.DataTree) -> Fitted:
     """Read the parameters from what the functions of this package store in a result."""
     known = constants(result, "rater")
     text = known.attrs.get(PREDICTION)
     if text is None:
         raise ModelError(
-            "Predictions need to know where a result holds the parameters, which bf.sample, bf.fit "
-            "and bf.find_map note in it; bf.predict(result, responses, model=model) asks the "
-            "model. Got: a result without this note, and no model."
+            "What a model implies follows from where its result holds the parameters, which "
+            "bf.sample, bf.fit and bf.find_map note in it: give such a result, of an answer of "
+            'several models that of one (fused["models/NAME"]), or give the model, too. Got: a '
+            "result without this note, and no model."
         )
     told = json.loads(text)
     for what in ("labels", "raters"):
@@ -178,12 +144,12 @@ def from_result(result: xr.DataTree) -> Fitted:
         sources,
         known["rater"].values,
         unique_names(known["class"].values, "class"),
-        _population_names(result),
+        population_names(result),
         items,
     )
 
 
-def _population_names(result: xr.DataTree) -> NDArray[Any] | None:
+def population_names(result: xr.DataTree) -> NDArray[Any] | None:
     """Return the names of populations, if the result has some."""
     draws = all_draws(result)
     if "population" not in draws.coords:

@@ -14,8 +14,7 @@ from bayesfuse.data.names import smallest_integer, storable
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
-from bayesfuse.results.compatibility import evenly_spaced
-from bayesfuse.results.contents import of_all_draws, require_result
+from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result
 from bayesfuse.results.posterior import OF_DRAWS
 
 SAMPLES, FEWEST = 400, 50

@@ -13,7 +13,7 @@ from bayesfuse.data import fingerprint
 from bayesfuse.data.names import smallest_integer, storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.compatibility import evenly_spaced
+from bayesfuse.results.contents import evenly_spaced
 from bayesfuse.results.posterior import OBSERVED, ORDERED, note_draws, of_items
 
 SAMPLES = 400

@@ -15,20 +15,14 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import read_tags
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import (
-    central,
-    evenly_spaced,
-    evenly_spaced_rows,
-    observation_of,
-    parameters,
-)
-from bayesfuse.results.contents import kept_labels
+from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
+from bayesfuse.results.contents import evenly_spaced, kept_labels
 
 BETWEEN = 10
 """Sweeps between draws of labels from a Markov chain."""
 
 
-def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
+def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
     For labels in sequence this is the Viterbi path, which may differ from the most probable label
@@ -40,8 +34,10 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     ----------
     result : DataTree
         From ``bf.sample`` or ``bf.find_map``.
-    model : pymc.Model
-        The model of the result.
+    model : pymc.Model, optional
+        The model of the result. Needed for labels on a graph or with covariates, a classifier or
+        populations of sequences, for silence and stated probabilities, and for factors of your own:
+        results do not store these.
 
     Returns
     -------
@@ -183,7 +179,7 @@ def _draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> 
 
 
 def spans(
-    labels: xr.DataArray,
+    labels: xr.DataArray | xr.DataTree,
     sequences: Sequences,
     *,
     scheme: Literal["bio", "runs"] = "bio",
@@ -193,8 +189,9 @@ def spans(
 
     Parameters
     ----------
-    labels : DataArray, dims (draw, item) or (item,)
-        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws.
+    labels : DataArray, dims (draw, item) or (item,), or DataTree
+        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws. Of a
+        result, the joint draws of the labels that it keeps.
     sequences : Sequences
     scheme : {"bio", "runs"}
         "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
@@ -241,13 +238,14 @@ def spans(
     )
 
 
-def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
+def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.DataFrame:
     """Return the expected number of runs of one class, by class and length.
 
     Parameters
     ----------
-    labels : DataArray, dims (draw, item) or (item,)
-        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws.
+    labels : DataArray, dims (draw, item) or (item,), or DataTree
+        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws. Of a
+        result, the joint draws of the labels that it keeps.
     sequences : Sequences
 
     Returns
@@ -280,8 +278,13 @@ def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
     return table
 
 
-def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.int64], list[Any]]:
+def _in_order(
+    labels: xr.DataArray | xr.DataTree, sequences: Sequences
+) -> tuple[NDArray[np.int64], list[Any]]:
     """Return class indices (draws, items) in the order of the sequences, and the class names."""
+    if isinstance(labels, xr.DataTree):
+        drawn = joint_labels.stored(labels)
+        labels = _draws(drawn, *joint_labels.names_of(labels))
     require_kind("labels", labels, xr.DataArray)
     require_kind("sequences", sequences, Sequences)
     place = pd.Index(labels["item"].values).get_indexer(pd.Index(sequences.items))

@@ -19,6 +19,7 @@ from bayesfuse.results.draws import MOST_VALUES, Draws, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
+PLACE = "sequence_place"  # of every item in the sequences, one after the other
 PREDICTION = "prediction"  # attribute of constant_data: where predictions find the parameters
 
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
@@ -161,6 +162,10 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
     }
     if (unit := observation.labels.unit) != "item":
         constants[f"{unit}_index"] = (("item",), observation.labels.unit_of(responses))
+    if (sequences := getattr(observation.labels, "sequences", None)) is not None:
+        place = np.empty(responses.n_items, dtype=np.int32)
+        place[sequences.places(responses)] = np.arange(responses.n_items)
+        constants[PLACE] = (("item",), place)
     constants |= of_items(responses, observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
@@ -211,10 +216,23 @@ def _add(
 def order_variables(result: xr.DataTree) -> None:
     """Order the posterior's variables so that dimensions appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those
-    of the variable.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those of
+    the variable. Groups or populations beside raters of several classes have such an order only
+    with a variable by rater alone in front, which is then added: ``balanced_accuracy``.
     """
     posterior = result["posterior"].dataset
+    order = _consistent(posterior)
+    if order is None:
+        names = (name for name in posterior if str(name).rpartition("::")[2] == "sensitivity")
+        if (name := next(names, None)) is not None and "class" in posterior[name].dims:
+            own = str(name).removesuffix("sensitivity") + "balanced_accuracy"
+            posterior = posterior.assign({own: posterior[name].mean("class")})
+            order = _consistent(posterior)
+    result["posterior"] = xr.DataTree(posterior[order or list(posterior.data_vars)])
+
+
+def _consistent(posterior: xr.Dataset) -> list[Any] | None:
+    """Return variables in an order that suits the dimensions of all, None if there is none."""
     left = {name: values.dims for name, values in posterior.data_vars.items()}
     before: dict[Any, set[Any]] = {}
     for dims in left.values():
@@ -228,7 +246,8 @@ def order_variables(result: xr.DataTree) -> None:
             for name, dims in left.items()
             if all(before[dim] <= seen | set(dims[:at]) for at, dim in enumerate(dims))
         )
-        name = next(ready, next(iter(left)))  # if none is ready, no order works for all
+        if (name := next(ready, None)) is None:
+            return None
         order.append(name)
         seen |= set(left.pop(name))
-    result["posterior"] = xr.DataTree(posterior[order])
+    return order

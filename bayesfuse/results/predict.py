@@ -21,7 +21,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.results.contents import constants
 from bayesfuse.results.draws import sum_up, weigh_up
-from bayesfuse.results.fitted import Fitted, from_model, from_result
+from bayesfuse.results.fitted import Fitted, from_result
+from bayesfuse.results.fitted_model import from_model
 from bayesfuse.results.new_items import see
 from bayesfuse.results.posterior import add_constants
 
@@ -50,7 +51,8 @@ def predict(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw.
+        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw, or from
+        ``bf.fuse``.
     responses : Responses
         Responses to the new items, with some or all classes of the result, in any order. Raters are
         matched by name; for new ones see the notes.
@@ -129,9 +131,12 @@ def predict(
     require_kind("responses", responses, Responses)
     require_count("draws", draws)
     require_count("batch_size", batch_size)
-    fitted = from_result(result) if model is None else from_model(result, model)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
     told |= {"covariates": covariates, "classifier": classifier}
+    if model is None and hasattr(type(result), "predict"):  # an answer of several models
+        found: xr.DataTree = result.predict(responses, draws=int(draws), **told)
+        return found
+    fitted = from_result(result) if model is None else from_model(result, model)
     return _predict(result, fitted.thinned(int(draws)), responses, told, int(batch_size))
 
 

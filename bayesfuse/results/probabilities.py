@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import xarray as xr
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.known import gold_labels
-from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.errors import ModelError
 from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import kept_labels, of_all_draws, require_result
 from bayesfuse.results.draws import sum_up
@@ -87,7 +86,7 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     )
 
 
-def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> xr.DataTree:
+def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     """Return the shares of the votes for every class as label probabilities.
 
     One more vote is spread over all classes, so that no class is impossible, and items without
@@ -95,8 +94,9 @@ def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> 
 
     Parameters
     ----------
-    responses : Responses
-    gold : mapping of item name to class name, optional
+    responses : Responses, DataFrame or array
+        As in :func:`bayesfuse.fuse`.
+    gold : mapping of item name to class name, DataFrame or path, optional
         Known labels.
 
     Returns
@@ -118,7 +118,8 @@ def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> 
     array([[0.625, 0.375],
            [0.25 , 0.75 ]])
     """
-    require_kind("responses", responses, Responses)
+    responses, _ = read_table(responses)
+    gold = read_gold(gold, responses)
     shares = responses.votes() + 1.0 / responses.n_classes
     shares /= shares.sum(axis=1, keepdims=True)
     known = gold_labels(responses, gold)

@@ -13,8 +13,7 @@ from bayesfuse.data.known import read_populations
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import evenly_spaced
-from bayesfuse.results.contents import constants, observed_rows
+from bayesfuse.results.contents import constants, evenly_spaced, observed_rows
 from bayesfuse.results.summaries import tails
 
 MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws

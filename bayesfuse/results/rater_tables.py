@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.known import gold_labels
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
@@ -144,23 +148,30 @@ def _values(classes: NDArray[np.generic]) -> Array:
     return np.arange(len(classes), dtype=float)
 
 
+INDEX = ["source", "label"]
+
 SEED = 1
 """Of the draws that widen intervals: a table is the same each time."""
 
 
 def sources(
-    given: Responses | LabelModel,
+    responses_or_model: Table | LabelModel,
     result: xr.DataTree | None = None,
     *,
+    truth: Any = None,
     ci_prob: float | None = None,
 ) -> pd.DataFrame:
-    r"""Return coverage and conflicts of every source and, given a result, its accuracy.
+    r"""Return coverage and conflicts of every source and, given a result or labels, its accuracy.
 
     Parameters
     ----------
-    given : Responses, or bayesfuse.models.LabellingFunctions
+    responses_or_model : Responses, DataFrame, array, or bayesfuse.models.LabellingFunctions
+        Tables as in :func:`bayesfuse.fuse`.
     result : DataTree, optional
         From :func:`bayesfuse.sample` or :func:`bayesfuse.find_map` of this model.
+    truth : mapping of item name to class name, DataFrame or path, optional
+        Known labels of some items, for the empirical accuracy; as ``gold`` of
+        :func:`bayesfuse.fuse`.
     ci_prob : float, optional
         Probability of the credible intervals, by default ArviZ's setting.
 
@@ -169,14 +180,19 @@ def sources(
     DataFrame
         A row for every source and label that it gives. ``coverage`` is the share of the items with
         this vote, ``overlaps`` of those with a vote of another source, too, and ``conflicts`` of
-        those with another vote for a different label. With a result also ``accuracy``, how often
-        the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share of items of its class
-        and of other items with the vote; ``…_lower`` and ``…_upper`` are credible intervals.
+        those with another vote for a different label. With ``truth`` also ``correct`` and
+        ``incorrect``, the numbers of votes on items of known class that are right and wrong, and
+        ``empirical_accuracy``, the share of right ones (missing without any). With a result also
+        ``accuracy``, how often the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share
+        of items of its class and of other items with the vote; ``…_lower`` and ``…_upper`` are
+        credible intervals.
 
     Raises
     ------
     ModelError
         A result without its model, of another one, or of a model that does not count votes.
+    ResponsesError
+        Known labels of unknown items or classes.
 
     Notes
     -----
@@ -193,11 +209,15 @@ def sources(
     0       0      1       0.5      0.50       0.25
     1       1      1       0.5      0.25       0.00
     2       2      0       0.5      0.25       0.25
+    >>> bf.sources(votes, truth={0: 1, 3: 1})["empirical_accuracy"].tolist()
+    [1.0, 1.0, 0.0]
     """
+    given = responses_or_model
     model = given if isinstance(given, LabelModel) else None
-    responses = given.responses if isinstance(given, LabelModel) else given
-    require_kind("given", responses, Responses)
+    responses = given.responses if isinstance(given, LabelModel) else read_table(given)[0]
     cells, said = _said(responses)
+    if truth is not None:
+        said = said.join(_judged(responses, gold_labels(responses, read_gold(truth, responses))))
     if result is None:
         return said
     observation = None if model is None else observation_of(result, model)
@@ -245,9 +265,25 @@ def _said(responses: Responses) -> tuple[NDArray[np.int64], pd.DataFrame]:
     }
     index = pd.MultiIndex.from_arrays(
         [responses.raters[cells // n_classes], responses.classes[cells % n_classes]],
-        names=["source", "label"],
+        names=INDEX,
     )
     return cells, pd.DataFrame(table, index=index)
+
+
+def _judged(responses: Responses, truth: NDArray[np.int64]) -> pd.DataFrame:
+    """Return by source and label how many votes on items of known class are right and wrong."""
+    size = responses.n_raters * responses.n_classes
+    item, cell = np.divmod(np.unique(responses.item * size + responses.cell), size)
+    known, right = truth[item] >= 0, cell % responses.n_classes == truth[item]
+    number = [
+        np.bincount(cell[chosen], responses.multiplicity[item][chosen], size).astype(np.int64)
+        for chosen in (known & right, known & ~right)
+    ]
+    index = pd.MultiIndex.from_product([responses.raters, responses.classes], names=INDEX)
+    table = pd.DataFrame({"correct": number[0], "incorrect": number[1]}, index)
+    total = table.sum(axis=1)
+    table["empirical_accuracy"] = (table["correct"] / total).where(total > 0)
+    return table
 
 
 def _rates(

@@ -21,9 +21,9 @@ def summary(
     """Return ArviZ's summary of a posterior, variable by variable.
 
     ``az.summary`` (ArviZ 1.3) mislabels the rows of a variable unless its dimensions come in the
-    order in which they first appear in the posterior, which no order of the variables achieves for
-    some models (:class:`bayesfuse.models.LatentGroup`) and selections by ``var_names``. This
-    function summarises one variable at a time, so its rows are always labelled correctly.
+    order in which they first appear in the posterior. Results of this package are in such an order,
+    but selections by ``var_names`` may not be. This function summarises one variable at a time, so
+    its rows are always labelled correctly.
 
     Parameters
     ----------

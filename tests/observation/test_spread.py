@@ -167,7 +167,7 @@ def test_a_known_label_of_an_item_in_no_partition_is_an_error(parted):
         DawidSkene(table, gold={3: 1, 7000: 2, 50: 2})
     with pytest.raises(ResponsesError, match="among the classes"):
         DawidSkene(table, gold={3: 1, 50: 9})  # which is in the last partition
-    with pytest.raises(ResponsesError, match="gold= is a mapping"):
+    with pytest.raises(ResponsesError, match=r"gold=.* are a mapping"):
         DawidSkene(table, gold=[3])
 
 

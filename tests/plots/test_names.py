@@ -115,8 +115,8 @@ PICTURES = {
 
 
 def test_every_picture_is_in_the_table():
-    interactive = ["hover_items", "hover_raters"]  # in test_hover.py
-    assert sorted([*PICTURES, *interactive]) == plots.__all__
+    others = ["hover_items", "hover_raters", "var_names"]  # in test_hover.py, test_with_arviz.py
+    assert sorted([*PICTURES, *others]) == plots.__all__
 
 
 @pytest.fixture(scope="module")

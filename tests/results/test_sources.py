@@ -41,6 +41,19 @@ def test_counts(small):
         assert np.allclose(table.to_numpy(), list(expected.values()))
 
 
+def test_right_and_wrong_votes_are_counted(small):
+    frame = small.to_frame()
+    classes = np.resize(small.classes, small.n_items - 1)  # the last item is not known
+    truth = dict(zip(small.items[:-1].tolist(), classes.tolist(), strict=True))
+    table = bf.sources(small, truth=truth)
+    for (source, label), row in table.iterrows():
+        votes = frame[(frame["rater"] == source) & (frame["label"] == label)].drop_duplicates()
+        known = votes["item"].isin(truth)
+        right = (votes["item"].map(truth) == label)[known]
+        assert (row["correct"], row["incorrect"]) == (right.sum(), (~right).sum())
+        assert np.isclose(row["empirical_accuracy"], right.mean(), equal_nan=True)
+
+
 @pytest.mark.slow
 def test_rates_are_consistent():
     """And wider where rules depend on each other; other models have none."""

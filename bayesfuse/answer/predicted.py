@@ -1,0 +1,57 @@
+"""The labels of new items by the models of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+from bayesfuse.answer.average import VOTES
+from bayesfuse.answer.known import MIXED
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError
+from bayesfuse.models import WeightedVotes
+from bayesfuse.results.averaging import average
+from bayesfuse.results.contents import gold_of, responses_of
+from bayesfuse.results.new_items import with_classes
+from bayesfuse.results.predict import predict
+from bayesfuse.results.probabilities import vote_shares
+
+
+def predicted(
+    fused: xr.DataTree, responses: Responses, *, draws: int, **places: Any
+) -> xr.DataTree:
+    """Return the average of the predictions of models, corrected by known labels as the answer."""
+    results = fused["models"].children if "models" in fused.children else {}
+    weights = dict(zip(fused.attrs["models"], fused.attrs["weights"], strict=True))
+    if not results:
+        raise ModelError(
+            "New items are predicted by models, and vote shares have none: give more minutes=. "
+            "Got: an answer by vote shares."
+        )
+    responses = with_classes(responses, responses_of(fused).classes)
+    found = averaged(results, responses, weights, draws=draws, **places)
+    if "known_labels" not in fused.children:
+        return found
+    own = responses_of(fused)
+    mixed = average({**results, **_votes(own, weights)}, weights)
+    model = WeightedVotes(own, gold_of(fused, own), {MIXED: mixed})
+    return model.predict(fused.children["known_labels"], responses, {MIXED: found})
+
+
+def averaged(
+    results: Mapping[str, xr.DataTree],
+    responses: Responses,
+    weights: Mapping[str, float],
+    *,
+    draws: int,
+    **places: Any,
+) -> xr.DataTree:
+    """Return the average of the predictions of several results."""
+    each = {name: predict(own, responses, draws=draws, **places) for name, own in results.items()}
+    return average({**each, **_votes(responses, weights)}, weights)
+
+
+def _votes(responses: Responses, weights: Mapping[str, float]) -> dict[str, xr.DataTree]:
+    return {VOTES: vote_shares(responses)} if VOTES in weights else {}

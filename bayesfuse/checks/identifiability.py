@@ -1,0 +1,354 @@
+"""What a table of responses can tell, before any model is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.known import gold_labels, read_populations
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.raters.dependence import Groups
+
+YES, ASSUMED, NO = "yes", "with assumptions", "no"
+
+OF_CLASS = 5  # known labels of a class that show how raters answer it
+OF_RATER = 20  # responses of a rater to known items that show how often the rater is right
+
+SUBSETS = 12  # raters up to which every subset that responds to an item is counted
+PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
+
+LISTED = 3  # names or parts that a sentence lists
+WIDTH = 88
+
+
+@dataclass(frozen=True, repr=False)
+class Identifiability:
+    """Facts of a table, the questions that it can answer, and its problems in words."""
+
+    facts: pd.Series
+    questions: pd.DataFrame
+    problems: list[str]
+
+    def __repr__(self) -> str:
+        facts = [[name.replace("_", " "), f"{value:,}"] for name, value in self.facts.items()]
+        lines = []
+        for name, row in self.questions.iterrows():
+            remedy = f". More would tell: {row['remedy']}" if row["remedy"] else ""
+            lines.append(f"{name}: {row['answer']}, {row['because']}{remedy}.")
+        lines += self.problems or ["No other problem of the table was found."]
+        said = (fill(x, WIDTH, initial_indent="* ", subsequent_indent="  ") for x in lines)
+        return "\n".join([as_columns(["of the table", "number"], facts), "", *said])
+
+
+def identifiability(
+    responses: Table, gold: Any = None, groups: Any = None, populations: Any = None
+) -> Identifiability:
+    r"""Return which questions a table of responses can answer, and what would change that.
+
+    Nothing is fitted. Without known labels the qualities of raters follow from their agreement
+    only, which needs three raters who respond to the same items (more precisely, an odd cycle of
+    raters with items in common), and the assumption that they err independently.
+
+    Parameters
+    ----------
+    responses : Responses, DataFrame or array
+        As in :func:`bayesfuse.fuse`.
+    gold : mapping of item name to class name, DataFrame or path, optional
+        Known labels, as in :func:`bayesfuse.fuse`.
+    groups : optional
+        Raters who share sources, as in :class:`bayesfuse.models.LatentGroup`; a source counts as
+        one rater.
+    populations : mapping, Series or array, optional
+        Population of every item, as in :class:`bayesfuse.models.DawidSkene`.
+
+    Returns
+    -------
+    Identifiability
+        ``facts``, a Series: ``raters``, ``items``, ``responses``, ``meetings`` (pairs of responses
+        of different raters to one item), ``parts`` (groups of raters connected by common items),
+        ``populations``, ``known`` labels of items with responses, ``parameters`` and
+        ``degrees_of_freedom``. ``questions``, a DataFrame by ``question`` ("labels", "raters",
+        "shares"): ``answer`` ("yes", "with assumptions", "no"), ``because`` and ``remedy``.
+        ``problems``, a list of sentences. ``print`` shows all.
+
+    Raises
+    ------
+    ModelError
+        Something else than a table; groups of unknown raters.
+    ResponsesError
+        A table that cannot be read; known labels or populations of unknown items.
+
+    Notes
+    -----
+    For K classes, R raters and P populations a model has :math:`RK(K-1) + P(K-1)` parameters, and
+    the table, if all raters respond to all items, :math:`P(K^R - 1)` degrees of freedom
+    [1]_. In general each set of raters T who respond to the same item in a population adds
+    :math:`(K-1)^{|T|}`; for more than 12 raters only single raters and pairs are counted, so the
+    number is a lower bound. Parameters above the degrees of freedom are not identified; the
+    converse does not hold.
+
+    References
+    ----------
+    .. [1] Jones, Johnson, Hanson & Christensen (2010), Identifiability of models for multiple
+       diagnostic testing in the absence of a gold standard, Biometrics 66, 855–863. Hui & Walter
+       (1980), Estimating the error rates of diagnostic tests, Biometrics 36, 167–171.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> found = bf.checks.identifiability(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]]))
+    >>> found.facts[["raters", "parameters", "degrees_of_freedom"]].tolist()
+    [2, 5, 3]
+    >>> found.questions["answer"].tolist()
+    ['no', 'no', 'no']
+    """
+    table, _ = read_table(responses)
+    known = read_gold(gold, table)
+    codes = gold_labels(table, known)
+    of_item = np.zeros(table.n_items, dtype=np.int64)
+    if populations is not None:
+        of_item = read_populations(table.items, populations)[1]
+    source = np.arange(table.n_raters)
+    if groups is not None:
+        assignment = Groups.read(groups, table).assignment
+        source = np.where(assignment >= 0, table.n_raters + assignment, source)
+        source = np.unique(source, return_inverse=True)[1]
+    seen = _Seen(table, source)
+    n_sources, n_classes = seen.n_sources, table.n_classes
+    n_populations = int(of_item.max()) + 1
+    parameters = n_sources * n_classes * (n_classes - 1) + n_populations * (n_classes - 1)
+    freedom = sum(seen.freedom(n_classes, of_item == number) for number in range(n_populations))
+    facts = {
+        "raters": table.n_raters,
+        "items": int(table.multiplicity.sum()),
+        "responses": int(table.multiplicity[table.item].sum())
+        + (0 if table.stated is None else len(table.stated.rater)),
+        "meetings": seen.meetings(table.multiplicity),
+        "parts": len(np.unique(seen.part[seen.active])),
+        "populations": n_populations,
+        "known": int((codes[np.unique(seen.item)] >= 0).sum()),
+        "parameters": parameters,
+        "degrees_of_freedom": freedom,
+    }
+    # a lower bound for many raters, and silence says more than is counted here
+    few = freedom < parameters and n_sources <= SUBSETS and table.silent is None
+    judged = seen.odd & (not few)
+    if n_populations > 1 and n_sources > 1 and facts["parts"] == 1 and freedom >= parameters:
+        judged[:] = True
+    questions = _questions(table, seen, codes, judged, n_populations)
+    problems = _classes(table, codes)
+    if questions["answer"]["labels"] != YES:
+        problems = _of_raters(table, seen, judged, facts, few) + problems
+    return Identifiability(pd.Series(facts, name="number"), questions, problems)
+
+
+class _Seen:
+    """Which sources responded to which items, once each, and the parts that they form."""
+
+    def __init__(self, table: Responses, source: NDArray[np.int64]) -> None:
+        self.n_items, self.n_sources = table.n_items, int(source.max()) + 1
+        item, rater = table.item, table.rater
+        if table.stated is not None:
+            item = np.append(item, table.stated.item)
+            rater = np.append(rater, table.stated.rater)
+        pair = np.unique(item * self.n_sources + source[rater])
+        self.item, self.source = np.divmod(pair, self.n_sources)
+        self.number = np.bincount(self.item, minlength=self.n_items)
+        self.source_of = source
+        self.active = np.unique(self.source)
+        # sources of an item form a path, and three or more also an odd cycle
+        first = np.flatnonzero(np.diff(self.item) == 0)
+        third = np.flatnonzero(self.item[2:] == self.item[:-2])
+        third = third[np.unique(self.item[third], return_index=True)[1]]
+        one = np.concatenate([self.source[first], self.source[third]])
+        two = np.concatenate([self.source[first + 1], self.source[third + 2]])
+        size = self.n_sources
+        self.part = _components(one, two, size)
+        # the double cover of a part is one piece if it has an odd cycle, and two pieces otherwise
+        cover = _components(
+            np.concatenate([one, one + size]), np.concatenate([two + size, two]), 2 * size
+        )
+        self.odd = cover[:size] == cover[size:]
+
+    def meetings(self, copies: NDArray[np.int64]) -> int:
+        """Return the number of pairs of responses by different sources to one item."""
+        return int((copies * self.number * (self.number - 1) // 2).sum())
+
+    def freedom(self, n_classes: int, among: NDArray[np.bool_]) -> int:
+        """Return the degrees of freedom of the responses to some items."""
+        own, others = among[self.item], n_classes - 1
+        if self.n_sources <= SUBSETS:
+            masks = np.bincount(self.item[own], 2.0 ** self.source[own], self.n_items)
+            subsets: set[int] = set()
+            for mask in np.unique(masks.astype(np.int64)).tolist():
+                part = mask
+                while part:  # all subsets of a mask
+                    subsets.add(part)
+                    part = (part - 1) & mask
+            return sum(others ** part.bit_count() for part in subsets)
+        singles = len(np.unique(self.source[own]))
+        if int((self.number[among].astype(np.int64) ** 2).sum()) > PAIRS:
+            return singles * others
+        ones = np.ones(int(own.sum()), dtype=np.int32)
+        shape = self.n_items, self.n_sources
+        responded = coo_array((ones, (self.item[own], self.source[own])), shape).tocsr()
+        pairs = ((responded.T @ responded).nnz - singles) // 2
+        return int(singles * others + pairs * others**2)
+
+
+def _components(one: NDArray[np.int64], two: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return the number of the connected component of every node."""
+    graph = coo_array((np.ones(len(one), dtype=np.int8), (one, two)), (size, size))
+    _, part = connected_components(graph.tocsr(), directed=False)
+    return np.asarray(part, dtype=np.int64)
+
+
+def _questions(
+    table: Responses,
+    seen: _Seen,
+    codes: NDArray[np.int64],
+    judged: NDArray[np.bool_],
+    n_populations: int,
+) -> pd.DataFrame:
+    """Return what the table can answer, why, and what would change that."""
+    known = codes[np.unique(seen.item)]
+    per_class = np.bincount(known[known >= 0], minlength=table.n_classes)
+    said = np.bincount(table.label, minlength=table.n_classes) > 0
+    every_class = bool((per_class[said] >= OF_CLASS).all()) and said.any()
+    per_rater = np.bincount(table.rater, codes[table.item] >= 0, minlength=table.n_raters)
+    assumed = "raters err independently given the class, and most are better than guessing"
+    if n_populations > 1:
+        assumed += ", and alike in all populations"
+    several = seen.number[np.unique(seen.item)] > 1
+    items = judged[seen.source[np.unique(seen.item, return_index=True)[1]]]
+    if every_class:
+        labels = YES, f"at least {OF_CLASS} items of every class are known", ""
+        shares = YES, "items are known; if these were chosen at random", ""
+    elif items.any():
+        left = int((~items).sum())
+        more = f"; not of {left:,} items" if left else ""
+        labels = ASSUMED, f"if {assumed}{more}", f"{OF_CLASS} known labels of every class"
+        shares = ASSUMED, labels[1], f"{OF_CLASS} known labels of every class, chosen at random"
+    else:
+        why = "the responses fit many truths equally well"
+        if not several.any():
+            why = "no item has responses of two raters"
+        remedy = "three raters on the same items, or known labels"
+        labels = shares = NO, why, remedy
+    own = per_rater >= OF_RATER
+    each = judged[seen.source_of]
+    if own.all():
+        raters = YES, f"every rater answered {OF_RATER} known items or more", ""
+    elif (own | each).any():
+        left = int((~(own | each)).sum())
+        more = f"; not of {left:,} raters" if left else ""
+        raters = (
+            ASSUMED,
+            f"if {assumed}{more}"
+            if each.any()
+            else f"only of {int(own.sum()):,} raters, by known items",
+            f"responses of every rater to {OF_RATER} known items",
+        )
+    else:
+        raters = (
+            NO,
+            "agreement of fewer than three connected raters is no evidence of who is right",
+            f"three raters on the same items, or responses to {OF_RATER} known items each",
+        )
+    rows = {"labels": labels, "raters": raters, "shares": shares}
+    table_ = pd.DataFrame.from_dict(rows, "index", columns=["answer", "because", "remedy"])
+    return table_.rename_axis("question")
+
+
+def _of_raters(
+    table: Responses, seen: _Seen, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
+) -> list[str]:
+    """Return in a sentence why responses do not show who is right, with the remedy."""
+    raters = "raters" if facts["raters"] == seen.n_sources else "sources of raters"
+    beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
+    if len(seen.active) == 1:
+        said = (
+            "Only one rater responded, so nothing shows how often this rater is right: the labels "
+            "are this rater's, and their probabilities those of the prior. Let two more raters "
+            "respond to the same items, or give known labels (gold=)."
+        )
+    elif facts["meetings"] == 0:
+        said = (
+            f"No item has responses of two {raters}, so nothing shows how often they are right: "
+            "the probabilities of labels are those of the prior. Let three raters respond to the "
+            "same items, or give known labels (gold=)."
+        )
+    elif len(seen.active) == 2 and few:
+        said = (
+            f"With two {raters} the table shows how often they agree, not who is right where they "
+            "differ: the prior decides. Add a third rater, known labels (gold=), or populations "
+            "with different shares of the classes (populations=)."
+        )
+    elif facts["parts"] > 1:
+        said = _of_parts(table, seen)
+    elif few:
+        said = (
+            f"The model has {facts['parameters']:,} parameters and the table only "
+            f"{facts['degrees_of_freedom']:,} degrees of freedom, so the prior decides part of the "
+            'answer. Add raters or known labels, or use fewer parameters (raters="coin").'
+        )
+    elif not judged[seen.active].any():
+        said = (
+            f"No three {raters} have items in common pair by pair, so their agreement does not "
+            "show who is right. Let some items have three responses."
+        )
+    elif len(np.unique(table.label)) == 1 and table.stated is None:
+        return ["All responses are the same, so nothing tells good raters from others."]
+    else:
+        return []
+    return [said + beyond]
+
+
+def _of_parts(table: Responses, seen: _Seen) -> str:
+    """Return a sentence on parts of raters who never respond to the same items."""
+    part = seen.part[seen.source_of]  # of every rater
+    responded = np.isin(seen.source_of, seen.active)
+    parts = np.unique(part[responded])
+    listed = "; ".join(_names(table.raters[(part == n) & responded]) for n in parts[:LISTED])
+    more = f"; and {len(parts) - LISTED:,} more" if len(parts) > LISTED else ""
+    weak = sum(not seen.odd[seen.part == n].any() for n in parts.tolist())
+    lacks = f" In {weak:,} of them no three raters meet." if weak else ""
+    return (
+        f"The raters form {len(parts):,} parts that never respond to the same items ({listed}"
+        f"{more}), so only the prior compares raters of different parts.{lacks} Let raters of "
+        "different parts respond to some items in common."
+    )
+
+
+def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
+    """Return in a sentence that labels are no classes, or which classes nobody says."""
+    if table.n_classes > 2 and 2 * len(np.unique(table.label)) > table.n_responses:
+        return [
+            f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
+            "look like measurements or free text: labels must be few classes, shared by responses."
+        ]
+    said = np.bincount(table.label, minlength=table.n_classes) > 0
+    said[codes[codes >= 0]] = True
+    if table.stated is not None:
+        said |= table.stated.votes().sum(axis=0) > 0
+    if said.all():
+        return []
+    return [
+        f"Nobody says {_names(table.classes[~said])}, so only the prior tells how many items are "
+        "of this class: leave it out of classes= if it does not occur, or give known labels."
+    ]
+
+
+def _names(names: Any) -> str:
+    listed = [in_one_line(name) for name in names]
+    left = len(listed) - LISTED
+    return ", ".join(listed[:LISTED]) + (f" and {left:,} more" if left > 0 else "")

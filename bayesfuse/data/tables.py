@@ -1,0 +1,199 @@
+"""Tables and known labels as people have them, each read by one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, ResponsesError, brief, require_kind
+
+ITEM, RATER, LABEL = "item", "rater", "label"
+
+Table = Responses | pd.DataFrame | NDArray[Any]
+"""What functions of responses take."""
+
+RULE = (
+    "A DataFrame with a column rater= or label= has one row per response, and any other has one "
+    "row per item and one column per rater"
+)
+
+
+def read_table(
+    given: Any,
+    *,
+    item: str = ITEM,
+    rater: str = RATER,
+    label: str = LABEL,
+    missing: str = "error",
+) -> tuple[Responses, str]:
+    """Return a table as responses, and in words how it was read.
+
+    A table with a column ``rater`` or ``label`` has one row per response. Any other table has one
+    row per item (named by the column ``item`` if there is one, else by the index) and one column
+    per rater. With ``missing="drop"`` rows of a long table without a label are left out.
+    """
+    own = {"item": item, "rater": rater, "label": label}
+    if missing not in ("error", "drop"):
+        raise ModelError(
+            'missing must be "error" or "drop": what to do with rows that have no label; marks of '
+            f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
+        )
+    if isinstance(given, Responses):
+        if renamed := {what: name for what, name in own.items() if name != what}:
+            raise ModelError(
+                "item=, rater= and label= name the columns of a DataFrame, and Responses have "
+                f"none. Got: {brief(renamed)} with Responses."
+            )
+        return given, ""
+    given = present(given)
+    if isinstance(given, pd.DataFrame):  # such as items in the index of a long table
+        levels = [name for name in given.index.names if name in (item, rater, label)]
+        levels = [name for name in levels if name not in given]
+        given = given.reset_index(levels) if levels else given
+    names = column_names(given)
+    if names is None or isinstance(given, xr.DataTree):
+        if not isinstance(given, np.ndarray | xr.DataArray):
+            require_kind("responses", given, Responses)
+        table = Responses.from_matrix(given)
+        return table, _wide(table, given, "numbered from 0")
+    renamed = {what: name for what, name in own.items() if name != what and what != "item"}
+    if renamed or rater in names or label in names:
+        given, dropped = _with_labels(given, (item, rater, label), missing)
+        table = Responses.from_long(given, item=item, rater=rater, label=label)
+        words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
+        return table, f"{words}.{dropped}"
+    frame = _framed(given, names)
+    if item in names:
+        twice = frame[item][frame[item].duplicated()]
+        if len(twice):
+            raise ResponsesError(
+                f"{RULE}, so that an item has one row: name the columns by rater= and label= "
+                f"(rename them for a model). Got: item {twice.iloc[0]!r} in several rows, and "
+                f"columns {shown(names)}."
+            )
+        frame, where = frame.set_index(item), f"column {item}"
+    elif item != ITEM:
+        raise ResponsesError(
+            f"item= names the column of the items, or the index. Got: {item!r}, which is not "
+            f"among {shown(names)}."
+        )
+    else:
+        where = "index"
+    table = Responses.from_matrix(frame)
+    return table, _wide(table, frame, where)
+
+
+def _framed(given: Any, names: list[Any]) -> pd.DataFrame:
+    """Return any table with named columns as a DataFrame."""
+    if isinstance(given, pd.DataFrame):
+        return given
+    return pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
+
+
+def _wide(table: Responses, cells: Any, items: str) -> str:
+    """Return in words how a wide table was read, with the number of missing responses."""
+    words = f"Read as a wide table, one row per item ({items}) and one column per rater"
+    size = table.n_items * table.n_raters
+    empty = size - table.n_responses
+    if not empty:
+        return f"{words}."
+    values = cells.to_numpy() if isinstance(cells, pd.DataFrame) else as_array(cells)
+    marked = empty - int(np.count_nonzero(pd.isna(values)))
+    how = "empty text" if table.classes.dtype.kind in "US" else "marked −1"
+    said = f"; {empty:,} of {size:,} responses are missing"
+    return f"{words}{said}{f', {marked:,} of them {how}' if marked else ''}."
+
+
+def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple[Any, str]:
+    """Return a long table without the rows that have no label, if asked, and the words."""
+    if missing == "error" or not set(names) <= set(column_names(given) or []):
+        return given, ""
+    values = columns(given, names, "responses")
+    written = ~np.asarray(pd.isna(values[2]) | (values[2] == ""), dtype=bool)
+    if written.all():
+        return given, ""
+    dropped = int(np.count_nonzero(~written))
+    if not written.any():
+        raise ResponsesError(
+            f"At least one row must have a label. Got: none in {dropped:,} rows of {names[2]!r}."
+        )
+    kept = {name: own[written] for name, own in zip(names, values, strict=True)}
+    labels = kept[names[2]]
+    if getattr(labels.dtype, "kind", "") == "f" and (labels == np.floor(labels)).all():
+        kept[names[2]] = labels.astype(np.int64)  # floats only because of the missing ones
+    return kept, f" Dropped rows without a label: {dropped:,}."
+
+
+# ---------------------------------------------------------------- known labels
+
+
+def read_gold(
+    given: Any, names: Responses, item: str = ITEM, label: str = LABEL
+) -> Mapping[Any, Any] | pd.Series | None:
+    """Return known labels as a mapping, or as a Series, in which names may still be repeated.
+
+    ``given`` is such a mapping, a DataFrame with the columns ``item`` and ``label`` (or the items
+    in the index and one column), or the path of a CSV file with these columns, whose text stands
+    for the names of the table ``names``.
+    """
+    if given is None or isinstance(given, Mapping | pd.Series):
+        return given
+    if isinstance(given, str | PathLike):
+        return _from_file(given, names, item, label)
+    found = column_names(given)
+    if found is not None and {item, label} <= set(found):
+        items, labels = columns(given, (item, label), "known labels")
+        return pd.Series(_plain(labels), index=pd.Index(_plain(items), dtype=object), dtype=object)
+    if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
+        return given.iloc[:, 0]
+    got = type(given).__name__ if found is None else f"columns {shown(found)}"
+    raise ResponsesError(
+        "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
+        f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a CSV "
+        "file with these; dict(zip(items, labels)) makes a mapping of two lists. Got: "
+        f"{got}."
+    )
+
+
+def _from_file(path: str | PathLike[str], names: Responses, item: str, label: str) -> pd.Series:
+    """Read known labels from a file, whose text is matched with the names of a table."""
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise ResponsesError(
+            f"Known labels as text are the path of a CSV file with the columns {item!r} and "
+            f"{label!r}. Got: {brief(str(path))} ({in_short(error)})."
+        ) from None
+    if absent := [name for name in (item, label) if name not in frame]:
+        raise ResponsesError(
+            f"A file of known labels must have the columns {item!r} and {label!r}. Got: no column "
+            f"{absent[0]!r} among {shown(frame.columns)} in {brief(str(path))}."
+        )
+    refuse(
+        (frame[[item, label]] == "").any(axis=1),
+        "Every row of a file of known labels must have an item and a label.",
+        lambda n: f"an empty one in row {n}, counted from 0",
+    )
+    items, classes = (
+        {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
+    )
+    said = [classes.get(name, name) for name in frame[label]]
+    index = pd.Index([items.get(name, name) for name in frame[item]], dtype=object)
+    return pd.Series(said, index, dtype=object)
+
+
+def in_short(error: Exception) -> str:
+    """Return the first line of an error's message."""
+    return getattr(error, "strerror", None) or str(error).partition("\n")[0]
+
+
+def _plain(values: Any) -> NDArray[Any]:
+    return np.asarray(values, dtype=object)

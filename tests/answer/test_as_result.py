@@ -1,0 +1,68 @@
+"""An answer of several models works where a result does, also after it was saved and loaded."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+
+QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
+
+
+@pytest.fixture(scope="module")
+def told(crowd, few_draws):
+    """The answer with known labels, from a long table."""
+    gold = {item: int(crowd.truth[item]) for item in range(20)}
+    return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp_path):
+    answer = told if known else fused
+    answer.to_netcdf(tmp_path / "answer.nc")
+    loaded = bf.load(tmp_path / "answer.nc")
+    assert isinstance(loaded, bf.Fused) and repr(loaded) == answer.overview()
+    pd.testing.assert_frame_equal(loaded.raters(), answer.raters())
+    pd.testing.assert_frame_equal(loaded.probabilities(), answer.probabilities())
+    assert loaded.explain() == answer.explain()
+    drawn = bf.draw_labels(loaded, draws=400)
+    spans = bf.spans(loaded, bf.Sequences.from_lengths([40]), scheme="runs", outside=None)
+    counted = bf.spans(drawn, bf.Sequences.from_lengths([40]), scheme="runs", outside=None)
+    pd.testing.assert_frame_equal(spans, counted)
+    assert bf.class_shares(loaded).shares["share"].sum() == pytest.approx(1)
+    assert bf.difficulty(loaded).equals(answer["difficulty"].to_dataset())
+    new = crowd.responses.take(np.arange(20, 40))
+    expected = answer.probabilities().loc[20:].to_numpy()
+    # draws are thinned, and new items weigh them anew
+    found = bf.label_probabilities(bf.predict(loaded, new)).values
+    np.testing.assert_allclose(found, expected, atol=0.12)
+    for call in (bf.decode, az.loo):
+        with pytest.raises(ModelError, match=r'fused\["models/NAME"\]'):
+            call(loaded)
+    assert "</table>" in loaded._repr_html_() and "image/png" in loaded._repr_html_()
+
+
+def test_the_first_line_says_how_the_table_was_read(told):
+    assert told.overview().startswith("Read as a long table, one row per response (columns item,")
+
+
+def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):
+    alone = crowd.responses.to_frame().query("rater == 0")
+    answer = bf.fuse(alone, **QUIET)
+    assert "What this table cannot tell:\n* Only one rater responded" in answer.overview()
+
+
+def test_a_plain_result_is_loaded(tmp_path, crowd):
+    point = bf.find_map(bf.models.DawidSkene(crowd.responses))
+    point.to_netcdf(tmp_path / "point.nc")
+    assert bf.label_probabilities(bf.load(tmp_path / "point.nc")).equals(
+        bf.label_probabilities(point)
+    )
+    for name in ("nowhere.nc", "text.nc"):
+        (tmp_path / "text.nc").write_text("item,label")
+        with pytest.raises(ModelError, match=rf"path must be of a NetCDF file.*{name}"):
+            bf.load(tmp_path / name)

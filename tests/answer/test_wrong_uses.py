@@ -1,0 +1,103 @@
+"""Wrong uses of a newcomer end in a sentence with the remedy, or in an answer that says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.answer.findings import oddities
+from bayesfuse.errors import ModelError, ResponsesError
+
+LONG = pd.DataFrame({"item": list("aabb"), "rater": list("xyxy"), "label": list("nyyy")})
+WIDE = pd.DataFrame({"x": [0, 1, 1, 0], "y": [0, 1, 0, 0], "z": [1, 1, 1, 0]})
+POINT = bf.find_map(bf.models.DawidSkene(WIDE))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bf.fuse(POINT), r"DataFrame or a two-dimensional array.*Got: DataTree"),
+        (lambda: bf.fuse(LONG, ordered=True), "as an ordered categorical"),
+        (lambda: bf.fuse(WIDE, missing=-1), r"missing= of bf\.Responses\.from_matrix"),
+        (lambda: bf.fuse(WIDE * 0), r"classes= of bf\.Responses\.from_long"),
+        (lambda: bf.fuse(WIDE.astype(object).replace({1: "y"})), "astype"),
+        (lambda: bf.fuse(WIDE, gold={"0": 0}), r"such as \[0, 1, 2, …\]\. Got: '0'"),
+        (lambda: bf.fuse(WIDE, gold=np.zeros(4)), r"dict\(zip\(items, labels\)\).*ndarray"),
+        (lambda: bf.sources(WIDE, truth=[0, 1]), r"truth=.*Got: list"),
+        (lambda: bf.spans(LONG, bf.Sequences.from_lengths([4])), r"bf\.draw_labels\(result\)"),
+    ],
+)
+def test_the_error_says_the_remedy(call, message):
+    with pytest.raises((ModelError, ResponsesError), match=message):
+        call()
+
+
+@pytest.mark.parametrize("mark", [" ", "-1", "NA", "None"])
+def test_classes_that_may_be_marks_are_pointed_out(mark):
+    table = bf.Responses.from_long(LONG.assign(label=[mark, "n", "y", "y"]))
+    assert f"Check the class {mark!r}: if it means that there is no response" in oddities(table)[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "gold", "problem"),
+    [
+        (WIDE[["x"]], None, "Only one rater responded"),
+        (WIDE[["x", "y"]], None, "With two raters"),
+        (LONG.assign(item=list("abcd")), None, "No item has responses of two raters"),
+        (np.kron(np.eye(2, dtype=int), np.array([[1, 2, 1], [2, 2, 1]])) - 1, None, "2 parts"),
+        (bf.Responses.from_matrix(WIDE, classes=[0, 1, 2]), None, "Nobody says 2"),
+        (LONG.assign(label=[0.1, 0.2, 0.3, 0.4]), None, "4 classes for 4 responses"),
+        (np.tile(WIDE["x"], 5)[:, None], dict(enumerate(np.tile(WIDE["x"], 5))), None),
+        (WIDE, None, None),
+    ],
+)
+def test_what_a_table_cannot_tell(table, gold, problem):
+    found = bf.checks.identifiability(table, gold)
+    if problem is None:
+        assert not found.problems and "No other problem" in str(found)
+    else:
+        assert any(problem in line for line in found.problems)
+        assert all(line.endswith(".") for line in found.problems)
+
+
+def test_two_tests_need_two_populations():
+    """Hui and Walter (1980): six parameters, and six degrees of freedom instead of three."""
+    table, populations = bf.datasets.tuberculosis()
+    alone = bf.checks.identifiability(table)
+    assert alone.facts[["parameters", "degrees_of_freedom"]].tolist() == [5, 3]
+    assert alone.questions["answer"].tolist() == ["no"] * 3
+    both = bf.checks.identifiability(table, populations=populations)
+    assert both.facts[["parameters", "degrees_of_freedom"]].tolist() == [6, 6]
+    assert both.questions["answer"].tolist() == ["with assumptions"] * 3
+
+
+@pytest.mark.parametrize("n_raters", [3, 14])
+def test_degrees_of_freedom_of_responses_to_some_items(n_raters):
+    """Of three classes and two raters per item: pairs of a chain of raters, counted one by one."""
+    pairs = [(n, n + 1) for n in range(n_raters - 1)]
+    rows = [(i, r, (i + r) % 3) for i, pair in enumerate(pairs) for r in pair]
+    found = bf.checks.identifiability(pd.DataFrame(rows, columns=["item", "rater", "label"]))
+    assert found.facts["degrees_of_freedom"] == 2 * n_raters + 4 * len(pairs)
+    assert found.facts["meetings"] == len(pairs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_raters_are_judged_in_parts_with_an_odd_cycle(seed):
+    networkx = pytest.importorskip("networkx", reason="has another test for bipartite graphs")
+    rng = np.random.default_rng(seed)
+    edges = rng.permutation(np.array([(i, j) for i in range(14) for j in range(i)]))[:13]
+    rows = [(n, int(r), int(rng.integers(2))) for n, pair in enumerate(edges) for r in pair]
+    frame = pd.DataFrame(rows, columns=["item", "rater", "label"])
+    graph = networkx.Graph(edges.tolist())
+    parts = list(networkx.connected_components(graph))
+    bipartite = [networkx.is_bipartite(graph.subgraph(part)) for part in parts]
+    found = bf.checks.identifiability(frame)
+    assert found.facts["parts"] == len(parts)
+    left = sum(len(part) for part, two in zip(parts, bipartite, strict=True) if two)
+    because = found.questions.at["raters", "because"]
+    if all(bipartite):
+        assert found.questions.at["raters", "answer"] == "no"
+    else:
+        assert (f"not of {left} raters" in because) == bool(left)
