@@ -93,6 +93,7 @@ def test_seeds(fitted):
         "neighbour_agreement": fitted["graph"],
         "phase_transition": fitted["graph"],
         "runs": fitted["sequences"],
+        "next_items": fitted["plain"][:1],
         "sample": (MODELS["plain"](),),
         "fit": (MODELS["plain"](),),
         "fuse": (THREE,),

@@ -19,9 +19,9 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.05, 0.1, 1 / 3, 0.5
-"""Weights of vote shares beside models of people, of rules, of sequences (where they count as one
-more model), and an overconfident one."""
+FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.05, 0.1, 0.2, 0.5
+"""Weights of vote shares beside models of people, of rules, of sequences, and an overconfident one.
+"""
 
 KNOWN, TOLD = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""

@@ -13,7 +13,6 @@ from bayesfuse.answer import known
 from bayesfuse.answer.average import VOTES
 from bayesfuse.answer.budget import Finding, Fit
 from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.fused import judges_raters, rater_table
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -25,7 +24,9 @@ from bayesfuse.data.describing import in_one_line, summarise
 from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.results import joint_labels
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_accuracy import rater_accuracy
 
 REPLICATED = 50  # draws for checks by replicated tables
 
@@ -117,8 +118,8 @@ def _convergence(result: xr.DataTree) -> str:
     return f"{words}: chains should run longer (minutes=)."
 
 
-def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
-    """Return advice, the most important first; ``first`` is the result of the first model."""
+def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
+    """Return advice, the most important first."""
     advice = [*oddities(inputs.responses), _gold(fused, inputs), *told]
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
@@ -130,7 +131,7 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
     silent = int(inputs.responses.multiplicity[inputs.responses.per_item == 0].sum())
     if silent:
         advice.append(f"Collect responses: {silent:,} items have none.")
-    return advice + _raters(first if inputs.known is None else fused)
+    return advice + _raters(fused)
 
 
 def oddities(responses: Responses) -> list[str]:
@@ -234,12 +235,14 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ]
 
 
-def _raters(result: xr.DataTree) -> list[str]:
+def _raters(fused: xr.DataTree) -> list[str]:
     """Return advice on raters who are no better than guessing, or worse."""
-    if not judges_raters(result):
+    if joint_labels.GROUP not in fused.children:
         return []
-    table = rater_table(result)
-    chance = 1.0 / result["label_posterior"].sizes["class"]
+    chance = 1.0 / fused["label_posterior"].sizes["class"]
+    table = rater_accuracy(fused)
+    ends = {f"balanced_accuracy_{end}": end for end in ("low", "high")}
+    table = table.drop(columns=list(ends.values())).rename(columns=ends)
     table = table[table["responses"] >= MANY]
     said = []
     if len(against := table.loc[table["high"] < chance, "rater"]):

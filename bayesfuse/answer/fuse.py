@@ -326,7 +326,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
-        "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
+        "advice": "\n".join(findings.advise(fused, inputs, told)),
         "code": findings.code(inputs, done, typed, weights, seed),
     }
     return fused

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -142,7 +143,7 @@ def panel(
     order, path = votes.path(price, labels, gold, level)
     found |= {name: ("step", row) for name, row in path.items()}
     within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))
-    removed = ["", *map(str, names[order].tolist())]
+    removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
     found["removed"] = ("step", np.array(removed))
     found["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[: within[-1]]))
     coords = {"rater": names, "other": names, "step": np.arange(len(names))}

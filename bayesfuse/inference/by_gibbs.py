@@ -176,4 +176,7 @@ def sweep_cost(plan: Plan) -> float:
     adds = table.n_responses * table.n_classes
     pools = sum(each.pool.seconds(plan.observation.n_responses) for each in plan.pools)
     fixed = 1e-6 if compilable(plan) else 20e-6
-    return fixed + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries + pools
+    each = 2e-9 * table.n_classes  # of an item
+    if plan.observation.labels.unit == "sequence":  # the product with a transition matrix
+        each += 5e-9 * table.n_classes**2
+    return fixed + 0.4e-9 * adds + each * table.n_items + 60e-9 * entries + pools

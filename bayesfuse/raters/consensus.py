@@ -139,8 +139,8 @@ class Consensus(RaterChannel):
     ...     structure = channel.structure(responses, gold=np.array([-1]))
     ...     zero, one = np.exp(channel.log_lik(tables, structure))[0]
     ...     print(f"{one / zero:.0f}")
-    324990
-    23
+    342673
+    24
     """
 
     declared = (

@@ -100,6 +100,8 @@ def pooled(
         own = result["label_posterior"].dataset if "label_posterior" in result.children else labels
         place = own.get_index("item").get_indexer(items.values)
         code = classes.to_index().get_indexer(own["class"].values)
+        if _dropped(result):
+            return f"not kept: some draws of the parameters of {name!r} have been dropped"
         if GROUP in result.children:
             drawn = stored(result)
             drawn = drawn[evenly_spaced(share, len(drawn))]
@@ -120,13 +122,18 @@ def stored(result: xr.DataTree) -> NDArray[Any]:
             "bf.fit, bf.average, bf.fuse and bf.sample keep joint draws of the labels; "
             f"bf.draw_labels(result, model) draws others. Got: {why}."
         )
-    if "label_posterior" in result.children and not of_all_draws(result):
+    if _dropped(result):
         raise ModelError(
             "Joint draws of the labels are of all draws of the parameters, some of which have been "
             "dropped from the result: bf.draw_labels(result, model) draws others. Got: other draws."
         )
     drawn = result[GROUP]["label"].transpose(..., "item").values
     return np.asarray(drawn.reshape(-1, drawn.shape[-1]))
+
+
+def _dropped(result: xr.DataTree) -> bool:
+    """Return whether a result no longer has the draws that its labels are of."""
+    return "label_posterior" in result.children and not of_all_draws(result)
 
 
 def names_of(result: xr.DataTree) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -114,7 +114,7 @@ def test_only_fitted_raters_with_answers_are_compared():
 
 @pytest.mark.slow
 def test_any_posterior_will_do(tmp_path):
-    old, new, _ = days(1, (200, 60), drifting=2, share=1.0)
+    old, new, _ = days(1, (200, 200), drifting=2, share=1.0)
     types = bf.sample(ItemTypes(old), 20, tune=20, chains=1, random_seed=1, **QUIET)
     types.to_netcdf(tmp_path / "types.nc")
     with xr.open_datatree(tmp_path / "types.nc") as loaded:
