@@ -219,8 +219,7 @@ class Consensus(RaterChannel):
         own = {name: priors.get(name) for name in self.parameters if name != "share"}
         if not all(isinstance(prior, Dirichlet) for prior in own.values()):
             return {}, self.tally(tables, drawn, structure, rng)
-        log_weight = None if self.each is None else rows.get("share: type_share")
-        return {}, self._counts(tables, drawn, structure, rng, own, log_weight)
+        return {}, self._counts(tables, drawn, structure, rng, own, rows.get("share: type_share"))
 
     def _counts(
         self,
@@ -239,13 +238,13 @@ class Consensus(RaterChannel):
             counts = count_copies(*tables, drawn, *structure, by_kind, rng)
             return (*counts, by_kind) if self.n_kinds else counts
         rounds, shares = 1, (np.zeros(n_types), 1.0)
-        if log_weight is not None and gold.size * n_types <= MANY:
+        if log_weight is not None and self.each is not None and gold.size * n_types <= MANY:
             rounds, shares = OF_TYPES, (log_weight, self.each)
         of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, *shares, rounds, rng)
         cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
         at, column = cells.nonzero()
         seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
-        found = _draw_looks(seen, *tables[1:], rng)
+        found = _draw_looks(seen, tables[1], tables[2], rng)
         for _ in range(OF_LOOKS - 1 if priors else 0):
             given = {name: (prior + found[name]).concentration for name, prior in priors.items()}
             rows = {"guess": tables[2], **draw_dirichlets(given, rng)}

@@ -174,4 +174,4 @@ def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
     fails(capsys, changed("poem", "epic"), f"{rule}'{rows['word'][0]}' in changed.csv")
     fails(capsys, changed("line", None), "Got: a missing value in row 0 of changed.csv")
     fails(capsys, hidden_markov(items=None), "said.csv has no column 'poem'")
-    fails(capsys, hidden_markov("--bio"), "Classes must be 'O' or begin with 'B-' or 'I-'")
+    fails(capsys, hidden_markov("--bio"), "Classes that mark spans must be 'O'")
