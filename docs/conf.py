@@ -126,7 +126,7 @@ def copy_notebooks() -> None:
 def write_help() -> None:
     """Keep what the command line says of itself, for its page of the reference."""
     (DOCS / "api").mkdir(exist_ok=True)
-    for command in ("fit", "demo"):
+    for command in ("fit", "doctor", "demo"):
         run = subprocess.run(
             [sys.executable, "-m", "bayesfuse", command, "--help"],
             capture_output=True,

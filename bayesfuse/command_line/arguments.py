@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from bayesfuse import __version__
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import STDIN, place
-
-TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
-
-MOST, MOST_CHAINS = 10**15, 10_000
-"""Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
+from bayesfuse.command_line.files import place
+from bayesfuse.command_line.values import (
+    chains,
+    classes,
+    minutes,
+    number,
+    numbers,
+    path,
+    seed,
+    whole_number,
+)
 
 OF_ONE_MODEL: dict[str, Any] = {
     "robust": False,
@@ -30,11 +33,18 @@ OF_ONE_MODEL: dict[str, Any] = {
 }
 """Options of ``--model`` of any kind, and their defaults."""
 
-OF_SEVERAL: dict[str, Any] = {"report": None, "time": 3.0}
+OF_SEVERAL: dict[str, Any] = {"report": None, "time": 3.0, "ask": None, "ask_file": None}
 """Options without ``--model``, and their defaults."""
 
 OF_TABLES = ("sequence", "position", "graph")
 """Options of models that say what the data are, so that they need no model."""
+
+CALLS = """calls that most people need:
+  bayesfuse doctor table.csv                      what the table can tell
+  bayesfuse fit table.csv                         labels and raters: table-labels.csv
+  bayesfuse fit table.csv --report report.html    the same as a page with pictures
+  bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
+  bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
 CONSENSUS, GUESSES = ("pairs", "levels"), ("own", "even")  # the default first
 RATERS = ("confusion", "class", "coin", "graded")  # parameters of a rater, the default first
@@ -61,82 +71,37 @@ MODELS: dict[str, dict[str, Any]] = {
 """Models by name, with their options and defaults."""
 
 
-def _path(text: str) -> Path:
-    return STDIN if text == "-" else Path(text)
-
-
-def _minutes(text: str) -> float:
-    found = TIME.fullmatch(text.replace(" ", ""))
-    if found is None or float(found[1]) == 0:
-        raise argparse.ArgumentTypeError(f"a time is written as 90s, 2min or 1h. Got: {text!r:.50}")
-    return float(found[1]) * SECONDS[found[2]] / 60
-
-
-def _seed(text: str) -> int:
-    try:
-        if text.isdecimal():
-            return int(text)
-    except ValueError:  # thousands of digits
-        pass
-    raise argparse.ArgumentTypeError(f"a seed must be a whole number, at least 0. Got: {text:.50}")
-
-
-def _whole_number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
-    if number >= MOST:
-        raise argparse.ArgumentTypeError(f"must be less than 10^15. Got: {text:.50}")
-    return number
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"invalid number: {text!r:.50}") from None
-
-
-def _numbers(text: str) -> list[float]:
-    return [_number(part) for part in text.split(",")]
-
-
-def _chains(text: str) -> int:
-    if (number := _whole_number(text)) > MOST_CHAINS:
-        raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
-    return number
-
-
-def _classes(text: str) -> str:
-    # Python decodes bytes that are not UTF-8 to surrogates
-    named = text.encode("utf-8", "replace").decode() == text and all(text.split(","))
-    if not named:
-        raise argparse.ArgumentTypeError(f"classes must be names in UTF-8 text. Got: {text!r}")
-    return text
-
-
 FIT: dict[str, tuple[Any, Any, str]] = {
     "--items": (
-        _path,
+        path,
         "FILE",
         "all items, in order, including those without responses: a table with one row per item, "
         "its column of items named as in the responses",
     ),
-    "--classes": (_classes, "A,B,...", "all classes in order, the positive one of two last"),
-    "--gold": (_path, "FILE", "known labels: a table with columns item, label"),
+    "--classes": (classes, "A,B,...", "all classes in order, the positive one of two last"),
+    "--gold": (
+        path,
+        "FILE",
+        "known labels: a table with columns item, label; rows without a label are left out",
+    ),
+    "--ask": (whole_number, "N", "choose N items to label next, for --gold"),
+    "--ask-file": (
+        Path,
+        "FILE.csv",
+        "file of these items, with a column label to fill in (NAME-ask.csv)",
+    ),
     "--by": (
         str,
         "COLUMN",
         "print the shares of the classes, corrected for errors, by groups of items: a column of "
         "the table of items or, without one, of the responses",
     ),
-    "--time": (_minutes, "2min", "maximum time of the fits, as 90s, 2min or 1h (3min)"),
+    "--time": (minutes, "2min", "maximum time of the fits, as 90s, 2min or 1h (3min)"),
     "--report": (Path, "FILE.html", "file of the report as one page with pictures"),
     "--model": (
         str,
         sorted(MODELS),
-        "one model in place of several that are averaged; its posterior needs --output",
+        "one model in place of several that are averaged",
     ),
     "--raters": (
         str,
@@ -157,21 +122,21 @@ FIT: dict[str, tuple[Any, Any, str]] = {
         "one odd rater cannot switch the classes (if there are few raters)",
     ),
     "--sampler": (str, ("auto", "gibbs", "nuts"), "sampler (auto)"),
-    "--draws": (_whole_number, "N", "draws per chain (1000)"),
+    "--draws": (whole_number, "N", "draws per chain (1000)"),
     "--thin": (
-        _whole_number,
+        whole_number,
         "N",
         "keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
     ),
     "--precision": (str, ("single", "double"), "precision of the draws in the file (single)"),
     "--sweeps": (
-        _whole_number,
+        whole_number,
         "N",
         "Gibbs sweeps per draw: more make draws less correlated, in a file of the same size (1 to "
         "10, depending on the size of the table)",
     ),
-    "--chains": (_chains, "N", "chains (4)"),
-    "--seed": (_seed, "N", "the same seed gives the same draws"),
+    "--chains": (chains, "N", "chains (4)"),
+    "--seed": (seed, "N", "the same seed gives the same draws"),
     "--output": (Path, "FILE.nc", "file of the posterior"),
     "--labels": (
         Path,
@@ -210,7 +175,7 @@ OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
         ),
         "--guesses": (str, GUESSES, "of every rater their own, or every class alike (own)"),
         "--trust": (
-            _number,
+            number,
             "NUMBER",
             "weight of the majority: with 1 the truth counts as one more response, with more as "
             "several (inferred, which needs known labels)",
@@ -218,7 +183,7 @@ OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
     },
     ("labelling-functions", "Rules that are silent on most items."): {
         "--class-shares": (
-            _numbers,
+            numbers,
             "S,T,...",
             "known shares of the classes, in their order (inferred)",
         ),
@@ -232,7 +197,7 @@ OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
     },
     ("markov-random-field", "Items on a graph, whose neighbours tend to share a class."): {
         "--graph": (
-            _path,
+            path,
             "FILE",
             "the edges: a table with two columns of items and optionally a column weight",
         ),
@@ -255,7 +220,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return valid arguments, with ``command`` "fit" or "demo", or raise CommandError."""
+    """Return valid arguments, with ``command``, or raise CommandError."""
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
         _complete(arguments)
@@ -265,13 +230,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m bayesfuse",
+        prog="bayesfuse",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Infer the true label of every item and the accuracy of every rater from the "
-        "responses of imperfect raters, without ground truth.",
+        "responses\nof imperfect raters, without ground truth.",
+        epilog=CALLS,
     )
     parser.add_argument("--version", action="version", version=f"bayesfuse {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_fit(commands)
+    _add_doctor(commands)
     _add_demo(commands)
     return parser
 
@@ -287,15 +255,39 @@ def _add_fit(commands: Any) -> None:
         "UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is "
         "standard input.",
     )
-    parser.add_argument("responses", type=_path, metavar="FILE", help="the table of responses")
-    for name in ("item", "rater", "label"):
-        said = f"column of the {name}s (%(default)s)"
-        parser.add_argument(f"--{name}", default=name, metavar="COLUMN", help=said)
+    parser.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
+    _add_table(parser)
     _add(parser, FIT)
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     for (model, description), options in OF_MODELS.items():
         _add(parser.add_argument_group(f"--model {model}", description), options)
     parser.set_defaults(command="fit")
+
+
+def _add_table(parser: Any) -> None:
+    """Add the options that say how the table of responses is read."""
+    for name in ("item", "rater", "label"):
+        said = f"column of the {name}s (%(default)s)"
+        names = [f"--{name}", "--item-column"] if name == "item" else [f"--{name}"]
+        parser.add_argument(*names, default=name, metavar="COLUMN", dest=name, help=said)
+    for name, said in (
+        ("--wide", "the table has one row per item and one column per rater"),
+        ("--drop-empty", "leave out rows without a label"),
+    ):
+        parser.add_argument(name, action="store_true", help=said)
+
+
+def _add_doctor(commands: Any) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="what a table can tell, before any model is fitted",
+        description="Say which questions the table can answer (labels, raters, shares), which only "
+        "with assumptions and which not, and what would help.",
+    )
+    parser.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
+    _add_table(parser)
+    _add(parser, {name: FIT[name] for name in ("--items", "--classes", "--gold")})
+    parser.set_defaults(command="doctor", by=None, **dict.fromkeys(OF_TABLES))
 
 
 def _add(parser: Any, options: dict[str, tuple[Any, Any, str]]) -> None:
@@ -339,14 +331,20 @@ def _complete(arguments: argparse.Namespace) -> None:
         elif option not in own:
             written = f"--{option.replace('_', '-')}"
             raise CommandError(f"{written} belongs to {_owner(option)}. Got: {chosen}")
+    if arguments.ask is not None and arguments.ask < 1:
+        raise CommandError(f"--ask needs at least one item. Got: --ask {arguments.ask}")
+    if arguments.ask is None and arguments.ask_file is not None:
+        raise CommandError("--ask-file needs --ask N, the number of items. Got: no --ask")
+    page = arguments.report
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise CommandError(
+            "--report must end in .html, because the report is a page; a browser prints it as PDF. "
+            f"Got: --report {page}"
+        )
     if model is None:
         return
     robust = "--robust is a prior of confusion matrices"
     for wrong, rule in (
-        (
-            arguments.output is None,
-            "--model needs a file for the posterior: give --output FILE.nc. Got: no --output",
-        ),
         (
             model == "item-types" and arguments.robust,
             f"{robust}, which item-types infers from all raters. Got: {chosen}",

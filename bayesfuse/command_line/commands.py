@@ -16,7 +16,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
-from bayesfuse.command_line.outputs import draw, write_labels, write_netcdf
+from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
 from bayesfuse.command_line.report import report, shares_by
 from bayesfuse.command_line.tables import Tables, read_groups, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning, QuickAnswerWarning
@@ -73,6 +73,8 @@ def fit(arguments: argparse.Namespace) -> int:
             steps.append(Step("the report", print_report))
         if (page := arguments.report) is not None:
             steps.append(Step("report", write_page, page))
+        if (path := arguments.ask_file) is not None:
+            steps.append(Step("items to label", lambda: write_asked(result, arguments, path), path))
         if (output := arguments.output) is not None:
             # after the labels: it takes most of the disk
             steps.append(Step("posterior", lambda: write_netcdf(result, output), output, True))
@@ -223,4 +225,15 @@ def _sample(
         raise
 
 
-COMMANDS = {"fit": fit, "demo": demo}  # commands by name, from arguments to exit status
+def doctor(arguments: argparse.Namespace) -> int:
+    """Say what a table can tell."""
+    tables = read_tables(arguments)
+    say(str(bf.checks.identifiability(tables.responses, tables.gold)))
+    return 0
+
+
+COMMANDS = {
+    "fit": fit,
+    "doctor": doctor,
+    "demo": demo,
+}  # commands by name, from arguments to exit status

@@ -28,7 +28,9 @@ def place(arguments: argparse.Namespace) -> None:
         _check_netcdf(output)
     if arguments.labels is None:
         arguments.labels = _name_labels(arguments.responses, output)
-    if one_model and arguments.picture is None:
+    if arguments.ask is not None and arguments.ask_file is None:
+        arguments.ask_file = Path(f"{_stem(arguments.responses)}-ask.csv")
+    if one_model and arguments.picture is None and output is not None:
         arguments.picture = output.with_suffix(".png")
     given = arguments.responses, arguments.items, arguments.gold, arguments.graph
     inputs = [path for path in given if path is not None]
@@ -39,8 +41,8 @@ def place(arguments: argparse.Namespace) -> None:
             _ = path == STDIN or path.stat()
         except OSError as error:
             raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-    outputs = [output, arguments.labels, arguments.picture, arguments.report]
-    if not one_model and arguments.labels == STDOUT:
+    outputs = [output, arguments.labels, arguments.picture, arguments.report, arguments.ask_file]
+    if arguments.labels == STDOUT:
         outputs.remove(STDOUT)
     check_outputs([path for path in outputs if path is not None], inputs)
 
@@ -62,8 +64,13 @@ def _name_labels(responses: Path, output: Path | None) -> Path:
         return output.with_name(f"{output.stem}-labels.csv")
     if responses == STDIN:
         return STDOUT
+    return Path(f"{_stem(responses)}-labels.csv")
+
+
+def _stem(responses: Path) -> str:
+    """Return the name of a table without its suffixes."""
     packed = responses.suffix in (".gz", ".bz2", ".xz", ".zip")
-    return Path(f"{Path(responses.stem if packed else responses.name).stem}-labels.csv")
+    return Path(responses.stem if packed else responses.name).stem
 
 
 def open_table(path: Path) -> Path | io.BytesIO:

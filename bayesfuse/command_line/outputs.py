@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 from pathlib import Path
@@ -55,6 +56,13 @@ def write_labels(
         return
     with replacing(path) as new:
         table.to_csv(new, **settings)
+
+
+def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:
+    """Write the items to label next, with an empty column of labels, as ``--gold`` reads it."""
+    asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
+    with replacing(path) as new:
+        asked[["item"]].assign(label="").to_csv(new, index=False)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:

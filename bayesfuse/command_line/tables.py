@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table, rewound
 
 MISSING = ("", "NA", "NaN", "nan")
 """Missing values; all else, "None" and "null" included, is a name."""
+
+MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
 
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -49,7 +52,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     place = [arguments.sequence, arguments.position] if in_sequence else []
     if twice := [name for name in own + place if (own + place).count(name) > 1]:
         raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
-    rows = _read(arguments.responses, own if arguments.items else own + place)
+    rows = _read_rows(arguments, own if arguments.items else own + place)
     listed = _read_items(arguments, rows, place)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
@@ -86,6 +89,50 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments.gold, responses) if arguments.gold else None
     return Tables(responses, gold, sequences, graph, places)
+
+
+def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFrame:
+    """Return one row per response, with these columns, also of a wide table."""
+    path, (item, rater, label) = arguments.responses, columns[:3]
+    if not arguments.wide:
+        hint = "give the names of columns by --item, --rater and --label, or --wide for a table "
+        frame = _read(path, columns, hint=f"{hint}with a column per rater")
+        empty = frame[label].isna().to_numpy()
+        if not empty.any():
+            return frame
+        if not arguments.drop_empty:
+            raise CommandError(
+                "a row needs a label; --drop-empty leaves out those without. Got: a missing value "
+                f"in row {frame.index[empty.argmax()]} of {path}"
+            )
+        tell(f"bayesfuse: {empty.sum():,} rows without a label are left out")
+        kept = frame[~empty]
+        return kept.apply(lambda column: column.cat.remove_unused_categories())
+    if len(columns) > 3:
+        raise CommandError(
+            "a table with a column per rater has no sequence or position: give --items FILE with "
+            "these columns. Got: --wide without --items"
+        )
+    frame = _read(path).astype(object)
+    by = [] if arguments.by is None or arguments.items else [arguments.by]
+    if missing := [name for name in (item, *by) if name not in frame]:
+        raise CommandError(
+            f"{path} has no column {missing[0]!r}: --item names the column of the items. Got: "
+            f"columns {frame.columns.tolist()}"
+        )
+    _require_complete(frame[[item]], path, f"every row needs {item!r}")
+    if (again := frame[item].duplicated()).any():
+        name = frame.loc[again, item].iloc[0]
+        raise CommandError(f"an item has one row with --wide. Got: several for {name!r} in {path}")
+    raters = [name for name in frame if name not in (item, *by)]
+    marks = frame[raters].eq(MISSING_CODE).to_numpy()
+    said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]
+    if marks.any() and all(text.isdecimal() for text in said):  # codes of classes, as in NumPy
+        frame[raters] = frame[raters].mask(marks)
+    long = frame.melt([item], raters, rater, label).dropna(subset=[label])
+    empty = len(frame) * len(raters) - len(long)
+    tell(f"bayesfuse: {len(raters)} raters in columns; {empty:,} of their cells are empty")
+    return long.astype("category")
 
 
 def _read_items(
@@ -182,6 +229,9 @@ def _require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
 
 def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
     frame = _read(path, ("item", "label")).astype(object)
+    if (empty := frame["label"].isna() & frame["item"].notna()).any():
+        tell(f"bayesfuse: {empty.sum():,} rows of {path} have no label and are left out")
+        frame = frame[~empty]
     _require_complete(frame, path, "a gold label needs an item and a label")
     items = {str(name): name for name in responses.items.tolist()}
     classes = {str(name): name for name in responses.classes.tolist()}
@@ -214,7 +264,7 @@ def read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Se
     return group[group.index.notna()]
 
 
-def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFrame:
     """Read columns of a table, by default all, as categories of unchanged text."""
     try:
         with warnings.catch_warnings():
@@ -242,7 +292,8 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     _require_own_lines(frame, columns, separator, path)
     if missing := [name for name in columns if name not in frame]:
         raise CommandError(
-            f"{path} has no column {missing[0]!r}. Got: columns {frame.columns.tolist()}"
+            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns "
+            f"{frame.columns.tolist()}"
         )
     if twice := [name for name in columns if header.count(name) > 1]:
         raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")

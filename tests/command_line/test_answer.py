@@ -135,7 +135,7 @@ def test_too_little_time_is_said(folder, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--report", "films.csv"], "films.csv twice"),
+        (["--report", "films.csv"], "--report must end in .html"),
         (["--report", "nowhere/r.html"], "cannot write nowhere/r.html"),
         (["--gold", "films.csv"], "no column 'item'"),
     ],

@@ -93,7 +93,7 @@ def test_demo(folder, pictures, capsys, monkeypatch, draws):
     ("arguments", "said"),
     [
         (["--version"], f"bayesfuse {bf.__version__}\n"),
-        (["fit", "--help"], "usage: python -m bayesfuse fit"),
+        (["fit", "--help"], "usage: bayesfuse fit"),
     ],
 )
 def test_version_and_help(capsys, arguments, said):

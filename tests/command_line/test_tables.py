@@ -179,7 +179,7 @@ def test_the_character_nul_is_refused(folder, capsys):
     [
         ("--gold", "item,label\n99,good\n", "'99'"),
         ("--gold", "item,label\n1,good\n1,bad\n", "one gold label. Got: two for item '1'"),
-        ("--gold", "item,label\n1,\n", "a gold label needs an item and a label"),
+        ("--gold", "item,label\n,good\n", "a gold label needs an item and a label"),
         ("--items", "film\n1\n2\n", "Got: 3 in row 6, counted from 0 (54 such)"),
         ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in row 1 of"),
     ],
