@@ -19,9 +19,9 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.05, 0.1, 0.2, 0.5
-"""Weights of vote shares beside models of people, of rules, of sequences, and an overconfident one.
-"""
+LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.1, 0.2, 0.5
+"""Weights of vote shares beside models of independent errors, of people, of rules, of sequences,
+and an overconfident one."""
 
 KNOWN, TOLD = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -133,6 +133,7 @@ INDEPENDENT = Candidate(
     "the errors of raters are independent given the class",
     told=TOLD,
     options={"pooled": True},
+    votes=LEAST_VOTES,  # errors that all make cannot be seen
 )
 OTHERS = Candidate(
     "Dawid–Skene",
