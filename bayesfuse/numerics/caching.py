@@ -23,6 +23,7 @@ from typing import Any
 
 import numba
 from numba.core import config
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
@@ -103,6 +104,12 @@ def _remove_old(place: Path) -> None:
     others = (old for old in place.glob("bayesfuse-*") if not old.name.endswith(DIGEST))
     for old in sorted(others, key=age)[FOLDERS_KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+# numba counts the functions that it compiles, and the counts are part of the names in machine code.
+# Two processes would give one name to different functions, of which a third would load one for
+# both. So they are numbered at random, as PyTensor does once it is imported (numba issue 10486).
+FunctionIdentity._unique_ids = iter(lambda: uuid.uuid4().int, None)
 
 
 class KernelCache(NullCache):

@@ -166,7 +166,7 @@ def test_structures_have_models_of_their_own(unchecked, name, models):
     told = bf.fuse(small, **{name: given}, **QUIET)
     code = told.explain()
     assert set(re.findall(r"model = (\w+)", code)) == models and name in code
-    assert ("vote shares" in told.attrs["models"]) == (name == "groups")
+    assert ("vote shares" in told.attrs["models"]) == (name != "graph")
     assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 
 

@@ -105,7 +105,7 @@ def test_hard_items_and_the_classes_they_are_confused_with():
     assert np.isin(found["confused_with"].values[hard], ["b", "c"]).mean() > 0.8
     mistakes = found["mistakes"]
     pair = [mistakes.sel({"labelled": a, "class": b}) for a, b in ("cb", "bc")]
-    assert float(sum(pair)) > 0.5 * float(mistakes.sum())
+    assert float(sum(pair)) > 0.4 * float(mistakes.sum())  # one pair of three
     assert "for class" in found.attrs["verdict"]
     errors = bf.decisions.expected_errors(result, model, draws=5, random_seed=1)
     assert float(mistakes.sum()) == pytest.approx(float(errors["expected"]))
