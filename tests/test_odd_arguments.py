@@ -234,7 +234,7 @@ def test_probabilities_of_intervals(fitted):
             "graph": GRAPH,
             "draws": 5,
             "responses": THREE,
-            "responses_or_model": THREE,
+            "responses_or_model": model,
             "pairs_of_raters": [result["constant_data"]["rater"].values[:2].tolist()],
         }
         wanted = inspect.signature(function).parameters
