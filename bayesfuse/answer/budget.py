@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import xarray as xr
 
 from bayesfuse.answer.candidates import Candidate
+from bayesfuse.answer.progress import Progress
 from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.inference.by_gibbs import sweep_cost
 from bayesfuse.inference.plan import make_plan
@@ -126,34 +126,6 @@ class Budget:
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
         # computations after the draws, such as label probabilities, take about a third as long
         return (self.left() / fits_left - fixed) / (1.3 * each)
-
-
-class Progress:
-    """A progress bar of rich for all models."""
-
-    def __init__(self, shown: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress as Bar
-
-        # on stderr, so that a script's own output stays clean
-        self._bar = Bar(console=Console(stderr=True), disable=not shown, transient=True)
-        self._task = self._bar.add_task("", total=None)
-
-    def say(self, what: str) -> None:
-        """Show a task of unknown length."""
-        self._bar.update(self._task, description=what, total=None, completed=0)
-
-    def count(self, what: str, steps: int) -> Callable[[int], None]:
-        """Show a task, and return a function to be called with the number of steps made."""
-        self._bar.reset(self._task, total=steps, description=what)
-        return lambda made: self._bar.advance(self._task, made)
-
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:

@@ -21,13 +21,13 @@ from bayesfuse.answer.budget import (
     Budget,
     Finding,
     Fit,
-    Progress,
     sample_all,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.predicted import averaged
+from bayesfuse.answer.progress import Progress
 from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
@@ -114,6 +114,8 @@ def fuse(
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
+        Show what is done and the time left, on stderr: a bar on terminals and in notebooks, else a
+        line every ten seconds.
 
     Returns
     -------

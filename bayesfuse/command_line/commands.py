@@ -104,7 +104,7 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
             gold=tables.gold,
             minutes=arguments.time,
             random_seed=arguments.seed,
-            progressbar=is_terminal() and not arguments.quiet,
+            progressbar=not arguments.quiet,
         )
 
 

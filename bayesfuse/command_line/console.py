@@ -106,8 +106,8 @@ def tell(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal; it may also be closed."""
-    return sys.stdout is not None and sys.stdout.isatty()
+    """Return whether stderr, where progress is shown, is a terminal; it may also be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _print(text: str, stream: TextIO | None) -> None:

@@ -52,7 +52,7 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     assert table.to_frame().equals(bf.Responses.from_long(
         pd.read_csv("films.csv"), item="film", rater="critic", label="verdict"
     ).to_frame())  # fmt: skip
-    expected = {"random_seed": 1, "minutes": 10.0, "progressbar": False}
+    expected = {"random_seed": 1, "minutes": 10.0, "progressbar": True}
     assert asked == expected | dict.fromkeys(("sequences", "graph", "gold"))
     assert {path.name for path in folder.iterdir()} == {"films.csv", "films-labels.csv"}
     assert said.startswith(fused.overview())
