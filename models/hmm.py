@@ -12,7 +12,7 @@ share both distributions and are independent. Responses are as in Dawid and Sken
 Priors: Dirichlet rows. Those of confusion rows put more weight on the right label, which identifies
 the classes (:func:`bayesfuse.priors.diagonal`); those of initial and transition are uniform, since
 the data usually have many more transitions than parameters. A concentration of zero rules out a
-transition or a first class, see :func:`bayesfuse.bio_transitions` for spans.
+transition or a first class, see :func:`bayesfuse.priors.bio_transitions` for spans.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HiddenMarkov(LabelModel):
     bio : bool, optional
         Whether classes are tags of spans (O, B-X and I-X, or O, B and I), so that an inside tag is
         never first and follows a tag of its kind alone: the priors of
-        :func:`bayesfuse.bio_transitions`. Default: if the names are such, no prior is given, and
+        :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is given, and
         most spans of the majority vote begin with a B.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
