@@ -55,8 +55,8 @@ class HiddenMarkov(LabelModel):
     bio : bool, optional
         Whether classes are tags of spans (O, B-X and I-X, or O, B and I), so that an inside tag is
         never first and follows a tag of its kind alone: the priors of
-        :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is given, and
-        most spans of the majority vote begin with a B.
+        :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
+        given, and most spans of the majority vote begin with a B.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).
