@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         InferredGroups,
         LatentGroups,
         OneCoin,
+        SequentialConfusion,
         Stated,
         Votes,
     )
@@ -84,6 +85,7 @@ __all__ = [
     "Potts",
     "Responses",
     "Sequences",
+    "SequentialConfusion",
     "Stated",
     "StationaryMarkovChain",
     "Votes",
@@ -150,7 +152,7 @@ _HOMES = {
     "pymc.model": "LabelModel observe",
     "pymc.parts": "part",
     "raters": "Abstaining Confusion Consensus Graded InferredGroups "
-    "LatentGroups OneCoin Stated Votes",
+    "LatentGroups OneCoin SequentialConfusion Stated Votes",
     "results.averaging": "average common_units",
     "results.class_shares": "class_shares",
     "results.difficulty": "difficulty",

@@ -30,6 +30,8 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.data.tags import mark_spans, read_tags
 from bayesfuse.errors import ModelError, require_flag, require_kind
+from bayesfuse.parameters.dirichlet import DirichletMixture
+from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 
@@ -100,7 +102,7 @@ class HiddenMarkov(LabelModel):
         transition_prior: Any = None,
         bio: bool | None = None,
         confusion_prior: Any = None,
-        raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
+        raters: Literal["sequential", "confusion", "class", "coin", "graded"] | None = None,
         pooled: bool = False,
         populations: Any = None,
         covariates: None = None,
@@ -165,7 +167,39 @@ class HiddenMarkov(LabelModel):
         given, n_classes = tuple(labels.parameters.values()), responses.n_classes
         share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
-        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))
+        if raters is None:
+            plain = responses.silent is None and responses.stated is None
+            raters = "sequential" if bio and plain and not pooled else "confusion"
+        if raters != "sequential":
+            channel = self.rater_channel(raters, confusion_prior, pooled)
+        else:
+            channel = self._sequential(sequences, confusion_prior, pooled)
+        self.observe(labels=labels, raters=channel)
+
+    def _sequential(
+        self, sequences: bf.Sequences, prior: Any, pooled: bool
+    ) -> bf.SequentialConfusion:
+        """Register the rows of raters given their previous answers."""
+        responses = self.responses
+        self.require_whole("the previous answer of a rater may be in another part")
+        if pooled or isinstance(prior, DirichletMixture):
+            raise ModelError(
+                'raters="sequential" has independent Dirichlet rows: for pooled rows or mixtures '
+                f'give raters="confusion". Got: {"pooled=True" if pooled else "a mixture"}.'
+            )
+        own = priors.confusion(prior, responses)[:, None]
+        rows = np.repeat(own, responses.n_classes + 1, axis=1)
+        self.newcomers["sequential_confusion"] = common_mean(rows)
+        first = "first"
+        while first in responses.classes.tolist():
+            first += "_"
+        self.add_coord("previous", [first, *map(str, responses.classes.tolist())])
+        dims = ("rater", "previous", "class", "answer")
+        return bf.SequentialConfusion(
+            bf.dirichlet("sequential_confusion", rows, dims=dims),
+            sequences,
+            bf.SequentialConfusion.shares_in(responses, sequences),
+        )
 
 
 def _has_tags(responses: Any, sequences: bf.Sequences) -> bool:

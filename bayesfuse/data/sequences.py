@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array, columns, plain, refuse
-from bayesfuse.data.names import encode, matched, names_of, numbered
+from bayesfuse.data.names import encode, matched, names_of, numbered, places
 from bayesfuse.errors import ResponsesError
 
 if TYPE_CHECKING:
@@ -223,16 +223,10 @@ class Sequences:
         ['x first', 'x after a', 'x after b']
         """
         require_separate(responses)
-        place = self.places(responses)
-        before = np.full(responses.n_items, -1)
-        before[place[1:]] = place[:-1]
-        before[place[self.start[:-1]]] = -1
+        self.places(responses)
         item, rater, label = responses.item, responses.rater, responses.label
-        key = item * responses.n_raters + rater  # ascending, like the rows
-        wanted = before[item] * responses.n_raters + rater
-        row = np.searchsorted(key, wanted, side="right") - 1
-        known = (before[item] >= 0) & (row >= 0) & (key[row] == wanted)
-        own = rater * (responses.n_classes + 1) + np.where(known, label[row] + 1, 0)
+        said, _ = previous_labels(self, responses)
+        own = rater * (responses.n_classes + 1) + said + 1
         used, code = np.unique(own, return_inverse=True)
         pairs = [*zip(*np.divmod(used, responses.n_classes + 1), strict=True)]
         for write in (str, repr):  # "x after a" may be ambiguous without quotes
@@ -252,6 +246,42 @@ class Sequences:
         low, high = int(self.lengths.min()), int(self.lengths.max())
         long = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         return f"Sequences: {self.n_items:,} items in {self.n_sequences:,} sequences, {long} long"
+
+
+def positions_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of items in their sequences, from zero."""
+    place = _rows_of(sequences, items)
+    return place - sequences.start[np.searchsorted(sequences.start, place, side="right") - 1]
+
+
+def previous_labels(
+    sequences: Sequences, responses: Responses
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return by row the rater's own label of the previous item, and the number of that pair.
+
+    Both are −1 where there is none. Of several labels it is the last in class order. Pairs of item
+    and rater are numbered in the order of the rows. Items may be some of those of the sequences.
+    """
+    place = _rows_of(sequences, responses.items)
+    number = np.full(sequences.n_items, -1)
+    number[place] = np.arange(len(place))
+    before = np.where(np.isin(place, sequences.start), -1, number[place - 1])
+    item, rater = responses.item, responses.rater
+    key = item * responses.n_raters + rater  # ascending, and labels of a pair ascend, too
+    last = np.append(key[1:] != key[:-1], True)[: len(key)]
+    pairs, label = np.append(key[last], -1), np.append(responses.label[last], -1)
+    wanted = before[item] * responses.n_raters + rater
+    at = np.searchsorted(pairs[:-1], wanted)
+    at = np.where((before[item] >= 0) & (pairs[at] == wanted), at, -1)
+    return label[at], at
+
+
+def _rows_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the rows of items among those of the sequences."""
+    place = places(as_array(items), sequences.items)
+    rule = "Every item of the responses must be in a sequence, if only alone."
+    refuse(place < 0, rule, lambda n: f"{plain(items[n])!r} in none")
+    return place
 
 
 def require_separate(responses: Responses) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bayesfuse.raters.graded import Graded
     from bayesfuse.raters.latent_groups import InferredGroups, LatentGroups
     from bayesfuse.raters.one_coin import OneCoin
+    from bayesfuse.raters.sequential import SequentialConfusion
     from bayesfuse.raters.stated import Stated
     from bayesfuse.raters.votes import Votes
 
@@ -24,6 +25,7 @@ __all__ = [
     "LatentGroups",
     "OneCoin",
     "RaterChannel",
+    "SequentialConfusion",
     "Stated",
     "Votes",
 ]
@@ -38,6 +40,7 @@ __getattr__ = importer(
         "graded": "Graded",
         "latent_groups": "InferredGroups LatentGroups",
         "one_coin": "OneCoin",
+        "sequential": "SequentialConfusion",
         "stated": "Stated",
         "votes": "Votes",
     },

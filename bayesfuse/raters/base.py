@@ -70,6 +70,9 @@ class RaterChannel(Factor):
     redraws: ClassVar[bool] = False
     """Whether sweeps call :meth:`redraw`, although all parameters have counts."""
 
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What :meth:`anew` takes of what places new items, from the label prior's ``needs``."""
+
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
 

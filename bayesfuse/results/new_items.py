@@ -50,6 +50,7 @@ def see(
         for raters in (False, True)
     ]
     labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
+    own[1] |= {name: given[name] for name in fitted.raters.needs}
     raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
