@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from bayesfuse.data.partitions import Partitions
     from bayesfuse.data.responses import Responses
     from bayesfuse.data.sequences import Sequences
+    from bayesfuse.data.token_features import token_features
+    from bayesfuse.inference.cross_classify import cross_classify
     from bayesfuse.inference.find_map import find_map
     from bayesfuse.inference.sample import sample
     from bayesfuse.inference.step_method import LabelGibbs
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from bayesfuse.inference.variational import fit
     from bayesfuse.labels import (
         Independent,
+        InformedMarkovChain,
         MarkovChain,
         MeanFieldPotts,
         PlantedPotts,
@@ -73,6 +76,7 @@ __all__ = [
     "Graph",
     "Independent",
     "InferredGroups",
+    "InformedMarkovChain",
     "LabelGibbs",
     "LabelModel",
     "LatentGroups",
@@ -96,6 +100,7 @@ __all__ = [
     "checks",
     "class_shares",
     "common_units",
+    "cross_classify",
     "datasets",
     "decisions",
     "decode",
@@ -124,6 +129,7 @@ __all__ = [
     "sources",
     "spans",
     "summary",
+    "token_features",
     "update",
     "vote_shares",
     "write_labels",
@@ -140,12 +146,14 @@ _HOMES = {
     "data.partitions": "Partitions",
     "data.responses": "Responses",
     "data.sequences": "Sequences",
+    "data.token_features": "token_features",
+    "inference.cross_classify": "cross_classify",
     "inference.find_map": "find_map",
     "inference.sample": "sample",
     "inference.step_method": "LabelGibbs",
     "inference.update": "update",
     "inference.variational": "fit",
-    "labels": "Independent MarkovChain MeanFieldPotts "
+    "labels": "Independent InformedMarkovChain MarkovChain MeanFieldPotts "
     "PlantedPotts PopulationMarkovChain Potts StationaryMarkovChain",
     "parameters.variables": "dirichlet",
     "priors": "bio_transitions",

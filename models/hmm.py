@@ -25,14 +25,13 @@ import pytensor.tensor as pt
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.data.known import read_populations
+from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.data.tags import mark_spans, read_tags
 from bayesfuse.errors import ModelError, require_flag, require_kind
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 
 
@@ -105,18 +104,11 @@ class HiddenMarkov(LabelModel):
         raters: Literal["sequential", "confusion", "class", "coin", "graded"] | None = None,
         pooled: bool = False,
         populations: Any = None,
-        covariates: None = None,
-        classifier: None = None,
+        covariates: Any = None,
+        classifier: Any = None,
         gold: Any = None,
         name: str = "",
     ) -> None:
-        require_nothing_known(
-            "Labels in sequence",
-            "the transition rows would differ from item to item",
-            "use populations= of sequences, or DawidSkene or ItemTypes without the order",
-            covariates=covariates,
-            classifier=classifier,
-        )
         if initial not in ("free", "stationary"):
             raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
         stationary = initial == "stationary"
@@ -133,6 +125,32 @@ class HiddenMarkov(LabelModel):
         require_kind("sequences", sequences, bf.Sequences)
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
+        if covariates is not None or classifier is not None:
+            given = {
+                "initial='stationary'": stationary,
+                "populations=": populations is not None,
+                "covariates= and classifier=": None not in (covariates, classifier),
+            }
+            if both := [name for name, is_given in given.items() if is_given]:
+                raise ModelError(
+                    "Sequences with covariates, or with a classifier, have one population and a "
+                    f"free first class; give one of the two. Got: {both[0]}."
+                )
+            self.require_whole("a classifier is of all items")
+        if covariates is not None:
+            with pm.Model(model=None):  # not a part of this model
+                alone = HiddenMarkov(
+                    responses,
+                    sequences,
+                    initial_prior=initial_prior,
+                    transition_prior=transition_prior,
+                    bio=bio,
+                    confusion_prior=confusion_prior,
+                    raters=raters,
+                    pooled=pooled,
+                    gold=gold,
+                )
+            classifier = bf.cross_classify(bf.find_map(alone), covariates, sequences)
         self.add_coord("next_class", responses.classes.tolist())
         given_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:
@@ -160,6 +178,10 @@ class HiddenMarkov(LabelModel):
         elif not of:
             first = bf.dirichlet("initial", begin, dims="class")
             labels = bf.MarkovChain(first, transition, sequences)
+            if classifier is not None:
+                probability = read_classifier(responses, classifier)
+                share = probability.mean(axis=0)
+                labels = bf.InformedMarkovChain(first, transition, sequences, probability, share)
         else:
             begin = np.tile(begin, (len(rows), 1))
             first = bf.dirichlet("initial", begin, dims=(*of, "class"))

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
     from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
     from bayesfuse.labels.independent import Independent
+    from bayesfuse.labels.informed_chain import InformedMarkovChain
     from bayesfuse.labels.population_chain import PopulationMarkovChain
     from bayesfuse.labels.potts import MeanFieldPotts, PlantedPotts, Potts
 
 __all__ = [
     "Independent",
+    "InformedMarkovChain",
     "LabelPrior",
     "Marginal",
     "MarkovChain",
@@ -33,6 +35,7 @@ __getattr__ = importer(
         "chain": "MarkovChain StationaryMarkovChain",
         "couplings": "bethe_coupling paper_coupling",
         "independent": "Independent",
+        "informed_chain": "InformedMarkovChain",
         "population_chain": "PopulationMarkovChain",
         "potts": "MeanFieldPotts PlantedPotts Potts",
     },

@@ -231,7 +231,7 @@ class LogOdds:
 
 def known_items(result: xr.DataTree, needs: Sequence[str]) -> KnownItems | None:
     """Read the draws of a result, None if it has neither covariates nor a classifier."""
-    if not {"covariates", "classifier"} & set(needs):
+    if not {"covariates", "classifier"} & set(needs) or "sequences" in needs:
         return None
     wanted, told = {"share": SHARE["populations" in needs]}, []
     if "covariates" in needs:
