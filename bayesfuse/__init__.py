@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from bayesfuse.results.predict import predict, predict_batches
     from bayesfuse.results.probabilities import label_probabilities, vote_shares
     from bayesfuse.results.rater_tables import grades, rater_grades, sources
+    from bayesfuse.results.span_scores import rater_spans, span_scores
     from bayesfuse.results.summaries import summary
     from bayesfuse.results.write_labels import write_labels
 
@@ -124,9 +125,11 @@ __all__ = [
     "predict_batches",
     "priors",
     "rater_grades",
+    "rater_spans",
     "run_lengths",
     "sample",
     "sources",
+    "span_scores",
     "spans",
     "summary",
     "token_features",
@@ -169,6 +172,7 @@ _HOMES = {
     "results.predict": "predict predict_batches",
     "results.probabilities": "label_probabilities vote_shares",
     "results.rater_tables": "grades rater_grades sources",
+    "results.span_scores": "rater_spans span_scores",
     "results.summaries": "summary",
     "results.write_labels": "write_labels",
 }

@@ -190,8 +190,10 @@ class HiddenMarkov(LabelModel):
         share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
         if raters is None:
-            plain = responses.silent is None and responses.stated is None
-            raters = "sequential" if bio and plain and not pooled else "confusion"
+            whole = isinstance(self.given_responses, bf.Responses) and not pooled
+            plain = whole and responses.silent is None and responses.stated is None
+            tags = bio or mark_spans(responses.classes.tolist())
+            raters = "sequential" if plain and tags else "confusion"
         if raters != "sequential":
             channel = self.rater_channel(raters, confusion_prior, pooled)
         else:

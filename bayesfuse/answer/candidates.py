@@ -19,7 +19,7 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.1, 0.2, 0.5
+LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.1, 1 / 3, 0.5
 """Weights of vote shares beside models of independent errors, of people, of rules, of sequences,
 and an overconfident one."""
 
@@ -76,25 +76,20 @@ class Candidate:
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
     start: str = "moments"
-    split: bool = False
-    """Whether raters are split by their label for the previous item of a sequence."""
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
         given = [getattr(inputs, name) for name in self.given]
         told = {name: getattr(inputs, name) for name in self._told(inputs)}
-        responses = inputs.responses
-        if self.split and inputs.sequences is not None:
-            responses = inputs.sequences.split_raters(responses)
-        model: LabelModel = getattr(models, self.model)(responses, *given, **self.options, **told)
+        build = getattr(models, self.model)
+        model: LabelModel = build(inputs.responses, *given, **self.options, **told)
         return model
 
     def code(self, inputs: Inputs) -> str:
         """Return the call that makes it, as a user would write it."""
         options = [f"{name}={value!r}" for name, value in self.options.items()]
         told = [f"{name}={name}" for name in self._told(inputs)]
-        responses = "sequences.split_raters(responses)" if self.split else "responses"
-        return f"{self.model}({', '.join([responses, *self.given, *options, *told])})"
+        return f"{self.model}({', '.join(['responses', *self.given, *options, *told])})"
 
     def _told(self, inputs: Inputs) -> list[str]:
         return [name for name in self.told if getattr(inputs, name) is not None]
@@ -154,12 +149,14 @@ SEQUENCES = [
         "HiddenMarkov",
         "items are in sequence, and raters are independent",
         ("sequences",),
+        TOLD,
     ),
     Candidate(
         "sequences, pooled",
         "HiddenMarkov",
         "items are in sequence; raters are alike unless their responses differ",
         ("sequences",),
+        TOLD,
         options={"pooled": True},
     ),
 ]
@@ -179,17 +176,18 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     """Return the sensible models, the most important first, or raise ModelError if none fits."""
     given = {"sequences", "graph", "groups", "covariates"}
     given = {name for name in given if getattr(inputs, name) is not None}
-    if len(given) > 1 and given != {"groups", "covariates"}:
+    if len(given) > 1 and given not in ({"groups", "covariates"}, {"sequences", "covariates"}):
         raise ModelError(
-            "bf.fuse takes sequences, a graph, or groups and covariates, because no model of this "
-            f"package has labels of two structures. Got: {' and '.join(sorted(given))}."
+            "bf.fuse takes sequences or groups, each with or without covariates, or a graph, "
+            "because no model of this package has labels of two structures. Got: "
+            f"{' and '.join(sorted(given))}."
         )
     if "sequences" in given:
         votes = 0.0 if inputs.evidence.independent else SEQUENCE_VOTES
-        # who misses the beginning of a span misses the rest
-        split = inputs.plain and mark_spans(inputs.responses.classes.tolist())
-        found = [replace(each, votes=votes, split=split) for each in SEQUENCES]
-        return found if inputs.plain else found[:1]  # raters share a mean if all they do is label
+        found = [replace(each, votes=votes) for each in SEQUENCES]
+        # raters share a mean if all they do is label, and have rows by their own last tag for spans
+        tags = mark_spans(inputs.responses.classes.tolist())
+        return found[:1] if tags or not inputs.plain else found
     if "graph" in given:
         return GRAPH
     if is_rules(inputs.responses):

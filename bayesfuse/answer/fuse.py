@@ -42,11 +42,11 @@ from bayesfuse.errors import (
     require_seed,
     takes_seed,
 )
-from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.posterior import add_constants
+from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
@@ -247,15 +247,15 @@ def _averaged(
     weights: Mapping[str, float],
     inputs: Inputs,
     part: Inputs,
-    unsplit: LabelModel | None,
+    seed: int,
 ) -> xr.DataTree:
     """Return the averaged labels of all items, of which models were fitted to a part."""
     gold = dict(inputs.gold or {})
-    if unsplit is not None:  # labels are of the same items, but raters of the table as given
-        results = {n: _with_data(each, unsplit) for n, each in results.items()}
     if inputs.responses is part.responses:
-        shares = {VOTES: vote_shares(inputs.responses, gold)}
-        return average({**results, **(shares if VOTES in weights else {})}, weights)
+        votes = {VOTES: vote_shares(inputs.responses, gold)} if VOTES in weights else {}
+        if votes and inputs.sequences is not None:
+            add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
+        return average({**results, **votes}, weights)
     found = averaged(results, inputs.responses, weights, draws=PREDICTED)
     if gold:
         labels = found["label_posterior"].to_dataset().transpose("item", "class")
@@ -263,16 +263,6 @@ def _averaged(
         own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
         labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
         found["label_posterior"] = labels
-    return found
-
-
-def _with_data(result: xr.DataTree, model: LabelModel) -> xr.DataTree:
-    """Return a result with the data of another model."""
-    own = {name: group.dataset for name, group in result.children.items()}
-    groups = ("constant_data", "observed_data")
-    found = xr.DataTree.from_dict({n: each for n, each in own.items() if n not in groups})
-    found.attrs = result.attrs
-    add_constants(found, observed(model)[1])
     return found
 
 
@@ -303,15 +293,13 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     table = part.responses
     comparison = weigh(results, votes, int(table.multiplicity[table.item].sum()))
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
-    first = done[0].candidate
-    unsplit = replace(first, split=False).build(part) if first.split else None
-    averaged = _averaged(results, weights, inputs, part, unsplit)
+    averaged = _averaged(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     children["comparison"] = _comparison(fits, comparison)
     held = {name: weights[name] for name in results if weights[name] > 0.0}
     draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
     if draws is not None:
-        children["posterior"] = draws.drop_dims("rater") if first.split else draws
+        children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
     has_types = (isinstance(observed(fit.model)[1].raters, Consensus) for fit in done)
     typed = next((fit for fit, has in zip(done, has_types, strict=True) if has), None)
@@ -319,7 +307,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         children["difficulty"] = difficulty(typed.result, typed.model)
     learnt = known.improve(children, inputs, seed)
     fused = Fused.from_dict(children)
-    told = [] if first.split else findings.one_more_response(done[0].result, done[0].model, part)
+    told = findings.one_more_response(done[0].result, done[0].model, part)
     fused.attrs = averaged.attrs | {
         "models": list(weights),
         "weights": list(weights.values()),

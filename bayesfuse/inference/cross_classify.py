@@ -15,7 +15,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.contents import responses_of
 from bayesfuse.results.probabilities import label_probabilities
 
-STEPS = 60  # of L-BFGS: more changed no probability by .01 on a set of 80,000 words
+STEPS = 40  # of L-BFGS, from slopes of zero: stopped early, slopes are shrunk a little more
 
 
 def cross_classify(
@@ -96,6 +96,8 @@ def cross_classify(
         _, table = read_covariates(responses, covariates)
         spread = table.std(axis=0)
         inputs = csr_matrix((table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+    # what only one item has tells nothing of others
+    inputs = inputs[:, np.bincount(inputs.indices, minlength=inputs.shape[1]) > 1]
     place = sequences.places(responses)
     fold = np.empty(len(place), dtype=np.int64)
     fold[place] = np.repeat(np.arange(sequences.n_sequences) % folds, sequences.lengths)

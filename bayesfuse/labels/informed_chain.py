@@ -75,8 +75,8 @@ class InformedMarkovChain(MarkovChain):
     >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
     >>> log_rows = tuple(np.log(value) for value in prior.parameters.values())
     >>> prior.marginal(log_rows, np.ones((2, 2)), np.zeros(2), structure).probability.round(2)
-    array([[0.35, 0.65],
-           [0.26, 0.74]])
+    array([[0.52, 0.48],
+           [0.47, 0.53]])
     """
 
     needs: tuple[str, ...] = ("sequences", "classifier")

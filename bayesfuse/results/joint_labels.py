@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.names import smallest_integer, storable
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
@@ -77,6 +79,38 @@ def independent(probability: xr.DataArray, number: int, rng: np.random.Generator
     small = smallest_integer(up_to.shape[1] - 1)
     drawn = [(rng.random((len(up_to), 1)) >= up_to).sum(axis=1) for _ in range(number)]
     return np.array(drawn, dtype=small).reshape(number, len(up_to))
+
+
+def add_votes_in_sequence(
+    shares: xr.DataTree, responses: Responses, sequences: Sequences, seed: int
+) -> None:
+    """Add joint draws to vote shares: the labels of one rater, drawn at random, by sequence.
+
+    So spans are those of raters. Items that the rater did not label, and known ones, are drawn
+    from their own shares.
+    """
+    number = min(SAMPLES, MOST // max(responses.n_items, 1))
+    if number < FEWEST:
+        return
+    rng = np.random.default_rng(seed)
+    labels = independent(shares["label_posterior"]["probability"], number, rng)
+    unknown = shares["label_posterior"]["probability"].values.max(axis=1) < 1.0
+    unit = np.empty(responses.n_items, dtype=np.int64)
+    unit[sequences.places(responses)] = np.repeat(
+        np.arange(sequences.n_sequences), sequences.lengths
+    )
+    key = responses.item * responses.n_raters + responses.rater
+    asked = np.unique(unit[responses.item] * responses.n_raters + responses.rater)
+    begin = np.searchsorted(asked, np.arange(sequences.n_sequences + 1) * responses.n_raters)
+    size = np.diff(begin)
+    for row in labels:
+        chosen = begin[:-1] + rng.integers(np.maximum(size, 1))
+        rater = asked[np.minimum(chosen, len(asked) - 1)] % responses.n_raters
+        wanted = np.arange(responses.n_items) * responses.n_raters + rater[unit]
+        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+        said = unknown & (key[at] == wanted) & (size[unit] > 0)
+        row[said] = responses.label[at[said]]
+    shares[GROUP] = xr.DataTree(as_draws(labels, responses.items, responses.classes))
 
 
 def pooled(

@@ -202,8 +202,9 @@ def spans(
     Returns
     -------
     DataFrame
-        Columns sequence, start, stop (zero-based positions, ``stop`` excluded), kind and
-        probability (the share of draws with the span), in the order of the sequences.
+        Columns sequence, start, stop (zero-based positions, ``stop`` excluded), kind, probability
+        (the share of draws with exactly this span) and overlap (the mean share of its items that
+        are in a span of the kind), in the order of the sequences.
 
     Raises
     ------
@@ -216,17 +217,23 @@ def spans(
     >>> sequences = bf.Sequences.from_lengths([4, 2])
     >>> path = xr.DataArray(["O", "B-X", "I-X", "O", "B-X", "B-X"], {"item": range(6)}, ["item"])
     >>> bf.spans(path, sequences)
-       sequence  start  stop kind  probability
-    0         0      1     3    X          1.0
-    1         1      0     1    X          1.0
-    2         1      1     2    X          1.0
+       sequence  start  stop kind  probability  overlap
+    0         0      1     3    X          1.0      1.0
+    1         1      0     1    X          1.0      1.0
+    2         1      1     2    X          1.0      1.0
     """
-    codes, classes = _in_order(labels, sequences)
-    kind_of, begins, kinds = _kinds(classes, scheme, outside)
+    codes, classes = in_order(labels, sequences)
+    kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     found, often = _count_runs(codes, sequences, kind_of, begins)
     start, stop, kind = found.T
     sequence = np.searchsorted(sequences.start, start, side="right") - 1
     begin = sequences.start[sequence]
+    overlap = np.empty(len(found))
+    for number in range(len(kinds)):
+        own = kind == number
+        share = (kind_of[codes] == number).mean(axis=0)
+        up_to = np.append(0.0, share.cumsum())
+        overlap[own] = (up_to[stop] - up_to[start])[own] / (stop - start)[own]
     return pd.DataFrame(
         {
             "sequence": sequences.names[sequence],
@@ -234,6 +241,7 @@ def spans(
             "stop": stop - begin,
             "kind": np.array(kinds, dtype=object)[kind],
             "probability": often / len(codes),
+            "overlap": overlap.clip(0.0, 1.0),
         }
     )
 
@@ -267,7 +275,7 @@ def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.
     0     a       2   2.0
     1     b       1   1.0
     """
-    codes, classes = _in_order(labels, sequences)
+    codes, classes = in_order(labels, sequences)
     every = np.arange(len(classes))
     found, often = _count_runs(codes, sequences, every, np.zeros(len(classes), dtype=bool))
     table = pd.DataFrame(
@@ -278,7 +286,7 @@ def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.
     return table
 
 
-def _in_order(
+def in_order(
     labels: xr.DataArray | xr.DataTree, sequences: Sequences
 ) -> tuple[NDArray[np.int64], list[Any]]:
     """Return class indices (draws, items) in the order of the sequences, and the class names."""
@@ -301,7 +309,7 @@ def _in_order(
     return codes.reshape(values.shape)[:, place], names.tolist()
 
 
-def _kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:
+def span_kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:
     """Return the kind of span of every class (−1 outside), whether it begins one, and all kinds."""
     if scheme not in ("bio", "runs"):
         raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
@@ -319,15 +327,21 @@ def _count_runs(
     codes: NDArray[Any], sequences: Sequences, kind_of: NDArray[np.int64], begins: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct runs (start, stop, kind) over all draws and the count of each."""
-    first = np.zeros(codes.shape[1], dtype=bool)
-    first[sequences.start[:-1]] = True
-    found = []
-    for row in codes:
-        kind = kind_of[row]
-        new = first | begins[row]
-        new[1:] |= kind[1:] != kind[:-1]
-        start = np.flatnonzero(new)
-        stop = np.append(start[1:], len(row))
-        spans_only = kind[start] >= 0
-        found.append(np.stack([start, stop, kind[start]], axis=1)[spans_only])
+    found = [runs_of(row, sequences, kind_of, begins) for row in codes]
     return np.unique(np.concatenate(found), axis=0, return_counts=True)
+
+
+def runs_of(
+    row: NDArray[Any], sequences: Sequences, kind_of: NDArray[np.int64], begins: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return the runs (start, stop, kind) of one labelling, items in the order of sequences.
+
+    Items without a label have the last code, of no kind.
+    """
+    kind = kind_of[row]
+    new = begins[row].copy()
+    new[sequences.start[:-1]] = True
+    new[1:] |= kind[1:] != kind[:-1]
+    start = np.flatnonzero(new)
+    stop = np.append(start[1:], len(row))
+    return np.stack([start, stop, kind[start]], axis=1)[kind[start] >= 0]

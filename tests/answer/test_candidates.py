@@ -56,17 +56,14 @@ def test_numbers_are_codes_and_ordered_text_is_grades(responses):
     assert "DawidSkene" not in chosen(responses=graded, ordered=False)
 
 
-def test_raters_are_split_where_classes_mark_spans():
+def test_raters_have_rows_by_their_last_answer_where_classes_mark_spans():
     said = bf.Responses.from_matrix([list("BB"), list("II"), list("OB"), list("OO")] * 5)
     given = {"sequences": bf.Sequences.from_lengths([10, 10], items=said.items)}
-    for letters, split in (("BIO", True), ("XIO", False)):
+    for letters, tags in (("BIO", True), ("XIO", False)):
         table = bf.Responses.from_long(said.to_frame().replace({"B": letters[0]}))
-        inputs = Inputs(table, **given)
-        for each in candidates(inputs):
-            assert each.votes == 0.2
-            assert ("split_raters" in each.code(inputs)) == split
-            raters = each.build(inputs).responses.raters.tolist()
-            assert (raters == [0, 1]) != split
+        found = candidates(inputs := Inputs(table, **given))
+        assert len(found) == (1 if tags else 2) and {each.votes for each in found} == {1 / 3}
+        assert ("sequential_confusion" in found[0].build(inputs).named_vars) == tags
     sure = candidates(Inputs(said, **given, evidence=Evidence(0.001, 0.002)))
     assert {each.votes for each in sure} == {0.0}
 
