@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is beside this folder
     __path__.append(str(Path(__file__).parents[1]))
 
-from bayesfuse.lazy import importer
+from bayesfuse.numerics.lazy import importer
 
 if TYPE_CHECKING:
     from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
