@@ -10,17 +10,14 @@ import scipy
 from numpy.typing import NDArray
 
 from bayesfuse import priors as defaults
-from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError
 from bayesfuse.inference import em
 from bayesfuse.inference.em import Priors
-from bayesfuse.labels.independent import Independent
 from bayesfuse.moments.views import from_teams, incidence
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows, in_blocks
+from bayesfuse.observation import Observation, Rows, through_matrices
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
-from bayesfuse.raters.confusion import Confusion
 
 DIVISIONS = 40  # ways to divide raters into teams; the posterior density tells which are bad
 MANY_CLASSES = 10  # above, there are fewer divisions: each costs the fourth power of the classes
@@ -43,7 +40,7 @@ def label_probabilities(observation: Observation, priors: Priors, middle: Rows) 
     rng = np.random.default_rng(0)
     size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
     sample = np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
-    pilot = _independent(table.take(sample), gold[sample])
+    pilot = through_matrices(table.take(sample), gold[sample])
     points = list(_estimates(pilot, prior, rng))
     if not points:
         raise MomentsError(
@@ -57,7 +54,7 @@ def label_probabilities(observation: Observation, priors: Priors, middle: Rows) 
         fits.sort(key=lambda fit: -fit.trace[-1])
         points = [fit.rows for fit in fits[: -(-len(fits) // 4)]]
         steps *= 2
-    whole = _independent(table, gold)
+    whole = through_matrices(table, gold)
     return whole.by_item(whole.marginal(points[0]).probability)
 
 
@@ -79,14 +76,6 @@ def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, 
 
 def _divisions(n_classes: int) -> int:
     return max(DIVISIONS * MANY_CLASSES**2 // max(n_classes, MANY_CLASSES) ** 2, 4)
-
-
-def _independent(responses: Responses, gold: NDArray[np.int64]) -> Observation:
-    """See responses through independent labels and confusion matrices, merged where possible."""
-    labels, raters = Independent(None), Confusion(None)
-    table, inverse = responses.condensed(gold)
-    structure = labels.structure(table)
-    return in_blocks(Observation(responses, table, inverse, gold, labels, raters, structure))
 
 
 def _estimates(
