@@ -17,9 +17,11 @@ from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
 from bayesfuse.raters.response_pairs import pair_up
 
-# The loops below take classes in blocks of four and two: the compiler keeps four sums in registers,
-# while a loop over a run-time number of classes takes three times as long at the usual sizes. Rows
-# have unsigned indices, which need no test for negative ones.
+# Products take classes in blocks of four and two: the compiler keeps four of them in registers,
+# while a loop over a run-time number of classes takes up to three times as long. Rows have unsigned
+# indices, which need no test for negative ones.
+
+HUGE = 1 / TINY  # a product above this may overflow
 
 
 @inner
@@ -89,19 +91,21 @@ def multiply_rows(table, log_table, start, cell, gold):
 
 
 @inner
-def multiply(table, log_table, start, cell):
-    """Return the products of the rows of every item, and which of them are logarithms.
+def multiply(table, log_table, start, cell, log_begin=None):
+    """Multiply the rows of every item, and ``log_begin`` (classes,) if given; which are logarithms.
 
-    Products that lost digits to underflow are replaced by their logarithms. An entry of
-    ``log_table`` may be zero instead of the logarithm of a positive ``table`` entry.
+    Products that lost digits are replaced by their logarithms. An entry of ``log_table`` may be
+    zero instead of the logarithm of a positive ``table`` entry.
     """
     n_items, n_classes = start.size - 1, table.shape[1]
+    log_begin = np.zeros(n_classes) if log_begin is None else log_begin
+    begin = np.exp(log_begin)
     product, in_logs = np.empty((n_items, n_classes)), np.empty(n_items, dtype=np.bool_)
     for n in range(n_items):
         first, last = start[n], start[n + 1]
-        small, k = False, 0
+        sound, k = True, 0
         while k + 4 <= n_classes:
-            p0 = p1 = p2 = p3 = 1.0
+            p0, p1, p2, p3 = begin[k], begin[k + 1], begin[k + 2], begin[k + 3]
             for r in range(first, last):
                 row = cell[r]
                 p0 *= table[row, k]
@@ -109,27 +113,28 @@ def multiply(table, log_table, start, cell):
                 p2 *= table[row, k + 2]
                 p3 *= table[row, k + 3]
             product[n, k], product[n, k + 1], product[n, k + 2], product[n, k + 3] = p0, p1, p2, p3
-            small |= p0 < TINY or p1 < TINY or p2 < TINY or p3 < TINY
+            # false for what is no number, too
+            sound &= min(p0, p1, p2, p3) >= TINY and max(p0, p1, p2, p3) <= HUGE
             k += 4
         while k + 2 <= n_classes:
-            p0 = p1 = 1.0
+            p0, p1 = begin[k], begin[k + 1]
             for r in range(first, last):
                 row = cell[r]
                 p0 *= table[row, k]
                 p1 *= table[row, k + 1]
             product[n, k], product[n, k + 1] = p0, p1
-            small |= p0 < TINY or p1 < TINY
+            sound &= p0 >= TINY and p0 <= HUGE and p1 >= TINY and p1 <= HUGE
             k += 2
         if k < n_classes:
-            p0 = 1.0
+            p0 = begin[k]
             for r in range(first, last):
                 p0 *= table[cell[r], k]
             product[n, k] = p0
-            small |= p0 < TINY
-        in_logs[n] = small
-        if small:
+            sound &= p0 >= TINY and p0 <= HUGE
+        in_logs[n] = not sound
+        if not sound:
             for k in range(n_classes):
-                product[n, k] = 0.0
+                product[n, k] = log_begin[k]
                 for r in range(first, last):
                     row = cell[r]
                     entry = log_table[row, k]
@@ -163,22 +168,10 @@ def weigh_rows(n_rows, weight, start, cell):
     n_items, n_classes = weight.shape
     counts = np.zeros((n_rows, n_classes))
     for n in range(n_items):
-        first, last = start[n], start[n + 1]
-        k = 0
-        while k + 4 <= n_classes:
-            w0, w1, w2, w3 = weight[n, k], weight[n, k + 1], weight[n, k + 2], weight[n, k + 3]
-            for r in range(first, last):
-                row = cell[r]
-                counts[row, k] += w0
-                counts[row, k + 1] += w1
-                counts[row, k + 2] += w2
-                counts[row, k + 3] += w3
-            k += 4
-        while k < n_classes:
-            w0 = weight[n, k]
-            for r in range(first, last):
-                counts[cell[r], k] += w0
-            k += 1
+        for r in range(start[n], start[n + 1]):
+            row = cell[r]
+            for k in range(n_classes):
+                counts[row, k] += weight[n, k]
     return counts
 
 
