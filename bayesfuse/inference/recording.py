@@ -28,10 +28,7 @@ SAME = 1e-6  # log ratios that differ by less differ by rounding
 
 @dataclass(frozen=True)
 class Approximation:
-    """Draws (draw, …) by free variable, the bound by iteration, and k̂ of :func:`pareto_shape`.
-
-    ``rows`` are prior and fitted distribution by parameter, where these are Dirichlet.
-    """
+    """Draws (draw, …), bound by iteration, k̂, and prior and fit by parameter where Dirichlet."""
 
     values: dict[str, Array]
     trace: Array

@@ -108,11 +108,7 @@ def _estimates(
 
 
 def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the most probable assignment of the estimated classes to the classes.
-
-    With the rows integrated out, probabilities are products over classes of
-    Dirichlet-multinomials: a linear assignment. Majority vote decides between equals.
-    """
+    """Return the most probable classes of the estimated ones, with the rows integrated out."""
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
     n_classes = counts["prevalence"].size

@@ -48,11 +48,7 @@ CLIMB = 100  # gradient steps at most to where given labels, or given leaves, pu
 def find_start(
     observation: Observation, priors: Priors, method: str = DEFAULT, rest: Rest | None = None
 ) -> Start:
-    """Choose a starting point by the posterior density after a few EM steps.
-
-    The likelihood alone would not distinguish permuted classes. Variables of ``rest`` move to where
-    they are most probable given the labels, then hyperparameters given these.
-    """
+    """Choose a start by the posterior density after a few EM steps: likelihoods know no names."""
     if isinstance(observation, Spread):
         begun = find_start(observation.pilot, priors, method, rest)
         fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)

@@ -207,10 +207,7 @@ def _see(
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[Observation, dict[str, Natural], Rows]:
-    """Return new responses seen through a fit by all raters so far, and all parameters for these.
-
-    The last are those without a Dirichlet distribution, in kernel coordinates.
-    """
+    """Return new responses seen through a fit by all raters so far, its rows and what it holds."""
     if "graph" in fitted.needs:
         raise ModelError(
             "Batches must be independent given the parameters, as items or whole sequences are; "

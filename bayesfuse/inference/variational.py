@@ -306,10 +306,7 @@ def _not_conjugate(plan: Plan) -> list[str]:
 def _refine(
     plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
-    """Give every draw Gibbs sweeps; return draws and the mean ratio of standard deviations.
-
-    Gibbs sweeps keep the posterior, so draws that spread were too narrow.
-    """
+    """Give every draw sweeps; return draws and the mean ratio of standard deviations after half."""
     sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):

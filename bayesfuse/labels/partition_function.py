@@ -161,11 +161,7 @@ def log_partition(
     sweeps: int | None = None,
     random_seed: int = 0,
 ) -> PartitionTable:
-    """Tabulate log Z over the coupling, for log prevalences ``log_field`` (classes,).
-
-    Items are summed out if that is feasible and ``exact``, else labels are drawn in ``sweeps`` at
-    each coupling from either start. The latest tables are kept.
-    """
+    """Tabulate log Z over couplings, items summed out if feasible and ``exact``."""
     field = _checked(log_field, max_coupling)
     how = max_coupling, exact, sweeps, random_seed
     key = of_arrays([graph.edges, graph.weights, field, np.array(graph.n_items)]) + repr(how)

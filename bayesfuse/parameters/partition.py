@@ -49,10 +49,7 @@ class Partition(Support):
 
 @dataclass(frozen=True, eq=False)
 class PartitionPrior(Prior):
-    """The Chinese restaurant process with this concentration; fits begin at ``start``.
-
-    The channel draws partitions; other updates do not change them.
-    """
+    """The Chinese restaurant process; the channel draws partitions, fits begin at ``start``."""
 
     concentration: float
     start: NDArray[np.int64]

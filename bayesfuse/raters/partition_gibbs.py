@@ -54,10 +54,7 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
 
 @inner
 def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict):
-    """Draw the verdicts of a group on all items; return their counts by truth (classes, verdicts).
-
-    Fills in the ``verdict`` of every item, or of merged items the counts (items, verdicts).
-    """
+    """Fill in a group's verdicts on all items; return counts by truth (classes, verdicts)."""
     row_start, row, _, _, pattern_group = arrangement
     message, in_logs = heard
     log_outer = log_group[g]
@@ -137,10 +134,7 @@ def choose(log_alpha, size, weight, rng):
 
 @kernel
 def reassign(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
-    """Redraw the sets of raters among some groups and alone; all three arrays change in place.
-
-    Raters of other groups and of groups of two stay. Counts of the chosen groups are replaced.
-    """
+    """Redraw, in place, the sets of raters alone or in chosen groups of more than two raters."""
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])
     chosen = some_of(size, GROUPS, rng)

@@ -201,10 +201,7 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 
 @inner
 def weigh_set(members, group, answers, point, rng):
-    """Draw the verdicts of a set; return its log weight, and counts by verdict and by member.
-
-    The verdicts are drawn given the current rows if the set is a ``group``, else (−1) from q.
-    """
+    """Draw verdicts, at current rows of a ``group`` (−1: from q); return log weight and counts."""
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
     n_classes, n_labels = concentration_rater.shape[1:]

@@ -56,10 +56,7 @@ def sort_by_group(start, cell, group_of_cell, n_groups):
 
 @inner
 def number_patterns(mark):
-    """Number equal marks alike; return the numbers, and the first occurrence of each mark.
-
-    A mark is the sum of random words: different patterns share one with probability 2⁻⁶³.
-    """
+    """Number equal marks (sums of random words) alike; return numbers and first occurrences."""
     size = 1
     while size < 2 * mark.size:
         size *= 2
@@ -247,10 +244,7 @@ def count(
 
 @inlined
 def share(log_group, log_rater, used, patterns, rng):
-    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn.
-
-    Given the truth, items with the same pattern are exchangeable, so only numbers are drawn.
-    """
+    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn."""
     cells, log_cells = by_cell(log_rater)
     log_outer, n_cells = by_truth(log_group), cells.shape[0]
     message, in_logs = multiply(cells, log_cells, patterns[0], patterns[1])
@@ -263,10 +257,7 @@ def share(log_group, log_rater, used, patterns, rng):
 
 @inner
 def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
-    """Divide counts of patterns (patterns, classes) among verdicts; add to ``cell_counts``.
-
-    Returns counts (groups × classes, verdicts) and, of expected counts, the log-likelihood.
-    """
+    """Divide counts of patterns among verdicts; return these and an expected log-likelihood."""
     pattern_start, pattern_cell, pattern_group = patterns
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
@@ -307,10 +298,7 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
 
 
 def add_posterior(total, probability, arranged, log_group, log_rater):
-    """Add the probabilities of the verdicts to ``total`` (items, groups, verdicts).
-
-    A verdict of a group without responses to an item is informed by the truth only.
-    """
+    """Add probabilities of verdicts, with responses or without, (items, groups, verdicts)."""
     row_start, row, pattern_start, pattern_cell, pattern_group = arranged
     outer = np.exp(log_group)
     log_cells = log_rater.transpose(0, 2, 1).reshape(-1, log_rater.shape[1])

@@ -51,10 +51,7 @@ DIFFERENCES = {
 
 
 def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
-    """Return the observation of a model, or raise ModelError unless the result is of that model.
-
-    Without a model, the observation is rebuilt from what the result stores.
-    """
+    """Return the observation of a model, which must be of the result, or rebuild it from this."""
     if model is None:
         return rebuilt(result)[0]
     _, observation = observed(model)
@@ -65,11 +62,7 @@ def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
 
 
 def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
-    """Return the observation and the parameters of a result, from what it stores.
-
-    Results store neither graphs, populations of sequences and covariates nor silence and stated
-    probabilities; these need the model.
-    """
+    """Return observation and parameters of a result, where it stores all that these need."""
     if "comparison" in require_result(result).children:
         raise ModelError(
             "The draws of a mixture belong to several models: give the result of one of them, such "
@@ -200,11 +193,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
 
 
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-    """Return the posterior mean of draws (chain, draw, …) of the parameters.
-
-    Parameters without a mean, such as groups of raters, take their most frequent value, and the
-    others their mean over those draws. Ties go to the entries that are most frequent one by one.
-    """
+    """Return means of draws (chain, draw, …), those without a mean at their most frequent value."""
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
     whole = [name for name in flat if not observation.support(name).averages]
     if not whole:

@@ -25,10 +25,7 @@ def sum_up(
     log_likelihood: bool | None,
     units: int | None = None,
 ) -> Draws:
-    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any.
-
-    ``units`` is the number of log likelihoods of a block, which has the labels of all blocks.
-    """
+    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
     seen = Draws(
         observation,
         *sizes,
