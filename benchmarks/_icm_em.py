@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bayesfuse as bf
-from bayesfuse.data.graph import as_graph
 from bayesfuse.labels import potts_kernels
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
@@ -98,7 +97,7 @@ def icm_em(
         raise bf.errors.ModelError(
             "Items on a graph need one row each: call responses.expand(). Got: a table of counts."
         )
-    ordered = as_graph(graph).ordered(responses)
+    ordered = graph.ordered(responses)
     rows = ordered.start, ordered.neighbour
     weight = ordered.weight
     coupling = 0.25

@@ -10,11 +10,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from pymc.backends.arviz import (
-    coords_and_dims_for_inferencedata,
-    find_constants,
-    find_observations,
-)
+from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
 from bayesfuse.numerics.kernels import Array

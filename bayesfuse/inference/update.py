@@ -36,9 +36,8 @@ from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import constants
-from bayesfuse.results.fitted import Fitted, from_result
+from bayesfuse.results.fitted import Fitted, confusion_at, from_result, see, with_classes
 from bayesfuse.results.natural import Natural, by_rater
-from bayesfuse.results.new_items import confusion_at, see, with_classes
 from bayesfuse.results.posterior import (
     ORDERED,
     PREDICTION,

@@ -262,7 +262,7 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
 
 
 @kernel
-def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, rounds):
+def settle(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
     """Return the probabilities (items, classes) at convergence, the rounds and the last change."""
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
@@ -327,16 +327,16 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 @kernel
 def marginal_mean_field(coupling, likelihood, log_scale, *structure):
     """As :func:`marginal`, by mean field."""
-    prevalence, start, neighbour, weight, _, order, _, _, knots, total_weight = structure
+    prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
     beta = coupling.item()
     graph = beta, start, neighbour, weight
-    probability, _, _ = settle(prevalence, likelihood, *graph, order, ROUNDS)
+    probability, _, _ = settle(prevalence, likelihood, *graph, reverse, order, ROUNDS)
     total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
     of_prior, rate = interpolate(beta, knots, total_weight.item())
     return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
 
 
-def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
+def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
     """Return the bound, stationary in the probabilities, by item (items,), in ``jax.numpy``."""
     import jax.numpy as jnp
     from jax import lax

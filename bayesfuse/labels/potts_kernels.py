@@ -284,29 +284,6 @@ def soft_agreement(probability, start, neighbour, weight):
     return total
 
 
-@kernel
-def breadth_first(start, neighbour):
-    """Return the items in breadth-first order."""
-    n_items = start.size - 1
-    order, seen = np.empty(n_items, dtype=np.int32), np.zeros(n_items, dtype=np.bool_)
-    last = 0
-    for root in range(n_items):
-        if seen[root]:
-            continue
-        seen[root] = True
-        order[last] = root
-        first, last = last, last + 1
-        while first < last:
-            n = order[first]
-            first += 1
-            for e in range(start[n], start[n + 1]):
-                if not seen[neighbour[e]]:
-                    seen[neighbour[e]] = True
-                    order[last] = neighbour[e]
-                    last += 1
-    return order
-
-
 @inner
 def root_of(parent, n):
     """Return the root of n's tree, halving the path to it."""

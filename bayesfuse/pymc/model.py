@@ -250,13 +250,7 @@ class LabelModel(pm.Model):
         own = inspect.signature(cls.__init__)
         cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
 
-    def __init__(
-        self,
-        responses: Table | Partitions,
-        *,
-        gold: Any = None,
-        name: str = "",
-    ) -> None:
+    def __init__(self, responses: Table | Partitions, *, gold: Any = None, name: str = "") -> None:
         how = ""
         if not isinstance(responses, Partitions):
             responses, how = read_table(responses)

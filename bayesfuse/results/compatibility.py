@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from pytensor.graph.basic import Variable
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.arrays import plain, shown
@@ -19,7 +20,7 @@ from bayesfuse.errors import ModelError, require_count, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.evaluate import evaluate, source_of
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
 from bayesfuse.results.contents import (
     all_draws,
@@ -30,8 +31,7 @@ from bayesfuse.results.contents import (
     responses_of,
     sequences_of,
 )
-from bayesfuse.results.fitted import from_result
-from bayesfuse.results.new_items import see
+from bayesfuse.results.fitted import Fitted, from_result, known_items, population_names, see
 from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
@@ -80,10 +80,7 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
             f"Got: a result of {fitted.labels.__name__} labels, and no model."
         )
     observation, values, _ = see(
-        fitted,
-        responses,
-        {name: told[name] for name in fitted.needs},
-        gold_of(result, responses),
+        fitted, responses, {name: told[name] for name in fitted.needs}, gold_of(result, responses)
     )
     own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
     require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
@@ -228,3 +225,34 @@ def evenly_spaced_rows(
     }
     chosen = evenly_spaced(int(draws), len(next(iter(flat.values()))))
     return (observation.rows({name: flat[name][draw] for name in flat}) for draw in chosen)
+
+
+def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
+    """Evaluate the parameters by the model of a result."""
+    values = parameters(result, model)
+    observation = observation_of(result, model)
+    items = known_items(result, observation.labels.needs)
+    if items is not None:
+        values = {name: values[name] for name in observation.raters.parameters}
+    sizes = next(iter(values.values())).shape[:2]
+    given = getattr(model, "newcomers", {})
+    variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
+    with plain_python():
+        newcomers = {**given, **evaluate(model, all_draws(result), variables)}
+    for name, row in newcomers.items():
+        if name not in variables and not isinstance(row, str):
+            newcomers[name] = np.broadcast_to(row, (*sizes, *np.shape(row)))
+    return Fitted(
+        type(observation.labels),
+        type(observation.raters),
+        observation.labels.settings(),
+        observation.raters.settings(),
+        list(observation.labels.needs),
+        values,
+        newcomers,
+        {name: source_of(model, name, row) for name, row in given.items()},
+        observation.responses.raters,
+        observation.responses.classes,
+        population_names(result),
+        items,
+    )

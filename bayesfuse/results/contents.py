@@ -63,6 +63,17 @@ def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
     return in_double(dataset[prefixed[0]]).rename(name) if len(prefixed) == 1 else None
 
 
+def stored(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a variable as :func:`named` does, or raise ModelError if it is not there."""
+    found = named(dataset, name)
+    if found is None:
+        raise ModelError(
+            "A result must hold all parameters of its labels and raters, and constants of inputs, "
+            f"because predictions follow from them. Got: no {name!r} among {list(dataset)}."
+        )
+    return found
+
+
 def in_double(values: xr.DataArray) -> xr.DataArray:
     """Return stored values for computation: sums in single precision would lose digits."""
     return values.astype(np.float64) if values.dtype == np.float32 else values

@@ -27,11 +27,7 @@ def sum_up(
 ) -> Draws:
     """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
     seen = Draws(
-        observation,
-        *sizes,
-        log_likelihood=log_likelihood,
-        labels=labels is not None,
-        units=units,
+        observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None, units=units
     )
     if labels is None and isinstance(observation, Blocks):
         return _by_block(seen, observation, parameters)
