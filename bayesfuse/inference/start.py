@@ -10,7 +10,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from bayesfuse import priors as defaults
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
 from bayesfuse.inference import em
 from bayesfuse.inference.em import Priors, Rest
@@ -20,6 +19,7 @@ from bayesfuse.numerics.rows import shares
 from bayesfuse.observation import Observation, Rows, Spread, through_matrices
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
+from bayesfuse.priors import WEIGHT
 
 DEFAULT = "moments"
 
@@ -150,8 +150,8 @@ def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, 
     confusion = priors.get(observation.raters.named(Role.ANSWERS) or "")
     if not isinstance(confusion, RowPrior):
         tables = observation.tables(middle)
-        weight = defaults.diagonal(n_classes).sum(axis=1, keepdims=True)
-        confusion = Dirichlet(weight * observation.raters.confusion(tables, n_classes, np))
+        rows = observation.raters.confusion(tables, n_classes, np)
+        confusion = Dirichlet((n_classes + WEIGHT) * rows)
     prevalence = priors.get(observation.labels.named(Role.CLASS_SHARES) or "")
     if not isinstance(prevalence, RowPrior):
         prevalence = Dirichlet(np.ones(n_classes))
