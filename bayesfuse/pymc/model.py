@@ -25,14 +25,9 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, in_blocks
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.pymc import rater_rows
 from bayesfuse.pymc.evaluate import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
-from bayesfuse.pymc.rater_rows import (
-    graded_raters,
-    names_of_thresholds,
-    pooled_accuracy,
-    pooled_confusion,
-)
 from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
@@ -307,9 +302,11 @@ class LabelModel(pm.Model):
         free, by_class = raters == "confusion", raters == "class"
         if pooled:
             if free:
-                variable, pool = pooled_confusion(confusion_prior, self.responses)
+                variable, pool = rater_rows.pooled_confusion(confusion_prior, self.responses)
             else:
-                variable, pool = pooled_accuracy(confusion_prior, self.responses, by_class=by_class)
+                variable, pool = rater_rows.pooled_accuracy(
+                    confusion_prior, self.responses, by_class=by_class
+                )
             self.pools.append(pool)
             self.newcomers[pool.parameter] = pool.members["mean"].variable
             return Confusion(variable) if free else OneCoin(variable)
@@ -345,8 +342,8 @@ class LabelModel(pm.Model):
                 "thresholds and precision: leave it out, or write your own priors around "
                 f"bf.Graded. Got: {type(confusion_prior).__name__}."
             )
-        self.add_coords(names_of_thresholds(self.responses.classes))
-        channel, pool, newcomer = graded_raters(self.responses, pooled)
+        self.add_coords(rater_rows.names_of_thresholds(self.responses.classes))
+        channel, pool, newcomer = rater_rows.graded_raters(self.responses, pooled)
         self.pools.append(pool)
         self.newcomers["confusion"] = newcomer
         return channel
