@@ -88,15 +88,13 @@ def pairwise_agreement(
     responses = observation.responses
     pairs, shared, together = _pairs(responses, least)
 
-    found, mean = replicates.against_replications(
-        lambda answers: _same(answers, pairs),
-        lambda same: (same / together).mean(axis=-1),
-        (result, model, observation),
-        ("pair", np.arange(len(shared))),
-        total=together,
-        draws=draws,
-        ci_prob=ci_prob,
-        random_seed=random_seed,
+    def agreeing(answers: Responses) -> tuple[Array, float]:
+        same = _same(answers, pairs)
+        return same, (same / together).mean()
+
+    fit, entries = (result, model, observation), ("pair", np.arange(len(shared)))
+    found, (mean,) = replicates.against_replications(
+        agreeing, fit, entries, draws, ci_prob, random_seed, together
     )
     mean["mean_p_value"] = mean.pop("p_value")  # p_value is of all pairs together
     found.attrs |= mean
