@@ -288,8 +288,8 @@ def _sampling_variance(responses: Responses) -> Array:
         own[item[rater == m]] = np.flatnonzero(rater == m)
         shared = np.flatnonzero(own[item] >= 0)
         who = rater[shared]
-        common = scipy.sparse.csr_array((weight[shared], (who, np.arange(len(who)))))
-        common.resize(n_raters, len(who))
+        at = who, np.arange(len(who))
+        common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(who)))
         size = common.sum(axis=1)
         size[size < 2] = np.nan
         both = np.stack([answer[own[item[shared]]], answer[shared]])
