@@ -24,7 +24,6 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
-from bayesfuse import priors
 from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
@@ -162,10 +161,10 @@ class HiddenMarkov(LabelModel):
                 "and others."
             )
         if bio:
-            legal = priors.bio_transitions(responses.classes.tolist())
+            legal = bf.priors.bio_transitions(responses.classes.tolist())
             initial_prior, transition_prior = legal["initial_prior"], legal["transition_prior"]
-        rows = priors.transition(transition_prior, responses, irreducible=stationary)
-        begin = None if stationary else priors.initial(initial_prior, rows, responses)
+        rows = bf.priors.transition(transition_prior, responses, irreducible=stationary)
+        begin = None if stationary else bf.priors.initial(initial_prior, rows, responses)
         of: tuple[str, ...] = ()
         if populations is not None:
             names, number = read_populations(sequences.names, populations, unit="sequence")
@@ -211,7 +210,7 @@ class HiddenMarkov(LabelModel):
                 'raters="sequential" has independent Dirichlet rows: for pooled rows or mixtures '
                 f'give raters="confusion". Got: {"pooled=True" if pooled else "a mixture"}.'
             )
-        own = priors.confusion(prior, responses)[:, None]
+        own = bf.priors.confusion(prior, responses)[:, None]
         rows = np.repeat(own, responses.n_classes + 1, axis=1)
         self.newcomers["sequential_confusion"] = common_mean(rows)
         first = "first"
