@@ -128,7 +128,7 @@ class HiddenMarkov(LabelModel):
             given = {
                 "initial='stationary'": stationary,
                 "populations=": populations is not None,
-                "covariates= and classifier=": None not in (covariates, classifier),
+                "covariates= and classifier=": covariates is not None and classifier is not None,
             }
             if both := [name for name, is_given in given.items() if is_given]:
                 raise ModelError(

@@ -14,8 +14,7 @@ from bayesfuse.numerics.rows import invert, shares
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.confusion import Confusion, count, likelihood
-from bayesfuse.raters.response_pairs import pair_up
+from bayesfuse.raters.confusion import Confusion, count, likelihood, pair_up
 
 
 @inner

@@ -149,6 +149,7 @@ CASES = {
     "populations": (3, crowd(SHARES, populations=POPULATION)),
     "known groups": (3, groups()),
     "chains": (3, chains(initial_prior=[1, 1, 0], transition_prior=ALLOWED)),
+    "chains of answers": (2, chains(raters="sequential", confusion_prior=[[4.0, 2.0], [1.0, 3.0]])),
     "stationary chains": (3, chains(initial="stationary", transition_prior=ALLOWED)),
     "chains of populations": (
         2,
@@ -173,6 +174,7 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
 
 
 COMPILED = ["confusion", "accuracies by class", "accuracies", "populations", "chains"]
+COMPILED += ["chains of answers"]
 COMPILED += [name for name in CASES if name.startswith("pooled") and "graded" not in name]
 
 
@@ -199,6 +201,7 @@ BY_NUTS = {
     "graded": (3, crowd([4.0, 5.0, 6.0], raters="graded")),
     "known groups": CASES["known groups"],
     "stationary chains": (2, chains(initial="stationary")),
+    "chains with a classifier": (2, chains(classifier=KNOWN["classifier"], raters="sequential")),
     "path": (
         2,
         lambda table, **gold: MarkovRandomField(
