@@ -57,18 +57,31 @@ class HiddenMarkov(LabelModel):
         never first and follows a tag of its kind alone: the priors of
         :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
         given, and most spans of the majority vote begin with a B.
+    raters : {"sequential", "confusion", "class", "coin", "graded"}, optional
+        "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
+        (rater, previous, class, answer); see :class:`bayesfuse.SequentialConfusion`. "confusion",
+        "sensitivity" and "specificity" are then averages over previous answers. Others as in
+        :class:`bayesfuse.models.DawidSkene`. Default: "sequential" if the names of classes are
+        tags, without pooling, silence or stated probabilities; else "confusion".
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).
-    covariates, classifier : None
-        Not available: transition rows would differ from item to item.
-    confusion_prior, raters, pooled, gold, name : optional
+    covariates : SciPy sparse matrix, DataFrame or array, shape (items, covariates), optional
+        What is known of items, such as :func:`bayesfuse.token_features`. In two stages: the model
+        without covariates is fitted by :func:`bayesfuse.find_map`, and
+        :func:`bayesfuse.cross_classify` makes a classifier from its labels, which does not see the
+        responses to the sequence it classifies. Slopes are not drawn with the labels.
+    classifier : DataFrame, DataArray or array, shape (items, classes), optional
+        Class probabilities from a model that saw none of the responses to the item, taken at face
+        value: see :class:`bayesfuse.InformedMarkovChain`.
+    confusion_prior, pooled, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
     ------
     bayesfuse.errors.ModelError
-        Covariates or a classifier. Priors of the wrong shape, negative, or that make a class
+        Covariates or a classifier with populations or a stationary chain;
+        ``raters="sequential"`` with pooled rows or mixtures. Priors of the wrong shape, negative, or that make a class
         unreachable or without successor; ``initial="stationary"`` for transitions without a
         stationary distribution.
     bayesfuse.errors.ResponsesError
