@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bayesfuse.answer.load import load
     from bayesfuse.checks.agreement import agreement
     from bayesfuse.checks.label_switching import align_labels
+    from bayesfuse.data.conll import read_conll, write_conll
     from bayesfuse.data.graph import Graph
     from bayesfuse.data.partitions import Partitions
     from bayesfuse.data.responses import Responses
@@ -125,6 +126,7 @@ __all__ = [
     "priors",
     "rater_grades",
     "rater_spans",
+    "read_conll",
     "run_lengths",
     "sample",
     "sources",
@@ -134,6 +136,7 @@ __all__ = [
     "token_features",
     "update",
     "vote_shares",
+    "write_conll",
     "write_labels",
 ]
 __version__ = "0.3.0"
@@ -144,6 +147,7 @@ _HOMES = {
     "answer.load": "load",
     "checks.agreement": "agreement",
     "checks.label_switching": "align_labels",
+    "data.conll": "read_conll write_conll",
     "data.graph": "Graph",
     "data.partitions": "Partitions",
     "data.responses": "Responses",

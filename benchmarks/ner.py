@@ -27,7 +27,7 @@ EM .72 (Traganitis & Giannakis 2020). Their alignment of responses with tokens i
 
 
 def read(every):
-    """Return responses, sentences, which of them are the test set, and true tags.
+    """Return responses, sentences, which of them are the test set, true tags, and words.
 
     Of every sentence, or one of so many.
     """
@@ -42,7 +42,10 @@ def read(every):
     truth = pd.read_csv(folder / "truth.csv.gz").set_index("item")["label"]
     truth = tags[truth.loc[responses.items].to_numpy()]
     part = items.groupby("sequence")["split"].first()
-    return responses, bf.Sequences.from_table(items), part, truth
+    sequences = bf.Sequences.from_table(items)
+    words = items.set_index("item")["word_id"].astype(str)
+    words, _ = bf.token_features(words, sequences, items=responses.items, kinds=["word"])
+    return responses, sequences, part, truth, words
 
 
 class Score:
@@ -55,7 +58,7 @@ class Score:
 
     def spans(self, tags):
         table = bf.spans(xr.DataArray(tags, {"item": self.items}, ["item"]), self.sequences)
-        return table.drop(columns="probability")
+        return table.drop(columns=["probability", "overlap"])
 
     def span_f1(self, tags, part):
         """Return precision, recall and F1 in per cent."""
@@ -92,7 +95,7 @@ class Score:
 def main() -> None:
     """Print the table."""
     quick = Arguments(__doc__, "few sentences, few draws").parse_args().quick
-    responses, sequences, part, truth = read(200 if quick else 1)
+    responses, sequences, part, truth, words = read(200 if quick else 1)
     score = Score(responses, sequences, part, truth)
     print(f"{'':<52}{'test:':>7}{'':<14}{'val:':>9}{'token':>8}")
     print(f"{'':<52}{'P':>7}{'R':>7}{'F1':>7}{'F1':>9}{'F (37)':>8}{'seconds':>9}")
@@ -103,48 +106,49 @@ def main() -> None:
         ("to the last tag", len(classes) - 1 - votes[:, ::-1].argmax(axis=1)),
     ):
         score.show(f"majority vote, ties {tie}", classes[best], 0.0)
-    split = sequences.split_raters(responses)
-    bio = bf.bio_transitions(classes)
     models = {
         "Dawid–Skene": lambda: DawidSkene(responses),
+        "hidden Markov, rows by rater": lambda: HiddenMarkov(
+            responses, sequences, raters="confusion"
+        ),
         "hidden Markov": lambda: HiddenMarkov(responses, sequences),
-        "hidden Markov, BIO zeros": lambda: HiddenMarkov(responses, sequences, **bio),
-        "Dawid–Skene, raters split by last answer": lambda: DawidSkene(split),
-        "hidden Markov, split": lambda: HiddenMarkov(split, sequences),
-        "hidden Markov, split, BIO zeros": lambda: HiddenMarkov(split, sequences, **bio),
+        "hidden Markov, words": lambda: HiddenMarkov(responses, sequences, covariates=words),
     }
     for name, build in models.items():
-        model = build()
         begun = time.perf_counter()
+        model = build()
         point = bf.find_map(model)
         taken = time.perf_counter() - begun
         best = bf.label_probabilities(point).values.argmax(axis=1)
-        score.show(f"{name}: mode, tag by tag", classes[best], taken)
-        if "Markov" in name:
-            score.show(f"{name}: mode, best path", bf.decode(point, model).values, taken)
-    for name in ("hidden Markov, BIO zeros", "hidden Markov, split, BIO zeros"):
-        posterior(name, models[name](), score, classes, 20 if quick else 1000)
+        score.show(f"{name}: mode", classes[best], taken)
+        if name in list(models)[2:]:
+            posterior(name, model, score, 20 if quick else 300)
+    begun = time.perf_counter()
+    fused = bf.fuse(responses, sequences=sequences, random_seed=1, progressbar=False)
+    report("bf.fuse", fused, score, time.perf_counter() - begun)
     print(PUBLISHED)
 
 
-def posterior(name, model, score, classes, draws):
-    """Sample, score the labels, and check the calibration of the spans' probabilities."""
+def posterior(name, model, score, draws):
+    """Sample with two seeds, score the labels, and check the calibration of the spans."""
     import arviz as az
 
-    begun = time.perf_counter()
-    result = bf.sample(model, draws, random_seed=1, log_likelihood=False, **QUIET)
-    taken = time.perf_counter() - begun
-    best = bf.label_probabilities(result).values.argmax(axis=1)
-    score.show(f"{name}: posterior, tag by tag", classes[best], taken)
-    score.show(f"{name}: posterior, best path", bf.decode(result, model).values, taken)
-    posterior = result["posterior"].dataset[["transition", "confusion"]]
-    for variable, draws in posterior.items():
-        with np.errstate(invalid="ignore"):  # structural zeros never move
-            rhat = az.rhat(draws)
-        moving = draws.std(("chain", "draw")).values > 0
-        worst = np.sort(np.asarray(rhat)[moving])
-        print(f"  {variable}: R̂ ≥ 1.01 for {(worst >= 1.01).mean():.1%}, worst {worst[-1]:.3f}")
-    found = bf.spans(bf.draw_labels(result, model, 200, random_seed=1), score.sequences)
+    for seed in (1, 2):
+        begun = time.perf_counter()
+        result = bf.sample(model, draws, random_seed=seed, log_likelihood=False, **QUIET)
+        report(f"{name}: posterior, seed {seed}", result, score, time.perf_counter() - begun)
+    rhat = np.asarray(az.rhat(result["posterior"]["transition"]))
+    print(f"  transition: worst R̂ {np.nanmax(rhat):.3f}")
+
+
+def report(name, result, score, seconds):
+    """Score tags and spans, and compare what the result expects with what is true."""
+    table = bf.label_probabilities(result).sel(item=score.items)
+    best = table["class"].values[table.values.argmax(axis=1)]
+    score.show(name, best, seconds)
+    expected, wrong = float((1.0 - table.max("class")).sum()), int((best != score.truth).sum())
+    print(f"  wrong tags: {wrong:,}, expected {expected:,.0f}")
+    found = bf.spans(result, score.sequences)
     keys = ["sequence", "start", "stop", "kind"]
     found["true"] = pd.MultiIndex.from_frame(found[keys]).isin(
         pd.MultiIndex.from_frame(score.true_spans[keys])
@@ -154,6 +158,12 @@ def posterior(name, model, score, classes, draws):
         spans=("true", "size"), said=("probability", "mean"), true=("true", "mean")
     )
     print(table.round(3).to_string())
+    kept = found[found["probability"] > 0.5]
+    real = kept["true"].mean(), kept["true"].sum() / len(score.true_spans)
+    expected = bf.span_scores(result, score.sequences).loc["exact"]
+    for which, value in zip(("precision", "recall"), real, strict=True):
+        low, mean, high = (expected[f"{which}{end}"] for end in ("_low", "", "_high"))
+        print(f"  {which} of all spans: {value:.3f}, expected {mean:.3f} [{low:.3f}, {high:.3f}]")
 
 
 if __name__ == "__main__":

@@ -81,9 +81,9 @@ class HiddenMarkov(LabelModel):
     ------
     bayesfuse.errors.ModelError
         Covariates or a classifier with populations or a stationary chain;
-        ``raters="sequential"`` with pooled rows or mixtures. Priors of the wrong shape, negative, or that make a class
-        unreachable or without successor; ``initial="stationary"`` for transitions without a
-        stationary distribution.
+        ``raters="sequential"`` with pooled rows or mixtures. Priors of the wrong shape, negative,
+        or that make a class unreachable or without successor; ``initial="stationary"`` for
+        transitions without a stationary distribution.
     bayesfuse.errors.ResponsesError
         Sequences and responses of different items.
 
