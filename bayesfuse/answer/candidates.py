@@ -19,7 +19,7 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.1, 1 / 3, 0.5
+LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.1, 0.2, 0.5
 """Weights of vote shares beside models of independent errors, of people, of rules, of sequences,
 and an overconfident one."""
 

@@ -154,10 +154,11 @@ def fuse(
     Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
     a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
 
-    For items in sequence one or two such models are fitted, with labellings of whole sequences by
-    single raters of weight one third (none if errors are independent). On a graph two are, for
-    rules that are mostly silent :class:`bayesfuse.models.LabellingFunctions`, and for other tables
-    with silence or stated probabilities :class:`bayesfuse.models.DawidSkene` with vote shares.
+    For items in sequence one or two such models are fitted, with vote shares of weight .2 (none if
+    errors are independent) whose joint draws are labellings by single raters. On a graph two are,
+    for rules that are mostly silent :class:`bayesfuse.models.LabellingFunctions`, and for other
+    tables with silence or stated probabilities :class:`bayesfuse.models.DawidSkene` with vote
+    shares.
     ``print(fused.explain())`` shows all calls.
 
     Examples
