@@ -1,7 +1,5 @@
 """Simulation-based calibration finds a wrong prior; benchmarks/calibration.py tries all models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

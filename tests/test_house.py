@@ -1,7 +1,5 @@
 """The map of the house in CONTRIBUTING is true, and imports run one way."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Predictive checks: counts against loops, tails against theory, alarms where they belong."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Graphs: every way to build one, who is whose neighbour, and what is refused."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import combinations, product
 
@@ -67,8 +65,7 @@ def test_neighbours_have_different_colours(case):
 
 
 @pytest.mark.parametrize(
-    ("shape", "neighbours", "reach"),
-    [((4, 3), 4, 1), ((4, 3), 8, 2), ((3, 2, 4), 26, 3)],
+    ("shape", "neighbours", "reach"), [((4, 3), 4, 1), ((4, 3), 8, 2), ((3, 2, 4), 26, 3)]
 )
 def test_cells_of_a_grid_touch(shape, neighbours, reach):
     graph = bf.Graph.grid(shape, neighbours=neighbours)

@@ -1,7 +1,5 @@
 """Populations, covariates and a classifier's probabilities, read by item name or in order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """What users know of classes: gold labels in all their forms, and shares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

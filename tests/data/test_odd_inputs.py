@@ -1,7 +1,5 @@
 """Odd tables of responses are read as stated, or refused in one line that says what was given."""
 
-from __future__ import annotations
-
 import array
 import collections
 import decimal

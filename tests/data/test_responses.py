@@ -1,7 +1,5 @@
 """The table of responses: what it keeps, counts and merges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Which item follows which: read from tables and lengths, and what is asked of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The check of the built site finds what is wrong with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Coordinate ascent: its bound against the evidence, its optimum, its parts against the whole."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """EM: monotone, at a stationary point, and in line with other ways to the same mode."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """Labels on a graph that go from draw to draw: next to other steps, and in interrupted chains."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

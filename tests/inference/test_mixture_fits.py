@@ -1,7 +1,5 @@
 """Mixtures of Dirichlet rows as priors: enumeration, every fit, what they are for."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

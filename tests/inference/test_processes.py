@@ -1,7 +1,5 @@
 """The same seed gives the same draws, in one process or in several."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

@@ -1,7 +1,5 @@
 """Sampling: samplers against each other, where chains begin, results, interruptions, refusals."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pymc as pm

@@ -1,7 +1,5 @@
 """The move of the prevalence: it keeps what it says, leaves the posterior as it is, and helps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """Labels in sequence: kernels against enumeration, calculus, limits and each other."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytensor.tensor as pt

@@ -1,7 +1,5 @@
 """`bayesfuse.testing.enumerate_labels` with every label prior, against joints written out."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

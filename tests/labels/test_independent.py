@@ -1,7 +1,5 @@
 """Independent labels with one prevalence, one per population, or one per item."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt

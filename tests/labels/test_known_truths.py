@@ -1,7 +1,5 @@
 """Truths drawn where some are known: the others given those, for every label prior."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

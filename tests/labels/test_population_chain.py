@@ -1,7 +1,5 @@
 """A Markov chain for every population of sequences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

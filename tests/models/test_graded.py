@@ -1,7 +1,5 @@
 """Graded raters in the models: every label prior, agreement of samplers, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Hidden Markov models as PyMC models: gradients, modes, degenerate cases, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

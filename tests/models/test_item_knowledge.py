@@ -1,7 +1,5 @@
 """Models of items of which populations, covariates or a classifier's word are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

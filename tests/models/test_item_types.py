@@ -1,7 +1,5 @@
 """The model of item types: its variables, its labels, and what its results hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

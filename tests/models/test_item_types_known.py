@@ -1,7 +1,5 @@
 """Item types where populations, covariates or a classifier's word are known of the items."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytensor.tensor as pt

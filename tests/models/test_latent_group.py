@@ -1,7 +1,5 @@
 """The latent-group model: samplers that agree, Dawid and Skene's model, cartels, starts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pymc as pm

@@ -1,7 +1,5 @@
 """Labels on a graph, whole: posteriors against enumeration, quadrature and other models."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import arviz as az

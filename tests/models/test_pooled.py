@@ -1,7 +1,5 @@
 """Raters who share a mean: two samplers, degenerate cases, whole results, refusals."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pymc as pm

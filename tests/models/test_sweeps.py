@@ -1,7 +1,5 @@
 """Gibbs sampling of every model: it leaves the posterior as it is, and agrees with NUTS."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,14 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from binary_populations import (
-    PREVALENCE,
-    exact,
-    joint,
-    messy,
-    population,
-    two_class,
-)
+from binary_populations import PREVALENCE, exact, joint, messy, population, two_class
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError

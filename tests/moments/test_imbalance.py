@@ -4,15 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from binary_populations import (
-    SENSITIVITY,
-    SPECIFICITY,
-    exact,
-    messy,
-    population,
-    sample,
-    two_class,
-)
+from binary_populations import SENSITIVITY, SPECIFICITY, exact, messy, population, sample, two_class
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError

@@ -41,10 +41,7 @@ def population(fractions, prevalence):
 
 # Asymmetric in every respect; in tenths, so that counts of patterns are integers.
 POPULATIONS = {
-    2: (
-        [[[7, 3], [1, 9]], [[8, 2], [4, 6]], [[6, 4], [3, 7]], [[3, 7], [5, 5]]],
-        [3, 7],
-    ),
+    2: ([[[7, 3], [1, 9]], [[8, 2], [4, 6]], [[6, 4], [3, 7]], [[3, 7], [5, 5]]], [3, 7]),
     3: (
         [
             [[7, 2, 1], [1, 6, 3], [0, 2, 8]],

@@ -6,14 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from binary_populations import (
-    PREVALENCE,
-    SENSITIVITY,
-    SPECIFICITY,
-    population,
-    sample,
-    true_v,
-)
+from binary_populations import PREVALENCE, SENSITIVITY, SPECIFICITY, population, sample, true_v
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError

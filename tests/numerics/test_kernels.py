@@ -1,7 +1,5 @@
 """The kernels against enumeration, calculus and each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from typed_crowds import random_crowd, random_rows

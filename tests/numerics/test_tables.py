@@ -1,7 +1,5 @@
 """Numbers of tables and concentrations of Chinese restaurants against their exact distributions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Work side by side: who works, how many, and what is left behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

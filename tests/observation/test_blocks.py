@@ -1,7 +1,5 @@
 """Large tables in blocks: what they add up is that of the whole, whoever does the work."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The pool of shares and trust against Dirichlet moments and integrals over a grid."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

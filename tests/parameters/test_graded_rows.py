@@ -1,7 +1,5 @@
 """Draws of graded raters given counts leave the joint distribution of both as it is."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mixtures of Dirichlet rows as priors: densities, moments, counts, bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

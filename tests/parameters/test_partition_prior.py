@@ -1,7 +1,5 @@
 """The prior of partitions of the raters, in density and draws, against enumeration."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows around a mean in common: their prior, and draws of the mean and of how near rows are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

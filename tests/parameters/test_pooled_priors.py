@@ -1,7 +1,5 @@
 """Priors of rows as users may give them: one for several rows, unequal ones, ones with zeros."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

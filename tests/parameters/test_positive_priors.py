@@ -1,7 +1,5 @@
 """Priors of positive numbers: bounded ones, poles at zero, and those that fits cannot use."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """Dirichlet rows with structural zeros: densities, draws, and those of spans."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

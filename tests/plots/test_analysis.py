@@ -1,7 +1,5 @@
 """Pictures of checks, sequences, calibration, ranks and fits show the numbers they are given."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,11 +43,7 @@ def test_dependent_raters_stand_together():
             "unusual": ("pair", [True, False]),
             "cluster": ("rater", [-1, 0, -1, 0]),
         },
-        {
-            "first": ("pair", ["b", "a"]),
-            "second": ("pair", ["d", "b"]),
-            "rater": list("abcd"),
-        },
+        {"first": ("pair", ["b", "a"]), "second": ("pair", ["d", "b"]), "rater": list("abcd")},
     )
     ax = plots.plot_dependence(found)
     names = [tick.get_text() for tick in ax.get_yticklabels()]

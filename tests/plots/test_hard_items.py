@@ -1,7 +1,5 @@
 """The picture of hard items shows the numbers it is given."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pictures import tick_names

@@ -1,7 +1,5 @@
 """The overview shows the numbers of every kind of result, and leaves out what there is not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

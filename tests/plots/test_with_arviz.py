@@ -1,7 +1,5 @@
 """ArviZ's trace plots and summaries of results with many entries."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import arviz as az

@@ -1,7 +1,5 @@
 """Models as PyMC models: densities, gradients, predictive draws, values at draws, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pymc as pm

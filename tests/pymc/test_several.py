@@ -1,7 +1,5 @@
 """Models that observe several tables: labels of each, and the model of one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

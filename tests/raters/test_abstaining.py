@@ -1,7 +1,5 @@
 """Sources that abstain: kernels against enumeration, and against confusion matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Fits of sources that abstain: names, priors, predictions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

@@ -1,7 +1,5 @@
 """The channel of fixed consensus rows against enumeration, calculus and simulation."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np

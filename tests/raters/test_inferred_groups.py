@@ -1,7 +1,5 @@
 """Groups that are inferred: the posterior of the partition against enumeration, and calibration."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections import Counter
 from copy import deepcopy
@@ -23,11 +21,7 @@ from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import PartitionPrior
 from bayesfuse.raters import latent_groups
-from bayesfuse.testing import (
-    assert_close,
-    assert_frequencies,
-    check_rater_channel,
-)
+from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 

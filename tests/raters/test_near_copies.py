@@ -1,7 +1,5 @@
 """Near copies among votes, and how dispersed their meetings are."""
 
-from __future__ import annotations
-
 import numpy as np
 from rules import rules
 

@@ -1,7 +1,5 @@
 """Sources that state probabilities: kernels against enumeration, and against hard labels."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

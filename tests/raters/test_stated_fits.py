@@ -1,7 +1,5 @@
 """Fits with stated probabilities: what they find, predictions, values of responses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

@@ -1,7 +1,5 @@
 """The channel of votes given their number against enumeration, and against other samplers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """A result is used with its own model and responses only, and has what functions need of it."""
 
-from __future__ import annotations
-
 import pytest
 import xarray as xr
 from result_functions import (
@@ -132,11 +130,7 @@ def test_references_of_other_raters_or_classes_are_refused(fits):
 
 def not_results(result):
     posterior = result["posterior"].dataset
-    return {
-        "Dataset": posterior,
-        "NoneType": None,
-        "dict": {"posterior": posterior},
-    }
+    return {"Dataset": posterior, "NoneType": None, "dict": {"posterior": posterior}}
 
 
 def calls_of(kind):

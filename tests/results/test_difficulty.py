@@ -1,7 +1,5 @@
 """The difficulty of items, against sums over all types, and what it says of the classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """Grades of items, and the bias of raters, against their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

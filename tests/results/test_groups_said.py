@@ -1,7 +1,5 @@
 """Which raters share a source, as users say it and as results repeat it."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names of items, raters, classes, groups and models in results, their files and ArviZ's tables."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pandas as pd

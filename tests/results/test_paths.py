@@ -1,7 +1,5 @@
 """Whole labellings: their draws have the right joint frequencies, spans and runs are counted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

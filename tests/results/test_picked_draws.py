@@ -1,7 +1,5 @@
 """Results of which some draws were picked, put in another order or replaced."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

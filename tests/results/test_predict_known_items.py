@@ -1,7 +1,5 @@
 """Predictions for items of which populations, covariates or a classifier's word are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pymc as pm

@@ -1,7 +1,5 @@
 """The table of sources against counting one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rules import rules

@@ -1,7 +1,5 @@
 """Results in single precision, and those that would be large."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions of a result and its model give the same from the result alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

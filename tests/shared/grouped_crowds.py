@@ -1,7 +1,5 @@
 """Crowds of raters in groups, for several test files."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bayesfuse as bf
