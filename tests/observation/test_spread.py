@@ -296,9 +296,9 @@ def test_workers_may_die(parted, distributed):
             os.kill(worker.pid, signal.SIGKILL)
             killed.append(worker.pid)
 
-        killer = threading.Thread(target=kill)
+        killer = threading.Thread(target=kill, daemon=True)
         killer.start()
         there = bf.sample(quiet(table), 60, **settings)
-        killer.join()
+        killer.join(60)
         assert killed and same(here, there)
         client.close()
