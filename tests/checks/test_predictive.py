@@ -236,15 +236,6 @@ def test_raters_who_copy_are_named(cartel):
     assert "LatentGroup" in found.attrs["verdict"]
 
 
-@pytest.mark.slow
-def test_a_model_of_the_copying_raises_no_alarm(cartel):
-    responses = cartel[0].responses
-    model = LatentGroup(responses, [list("abcd")])
-    result = fitted(model)
-    assert not bf.checks.pairwise_agreement(result, model, random_seed=1)["unusual"].any()
-    assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
-
-
 @pytest.fixture(scope="module")
 def hard():
     """Raters are right with probability 0.95 or, on half of the items, 0.55."""

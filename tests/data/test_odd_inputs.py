@@ -14,7 +14,6 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 
-BIG = 2**53
 Colour = enum.Enum("Colour", ["red", "blue"])
 Level = enum.IntEnum("Level", ["low", "high"])
 Pair = collections.namedtuple("Pair", "left right")

@@ -24,7 +24,7 @@ def five(seed=1):
     return bf.Responses.from_matrix(table, classes=range(3))
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
 @pytest.mark.parametrize("kind", ["population", "item", "log-odds of populations", "of items"])
 def test_labels_against_enumeration(kind, n_classes):
     rng = np.random.default_rng(n_classes)

@@ -11,7 +11,7 @@ import bayesfuse as bf
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
-from bayesfuse.testing import assert_close, assert_within_mcse
+from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True, "cores": 1}
 
@@ -31,17 +31,6 @@ def three_classes():
 def test_gradients_are_right_in_every_backend(three_classes, mode):
     model = LatentGroup(three_classes, GROUPS, gold={0: 1})
     assert_gradient(model, mode=mode, every=3, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_every_rater_alone_is_dawid_and_skenes_model(three_classes):
-    one, other = (
-        bf.sample(model, 500, chains=2, random_seed=4, **QUIET)
-        for model in (LatentGroup(three_classes, []), DawidSkene(three_classes))
-    )
-    names = ["prevalence", "confusion", "sensitivity", "specificity"]
-    assert_within_mcse(one["posterior"].dataset, other["posterior"].dataset, names)
-    assert_close(one["posterior"]["verdict_specificity"], one["posterior"]["specificity"], "both")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -8,16 +8,10 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
-from bayesfuse.testing import assert_within_mcse
+from bayesfuse.models import DawidSkene
 
 QUIET = {"progressbar": False, "quiet": True, "cores": 1}
 RATERS = ["confusion", "class", "coin"]
-PRIORS = {
-    "confusion": np.array([[24.0, 6.0], [5.0, 30.0]]),
-    "class": np.array([[24.0, 6.0], [30.0, 5.0]]),
-    "coin": np.array([28.0, 6.0]),
-}
 
 
 def own(raters):
@@ -44,30 +38,6 @@ def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     assert float(az.ess(posterior)[own(raters)[2]].min()) > 60
     guess = bf.label_probabilities(result).values.argmax(axis=1)
     assert (guess == np.asarray(made.truth)).mean() > 0.75
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "raters"), [("chains of one", "confusion"), ("no coupling", "coin")]
-)
-def test_labels_that_do_not_hang_together_are_independent(kind, raters):
-    table = bf.datasets.simulate_dawid_skene(40, 6, 2, accuracy=(0.7, 0.9), random_seed=4).responses
-    settings = {"confusion_prior": PRIORS[raters], "raters": raters, "pooled": True}
-    if kind == "chains of one":
-        one = HiddenMarkov(table, bf.Sequences.from_lengths([1] * 40), **settings)
-        other = DawidSkene(table, **settings)
-    else:
-        one = MarkovRandomField(table, bf.Graph.grid((8, 5)), trust=1e-12, **settings)
-        other = DawidSkene(table, prevalence_prior=1e6, **settings)  # as good as known to be equal
-    fits = [
-        bf.sample(model, 400, chains=2, random_seed=seed, **QUIET)
-        for seed, model in ((1, one), (2, other))
-    ]
-    assert_within_mcse(fits[0]["posterior"].dataset, fits[1]["posterior"].dataset, own(raters))
-    labels = [fit["label_posterior"] for fit in fits]
-    error = np.hypot(*(each["mcse"].values for each in labels))
-    gap = np.abs(labels[0]["probability"].values - labels[1]["probability"].values)
-    assert (gap <= 5 * error + 1e-4).all()
 
 
 @pytest.fixture(scope="module")

@@ -145,11 +145,6 @@ def test_a_group_is_found_again_from_a_start_without_it():
 ROWS = "group_confusion", "rater_confusion"
 
 
-def flat_prior(tables, seating):
-    rows = [Dirichlet(2.0 * np.ones(each.shape)) for each in tables]
-    return dict(zip((*ROWS, "assignment"), (*rows, seating), strict=True))
-
-
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize(
     ("n_classes", "sizes", "reseated", "alpha"), [(2, (3, 2), 0.0, 1e9), (3, (2, 3, 2), 1.0, 1.0)]

@@ -11,7 +11,6 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.testing import assert_close
 
-QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 RNG = np.random.default_rng(0)
 N = 60
 TRUTH = RNG.integers(0, 3, N)
