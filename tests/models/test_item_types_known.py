@@ -72,24 +72,6 @@ def test_everything_together_by_hand():
     assert float(found) == pytest.approx(total, rel=1e-9)
 
 
-def evidence_at(model, **values):
-    point = {**model.initial_point(1), **values}
-    with plain_python():
-        return float(model.compile_logp([model["responses"]])(point))
-
-
-@pytest.mark.slow
-def test_what_says_nothing_changes_nothing():
-    """A constant covariate, whatever its slope; a uniform classifier, whatever its scale."""
-    plain = evidence_at(ItemTypes(RESPONSES, **SMALL))
-    for known, values in (
-        ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope_zerosum__": np.array([[5.0]])}),
-        ({"classifier": np.full((60, 2), 0.5)}, {"classifier_scale_log__": np.array(2.0)}),
-    ):
-        found = evidence_at(ItemTypes(RESPONSES, **known, **SMALL), **values)
-        assert found == pytest.approx(plain, abs=1e-8)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [["populations"], [*KNOWN]], ids="+".join)
 def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):

@@ -10,7 +10,7 @@ from grouped_crowds import GROUPS, crowd
 import bayesfuse as bf
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.models import LatentGroup
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True, "cores": 1}
@@ -55,33 +55,6 @@ def test_rates_are_conditional_probabilities(n_classes):
                 right = rows[rater, k, k], 1 - alarm / (1 - share[k])
                 for name, rate in zip(("sensitivity", "specificity"), right, strict=True):
                     assert_close(drawn[prefix + name][place], rate, prefix + name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [5, 9])
-def test_a_cartel_does_not_move_the_labels(size):
-    """Some of sixteen repeat a verdict that has nothing to do with the truth; the others do not.
-
-    Where they are most, it must be said who they are: then they look like the truth themselves.
-    """
-    rng = np.random.default_rng(5)
-    truth, verdict = rng.random((2, 800)) < 0.5
-    cartel = np.arange(16) < size
-    right = rng.random((800, 16)) < np.where(cartel, 0.9, 0.75)
-    matrix = (np.where(cartel, verdict[:, None], truth[:, None]) == right).astype(int)
-    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    model = LatentGroup(responses, [list(range(9))] if size == 9 else "moments")
-    assert list(model.groups.members.values()) == [list(range(size))]
-    result = bf.sample(model, 400, chains=2, random_seed=1, **QUIET)
-    honest = DawidSkene(bf.Responses.from_matrix(matrix[:, size:], classes=[0, 1]))
-    without = bf.sample(honest, 400, chains=2, random_seed=1, **QUIET)
-    one, other = (bf.label_probabilities(fit).values[:, 1] for fit in (result, without))
-    assert ((one > 0.5) == truth).mean() > 0.9
-    assert np.abs(one - other).max() < 0.15 and np.abs(one - other).mean() < 0.03
-    outer = result["posterior"]["group_confusion"].isel(group=0)
-    youden = outer[..., 0, 0] + outer[..., 1, 1] - 1
-    low, high = np.quantile(youden, [0.005, 0.995])
-    assert low < 0 < high
 
 
 def test_chains_begin_apart_and_with_one_vote_per_group():

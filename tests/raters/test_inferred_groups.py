@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
-from grouped_crowds import grouped
 from partitions import log_prior, partitions
 from pymc.model.fgraph import clone_model
 from scipy.special import gammaln, logsumexp
@@ -124,22 +123,6 @@ def test_partition_and_labels_have_their_exact_posterior(counted, draws, sweeps,
     label = label[[0, 2]] if counted else label
     error = result["label_posterior"]["mcse"].values[:, 1]
     assert (np.abs(found - label) < 5 * error + 1e-9).all()
-
-
-@pytest.mark.slow
-def test_a_group_is_found_again_from_a_start_without_it():
-    responses, _ = grouped(np.random.default_rng(1), 400, 6, 3)
-    values = {
-        "prevalence": np.array([0.5, 0.5]),
-        "group_confusion": np.full((3, 2, 2), 0.5),
-        "rater_confusion": np.tile([[0.8, 0.2], [0.2, 0.8]], (6, 1, 1)),
-        "assignment": np.full(6, -1),
-    }
-    model = LatentGroup(responses, "posterior")
-    result = bf.sample(model, 50, tune=100, chains=1, start=values, random_seed=2, **QUIET)
-    seats = result["posterior"]["assignment"].values[0]
-    together = (seats[:, :1] >= 0) & (seats[:, :1] == seats[:, 1:3])
-    assert together.all(axis=1).mean() > 0.9
 
 
 ROWS = "group_confusion", "rater_confusion"
