@@ -24,8 +24,7 @@ TRACES = {
 }
 """The objective by group of the result: variable and axis label."""
 
-STARTS = "start_log_posterior_"
-"""Prefix of the attributes with the log posterior of each candidate for the start."""
+STARTS = "start_log_posterior_"  # prefix of the attributes of the candidates for the start
 
 
 def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
@@ -114,9 +113,8 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
     (ax,) = new_axes(ax, 1, (5.5, 3.4), 1)
-    ax.plot(
-        np.arange(1, len(values) + 1), values, color="C0", marker="." if len(values) < 40 else ""
-    )
+    marker = "." if len(values) < 40 else ""
+    ax.plot(np.arange(1, len(values) + 1), values, color="C0", marker=marker)
     tail = values[len(values) // 10 :]
     low, high = tail.min(), tail.max()
     if high > low:
@@ -192,9 +190,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 MOST = 20  # largest number of bins, unless the user asks for more
 SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
-
-TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]
-"""Ticks of the scale of log-odds."""
+TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
 
 
 def plot_calibration(

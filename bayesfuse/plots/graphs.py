@@ -23,8 +23,7 @@ from bayesfuse.results.probabilities import label_probabilities
 WIDTH = 4.0  # width of a panel with a grid, in inches
 SPRINGS, ROUNDS = 5000, 60  # largest component placed by springs, and their number of iterations
 
-SIZES = 6.0, 60.0
-"""Areas, in square points, of items with uniform and with certain label probabilities."""
+SIZES = 6.0, 60.0  # areas, in square points, of items with uniform and with certain labels
 
 
 def plot_grid(
@@ -82,18 +81,14 @@ def plot_grid(
     if classes is None:
         classes = listed(names[-1:]) if len(names) == 2 else []
     share = _chosen(probability, "class", classes)
-    size = (
-        WIDTH + 0.5 + max(shared.width_of(names), 0.7),
-        max(WIDTH * shape[0] / shape[1], 1.0) + 0.3,
-    )
-    panels = shared.new_axes(axes, 2 + len(classes), size, 3)
+    wide, tall = WIDTH + max(shared.width_of(names), 0.7), WIDTH * shape[0] / shape[1]
+    panels = shared.new_axes(axes, 2 + len(classes), (wide + 0.5, max(tall, 1.0) + 0.3), 3)
     _map_labels(panels[0], probability.values.argmax(axis=1).reshape(shape), names)
     sure = probability.values.max(axis=1)
     _map_values(panels[1], 1 - sure.reshape(shape), "uncertainty", 1 - 1 / len(names), "magma")
     for ax, name, values in zip(panels[2:], share["class"].values, share.values.T, strict=True):
-        _map_values(
-            ax, values.reshape(shape), f"probability of {shared.escaped(name)}", 1.0, "viridis"
-        )
+        title = f"probability of {shared.escaped(name)}"
+        _map_values(ax, values.reshape(shape), title, 1.0, "viridis")
     return panels
 
 
@@ -260,7 +255,7 @@ def _given_layout(graph: Graph, layout: Any) -> Array:
 
 
 def _layout(graph: Graph) -> Array:
-    """Return positions (items, 2): connected components side by side in rows, the largest first."""
+    """Return positions (items, 2): components side by side in rows, the largest first."""
     place = np.empty((graph.n_items, 2))
     size = np.bincount(graph.component)
     members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])

@@ -76,8 +76,8 @@ def hover_raters(
     figure = plotly.Figure()
     if len(number) <= DISTINCT:
         across: Array = np.argsort(order).astype(float)
-        above, below = found.high - found.mean, found.mean - found.low
-        error = {"array": above, "arrayminus": below, "thickness": 1.2, "width": 0}
+        ends = {"array": found.high - found.mean, "arrayminus": found.mean - found.low}
+        error = ends | {"thickness": 1.2, "width": 0}
         marker |= {"size": 9, "opacity": 1.0}
         ticks = {"tickvals": np.arange(len(order)), "ticktext": [names[m] for m in order]}
         figure.update_xaxes(title="raters, the best first", **ticks)
@@ -197,7 +197,5 @@ def _apart(number: NDArray[np.int64]) -> Array:
 
 
 def _plain(figure: Any, title: str) -> Any:
-    figure.update_layout(
-        title=title, template="plotly_white", width=760, height=520, hovermode="closest"
-    )
-    return figure
+    size = {"width": 760, "height": 520}
+    return figure.update_layout(title=title, template="plotly_white", hovermode="closest", **size)

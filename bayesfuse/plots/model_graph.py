@@ -67,7 +67,8 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         + side * GAP / 2
         for side in (-1, 1)
     )
-    low, high = -HEIGHT / 2 - GAP / 2, max(y for _, y in place.values()) + HEIGHT / 2 + GAP / 2
+    margin = (HEIGHT + GAP) / 2
+    low, high = -margin, max(y for _, y in place.values()) + margin
     if ax is None:
         from matplotlib import pyplot as plt
 
@@ -90,19 +91,10 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         ax.text(x, y, text, size=TEXT * scale, ha="center", va="center", zorder=3)
     for way in ways:
         ends = np.array([place[way[0]], place[way[-1]]])
-        arrow = FancyArrowPatch(
-            *ends,
-            connectionstyle=f"arc3,rad={_bend(ends, [place[name] for name in way[1:-1]])}",
-            patchA=shapes[way[0]],
-            patchB=shapes[way[-1]],
-            shrinkA=0,
-            shrinkB=1,
-            arrowstyle="-|>",
-            mutation_scale=12,
-            color="0.15",
-            zorder=1,
-        )
-        ax.add_patch(arrow)
+        bend = _bend(ends, [place[name] for name in way[1:-1]])
+        style = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 12}
+        style |= {"patchA": shapes[way[0]], "patchB": shapes[way[-1]], "shrinkA": 0, "shrinkB": 1}
+        ax.add_patch(FancyArrowPatch(*ends, color="0.15", zorder=1, **style))
     return ax
 
 

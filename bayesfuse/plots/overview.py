@@ -29,22 +29,22 @@ from bayesfuse.results.summaries import (
     responses_per_rater,
 )
 
-CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
-"""Ends of the probabilities of labels that are counted together."""
-
+CERTAINTY = [
+    0.0,
+    0.5,
+    0.7,
+    0.9,
+    0.99,
+    1.0,
+]  # ends of the bins of label probabilities
 CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
 FEW = 8  # largest number of raters drawn below the labels
 DRAWS = 100  # joint draws of the labels, for the number of wrong ones
 LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
 SEED = 1  # of the joint draws: a picture is the same each time
 
-AFTER: dict[str, Any] = {
-    "xytext": (4, 0),
-    "textcoords": "offset points",
-    "va": "center",
-    "fontsize": shared.TEXT,
-    "annotation_clip": False,
-}
+AFTER: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+AFTER |= {"fontsize": shared.TEXT, "annotation_clip": False}
 """Style of a number after a bar."""
 
 

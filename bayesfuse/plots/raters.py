@@ -25,8 +25,7 @@ from bayesfuse.results.summaries import (
 
 CELL = 16  # largest number of letters of a class name beside a confusion matrix
 
-EXTREMES = 6, 4
-"""Number of raters named among many at each end of one order, and of each of two orders."""
+EXTREMES = 6, 4  # raters named among many at each end of one order, or of each of two orders
 
 
 def plot_raters(
