@@ -12,9 +12,7 @@ from bayesfuse.numerics.rows import shares
 
 STARTS = ("algebraic", "votes", "diagonal")
 
-DIVISIONS = 5
-"""Random divisions into teams: in some of them the information of the members may cancel."""
-
+DIVISIONS = 5  # random divisions into teams: in some, the information of the members may cancel
 AT_ONCE = 1000  # items whose products of views are added up at a time, in a processor's cache
 
 
