@@ -18,11 +18,9 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.results.compatibility import central
+from bayesfuse.results.compatibility import central, from_model
 from bayesfuse.results.contents import evenly_spaced, require_draws
-from bayesfuse.results.fitted import FITTED, Fitted, from_result
-from bayesfuse.results.fitted_model import from_model
-from bayesfuse.results.new_items import confusion_at, see
+from bayesfuse.results.fitted import FITTED, Fitted, confusion_at, from_result, see
 from bayesfuse.results.summaries import tails
 
 FREE = 0.5  # concentration of the entries of a row unrelated to the fitted one (Jeffreys)
