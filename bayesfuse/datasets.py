@@ -8,17 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse import errors
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import (
-    ModelError,
-    require_count,
-    require_number,
-    require_numbers,
-    require_seed,
-    require_shape,
-)
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
@@ -238,7 +231,7 @@ def simulate_responses(
     known = np.asarray(truth).ravel()
     inside = known.dtype.kind in "iu" and len(known) and known.min() >= 0
     if not (inside and known.max() < n_classes):
-        raise ModelError(
+        raise errors.ModelError(
             f"truth must hold whole numbers from 0 to {n_classes - 1}. Got: {shown(known, 5)}."
         )
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
@@ -308,7 +301,10 @@ def simulate_blocks(
     (1000, 500)
     """
     rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
-    degree, within = require_number("degree", degree), require_number("within", within, 0, 1)
+    degree, within = (
+        errors.require_number("degree", degree),
+        errors.require_number("within", within, 0, 1),
+    )
     n_edges = round(n_items * degree / 2)
     share = _prevalence(prevalence, n_classes, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
@@ -332,7 +328,7 @@ def _pairs(
         fits = (truth[more[:, 0]] == truth[more[:, 1]]) == same
         more = more[fits & (more[:, 0] < more[:, 1])]
         found = rng.permutation(np.unique(np.concatenate([found, more]), axis=0))
-    raise ModelError(
+    raise errors.ModelError(
         "Edges must be few relative to the possible pairs of items, because pairs are drawn at "
         f"random. Got: {count} edges {'within' if same else 'between'} classes of "
         f"{np.bincount(truth).tolist()} items."
@@ -342,8 +338,8 @@ def _pairs(
 def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
     """Check sizes and return the generator of a seed."""
     for name, size in sizes.items():
-        require_count(name, size, least=2 if name == "n_classes" else 1)
-    return require_seed(random_seed)
+        errors.require_count(name, size, least=2 if name == "n_classes" else 1)
+    return errors.require_seed(random_seed)
 
 
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
@@ -353,8 +349,8 @@ def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generato
 
 
 def _checked(name: str, given: ArrayLike, support: Any, **axes: int) -> Array:
-    values = require_numbers(name, given)
-    require_shape(name, values.shape, **axes)
+    values = errors.require_numbers(name, given)
+    errors.require_shape(name, values.shape, **axes)
     support.require(name, values)
     return values
 
@@ -383,9 +379,11 @@ def _answers(
     n_raters, n_classes, _ = confusion.shape
     n_items = len(truth)
     per_item = n_raters if per_item is None else per_item
-    require_count("per_item", per_item)
+    errors.require_count("per_item", per_item)
     if per_item > n_raters:
-        raise ModelError(f"per_item must be at most {n_raters}, all raters. Got: {per_item}.")
+        raise errors.ModelError(
+            f"per_item must be at most {n_raters}, all raters. Got: {per_item}."
+        )
     item = np.repeat(np.arange(n_items), per_item)
     rater = np.tile(np.arange(n_raters), n_items)
     if per_item < n_raters:

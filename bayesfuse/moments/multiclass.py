@@ -12,16 +12,9 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse import errors
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import first_rows
-from bayesfuse.errors import (
-    MomentsError,
-    require_count,
-    require_kind,
-    require_names,
-    require_number,
-    require_seed,
-)
 from bayesfuse.moments.least_squares import RowGroups, simplex_least_squares, symmetric
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.numerics.kernels import Array
@@ -241,10 +234,10 @@ def confusion(
     >>> bool(abs(estimate.confusion - made.confusion).mean() < 0.03)
     True
     """
-    require_kind("responses", responses, Responses)
-    require_count("iterations", iterations)
-    tolerance = require_number("tolerance", tolerance)
-    rng = require_seed(random_seed)
+    errors.require_kind("responses", responses, Responses)
+    errors.require_count("iterations", iterations)
+    tolerance = errors.require_number("tolerance", tolerance)
+    rng = errors.require_seed(random_seed)
     table = _checked(responses, starts)
     pilot = _pilot(responses, rng)
     small = table if pilot is responses else Table.build(pilot)
@@ -254,7 +247,7 @@ def confusion(
         for point in starting_points(name, pilot, rng)
     ]
     if not fits:
-        raise MomentsError(
+        raise errors.MomentsError(
             "The algebraic start needs three teams of raters that distinguish the classes; add "
             f"another start. Got: starts={list(starts)}."
         )
@@ -265,13 +258,13 @@ def confusion(
 
 
 def _checked(responses: Responses, starts: Sequence[str]) -> Table:
-    require_names("starts", starts)
+    errors.require_names("starts", starts)
     if unknown := [name for name in starts if name not in STARTS]:
-        raise MomentsError(f"starts must be some of {list(STARTS)}. Got: {unknown[0]!r}.")
+        raise errors.MomentsError(f"starts must be some of {list(STARTS)}. Got: {unknown[0]!r}.")
     table = Table.build(responses)
     together = np.diff(table.raters.start.astype(np.int64))[table.raters.weight > 0]
     if together.max(initial=0) < 3:
-        raise MomentsError(
+        raise errors.MomentsError(
             "Confusion matrices need items with answers of three different raters, because means "
             "and pairs do not determine them. Got: at most "
             f"{together.max(initial=0)} raters of one item, {responses.n_raters} in all."

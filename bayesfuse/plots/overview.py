@@ -15,19 +15,10 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names, row_name
-from bayesfuse.plots.qualities import (
-    Qualities,
-    has_responses,
-    item_difficulty,
-    rater_qualities,
-)
+from bayesfuse.plots.qualities import Qualities, has_responses, item_difficulty, rater_qualities
 from bayesfuse.results.contents import all_draws, constants, named, require_result
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import (
-    coverage,
-    interval,
-    responses_per_rater,
-)
+from bayesfuse.results.summaries import coverage, interval, responses_per_rater
 
 CERTAINTY = [
     0.0,
