@@ -134,9 +134,8 @@ def align_labels(
     Raises
     ------
     ModelError
-        Raters with accuracies instead of confusion matrices; covariates or a classifier, which
-        inform the classes; different permutations, or known labels, without a model; a result
-        without ``confusion``.
+        Raters with accuracies instead of confusion matrices; covariates or a classifier; different
+        permutations, or known labels, without a model; a result without ``confusion``.
 
     Notes
     -----

@@ -31,10 +31,9 @@ def latent_sml(
     r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
 
     Raters of a group report on its hidden verdict :math:`\alpha_g`, and the verdicts are
-    independent given the truth. Within a group, accuracies are estimated from moments with the
-    verdict as the truth; the estimated verdicts are then raters of the truth. A rater alone in a
-    group reports on the truth directly. Labels maximise the likelihood with the verdicts summed
-    out, which is not a linear vote.
+    independent given the truth; a rater alone reports on the truth. Within a group, accuracies are
+    estimated from moments with the verdict as the truth; the estimated verdicts are then raters of
+    the truth. Labels maximise the likelihood with the verdicts summed out.
 
     Parameters
     ----------

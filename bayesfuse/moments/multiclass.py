@@ -193,10 +193,9 @@ def confusion(
     ----------
     responses : Responses
     starts : sequence of {"algebraic", "votes", "diagonal"}
-        Starting points; the lowest objective wins. Above 500,000 responses, it is chosen on a
-        sample of that size. "algebraic" diagonalises the moments of three teams of raters, for five
-        random divisions; "votes" takes the majority as the truth; "diagonal" takes all raters as
-        equally good.
+        Starting points; the lowest objective (on at most 500,000 responses) wins. "algebraic"
+        diagonalises the moments of three teams of raters, for five random divisions; "votes" takes
+        the majority as the truth; "diagonal" takes all raters as equally good.
     iterations : int, default 1000
         Maximum number of steps.
     tolerance : float, default 1e-5
