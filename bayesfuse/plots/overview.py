@@ -184,22 +184,18 @@ def _draw_classes(
     if len(share) > CLASSES:
         order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
     order = order[::-1]  # rows are counted from below
-    shades = list(colours.values())
-    style: dict[str, Any] = {"height": 0.7, "color": [shades[k] for k in order]}
-    said = [f"{share[k]:.0%}" for k in order]
+    right = share[order]
     prevalence = named(all_draws(result), "prevalence")
     has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
-    right = share[order]
-    if prevalence is None or not has_points:
-        _bars(ax, share[order], said, **style)
-    else:
+    if prevalence is not None and has_points:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
         right = np.maximum(right, high)
-        _bars(ax, share[order], said, right, **style)
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink(), "zorder": 3}
         ends = np.maximum([mean - low, high - mean], 0.0)
-        style = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
         ax.errorbar(mean, range(len(order)), xerr=ends, **style)
+    shades, said = list(colours.values()), [f"{share[k]:.0%}" for k in order]
+    _bars(ax, share[order], said, right, height=0.7, color=[shades[k] for k in order])
     shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
