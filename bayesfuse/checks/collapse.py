@@ -42,9 +42,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, which warn of a collapse
         (:class:`bayesfuse.errors.CollapseWarning`).
     model : pymc.Model, optional
-        The model of the result. Needed for labels on a graph or with covariates, a classifier or
-        populations of sequences, for silence and stated probabilities, and for factors of your own:
-        results do not store these.
+        The model of the result, needed where :func:`bayesfuse.decode` needs it.
 
     Returns
     -------
