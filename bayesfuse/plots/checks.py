@@ -33,7 +33,7 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     -------
     Axes
         A point per pair, with the interval of its replications (of more than 500 pairs only the
-        unusual ones); unusual pairs are coloured, and the most extreme of these are named.
+        unusual ones); unusual pairs are coloured, and the most extreme ones named.
 
     Examples
     --------

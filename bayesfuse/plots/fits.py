@@ -41,9 +41,8 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     Returns
     -------
     list of str
-        The default of ``var_names=`` that a posterior with a confusion matrix of every rater needs:
-        ``az.plot_trace(result, var_names=bf.plots.var_names(result))``. Entries that are the same
-        in all draws are left out with their variable.
+        For ``az.plot_trace(result, var_names=bf.plots.var_names(result))``. Variables with an entry
+        that is the same in all draws are left out.
 
     Raises
     ------
@@ -88,8 +87,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The limits of the vertical axis exclude the first tenth of the iterations; the title shows
-        whether the fit converged.
+        The vertical limits exclude the first tenth of the iterations.
 
     Raises
     ------
@@ -141,8 +139,8 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The log posterior of every candidate after a few steps of EM, relative to the best. A
-        candidate far below the other is in another mode.
+        Log posteriors after a few steps of EM, relative to the best candidate. One far below is in
+        another mode.
 
     Raises
     ------
@@ -222,9 +220,8 @@ def plot_calibration(
     -------
     Axes
         Shares with Jeffreys intervals, and numbers of items where these differ; above them a
-        histogram of the probabilities. Points on the diagonal are calibrated, those above it
-        underconfident, those below it overconfident. On the scale of log-odds, points at the upper
-        edges have a probability or share too near 1 to be told from it with so many items.
+        histogram of the probabilities. Points above the diagonal are underconfident, those below it
+        overconfident. On the scale of log-odds, points at the edge cannot be told from 1.
 
     Raises
     ------

@@ -52,14 +52,12 @@ def plot_grid(
     Returns
     -------
     ndarray of Axes
-        The most probable labels; the uncertainty (probability that this label is wrong); the
-        probability of each of ``classes``.
+        The most probable labels, the probability that they are wrong, and that of ``classes``.
 
     Raises
     ------
     ModelError
-        A shape that does not match the number of items, unknown items or classes, no label
-        posterior.
+        A shape of another number of items; unknown items or classes; no label posterior.
 
     Examples
     --------
@@ -183,9 +181,9 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The share of agreeing edges in labels drawn from the prior, by coupling, from random starts
-        and from labels of one class: where the curves differ there are two phases. Vertical lines
-        are the critical coupling and the mean of every chain.
+        The share of agreeing edges under the prior, by coupling, from random starts and from labels
+        of one class: where these differ there are two phases. Vertical lines are the critical
+        coupling and the mean of every chain.
 
     Examples
     --------

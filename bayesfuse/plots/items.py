@@ -37,8 +37,8 @@ def plot_labels(
     Returns
     -------
     Axes
-        One bar per item, divided among the classes. All items without a name are thin rows below
-        the others, sorted by their most probable class and its probability.
+        One bar per item, divided among the classes. Items without a name are thin rows below the
+        others, sorted by their most probable class and its probability.
 
     Raises
     ------
@@ -158,10 +158,10 @@ def plot_hard_items(
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Left all items, the hardest on top: the probability that two raters who look disagree, with
-        its interval, and a cross at the probability that the most probable class, whose colour the
-        item has, is wrong. Names are followed by the two most probable classes. Right the expected
-        number of items by most probable class and other true class.
+        Left all items in the colour of their most probable class, the hardest on top: the
+        probability that two raters who look disagree, with its interval, and a cross at the
+        probability that the class is wrong. Names are followed by the two most probable classes.
+        Right the expected number of items by most probable class and other true class.
 
     Raises
     ------

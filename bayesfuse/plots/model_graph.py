@@ -31,9 +31,8 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Random variables are ellipses, deterministics and data boxes; observed variables and data
-        are shaded. Arrows run from parents to children. Every variable is shown with its
-        distribution and its dimensions, for which :func:`pymc.model_to_graphviz` draws plates.
+        Random variables are ellipses, deterministics and data boxes, with their distributions and
+        dimensions; observed variables and data are shaded. Arrows run from parents to children.
 
     Raises
     ------
@@ -120,9 +119,8 @@ def _layout(
 ) -> tuple[dict[Any, tuple[float, float]], list[list[Any]]]:
     """Return positions of the variables, parents above children, and the paths of arrows.
 
-    Layered drawing after Sugiyama, Tagawa & Toda (1981), IEEE Transactions on Systems, Man, and
-    Cybernetics 11, 109–125: long arrows have dummy nodes in the layers they cross, and every layer
-    is ordered by the positions of its neighbours.
+    Long arrows have dummy nodes in the layers they cross, and every layer is ordered by the
+    positions of its neighbours (Sugiyama, Tagawa & Toda 1981, IEEE Transactions SMC 11, 109–125).
     """
     effects = {name: [other for other in causes if name in causes[other]] for name in causes}
     sorter = TopologicalSorter(effects)

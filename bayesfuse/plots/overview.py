@@ -53,9 +53,9 @@ def plot_overview(
     result : DataTree
         From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
     model : pymc.Model, optional
-        The model of the result. With it, the number of wrong labels has an interval (of up to a
-        million items, not of counts of patterns), items of models with item types are sorted by
-        difficulty, and labelling functions have accuracies.
+        The model of the result. With it, the number of wrong labels has an interval (for up to a
+        million items without counts), items with types are sorted by difficulty, and labelling
+        functions have accuracies.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
     figure : matplotlib Figure or SubFigure, optional
@@ -65,12 +65,11 @@ def plot_overview(
     -------
     dict of str to Axes
         What the result has of these. "classes": the expected share of every class among the items,
-        and the posterior mean and interval of the prevalence. "labels": how many labels are how
-        probable, and how many of these are expected to be wrong. "raters": the best and the worst,
-        with intervals of their accuracy averaged over the classes (of labelling functions the
-        accuracy of their votes), and all others as a band between. "items": label probabilities of
-        the hardest items, or of those with the least certain labels, and all others as a band
-        below, in the colours of the classes. "models": the weights of several models.
+        and the prevalence with its interval. "labels": numbers of labels by probability, and how
+        many are expected to be wrong. "raters": the best and the worst, with intervals of their
+        accuracy averaged over the classes (of labelling functions that of their votes), and all
+        others as a band between. "items": label probabilities of the hardest or least certain
+        items, and all others as a band below. "models": the weights of several models.
 
     Raises
     ------

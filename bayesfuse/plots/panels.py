@@ -92,8 +92,8 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Correlations of every two raters, blue below zero; and expected wrong labels by the cost of
-        the panel, with the interval and the rater that is removed at each step.
+        Correlations of every two raters; expected wrong labels by the cost of the panel, with the
+        interval and the rater removed at each step.
 
     Examples
     --------
@@ -136,8 +136,8 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     found : Dataset
         From :func:`bayesfuse.decisions.rank_raters`.
     most : int, optional
-        Number of raters to name, half of them the best and half the worst by expected rank; the
-        others are thin rows between. None for as many as fit. Default 40.
+        Number of raters to name, half of them the best and half the worst by expected rank. None
+        for as many as fit. Default 40.
     ax : matplotlib Axes, default a new figure
 
     Returns

@@ -39,8 +39,8 @@ def plot_raters(
     -------
     ndarray of Axes, shape (classes,)
         Posterior means with intervals: sensitivity and specificity for two classes, the
-        sensitivity for each of several. Raters are sorted by their mean over the classes. If not
-        all names fit, the best and the worst are named and the others form a band between them.
+        sensitivity for each of several. Raters are sorted by their mean over the classes; if not
+        all names fit, those between the best and the worst form a band.
 
     Raises
     ------
@@ -93,9 +93,9 @@ def plot_sensitivity_specificity(
     Returns
     -------
     Axes
-        Posterior means with credible regions (normal approximation on the logit scale); with many
-        raters, points whose area grows with the number of responses, the best and worst named.
-        Raters on the diagonal are uninformative, those below it give the opposite label.
+        Posterior means with credible regions (normal approximation on the logit scale); with more
+        than 30 raters, points whose area grows with the number of responses. Raters on the diagonal
+        are uninformative, those below it give the opposite label.
 
     Raises
     ------
@@ -277,9 +277,8 @@ def plot_graders(
     Returns
     -------
     Axes
-        Posterior means: strict raters left, lenient ones right, precise ones on top. Lines are
-        intervals; with many raters, points whose area grows with the number of responses, the
-        extreme ones named.
+        Posterior means with intervals; with more than 30 raters, points whose area grows with the
+        number of responses, the extreme ones named.
 
     Raises
     ------
