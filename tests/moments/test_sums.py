@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.moments.least_squares import project, simplex_least_squares
+from bayesfuse.moments.multiclass import project, simplex_least_squares
 from bayesfuse.moments.views import _by_team, _views, incidence
 
 
