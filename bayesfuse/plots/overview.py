@@ -183,18 +183,19 @@ def _draw_classes(
     if len(share) > CLASSES:
         order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
     order = order[::-1]  # rows are counted from below
-    right = share[order]
     prevalence = named(all_draws(result), "prevalence")
     has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
+    low = mean = high = right = share[order]
     if prevalence is not None and has_points:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
         right = np.maximum(right, high)
-        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink(), "zorder": 3}
-        ends = np.maximum([mean - low, high - mean], 0.0)
-        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
     shades, said = list(colours.values()), [f"{share[k]:.0%}" for k in order]
     _bars(ax, share[order], said, right, height=0.7, color=[shades[k] for k in order])
+    if has_points:
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
+        ends = np.maximum([mean - low, high - mean], 0.0)
+        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
     shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
