@@ -391,5 +391,5 @@ def _answers(
     cumulative = confusion.cumsum(axis=-1)[rater, truth[item]]
     label = invert(cumulative, rng.random(len(item)))
     rows = {"item": item, "rater": rater, "label": label}
-    names = {"items": range(n_items), "raters": range(n_raters), "classes": range(n_classes)}
-    return Responses.from_long(rows, **names)
+    items, raters = range(n_items), range(n_raters)
+    return Responses.from_long(rows, items=items, raters=raters, classes=range(n_classes))

@@ -115,8 +115,8 @@ def latent_sml(
         sources.append(source)
 
     alone = ~np.isin(group, several)
-    item, column = np.nonzero(evidence)  # no evidence, no verdict
-    verdicts = np.stack([item, several[column], evidence[item, column] > 0])
+    item, at = np.nonzero(evidence)  # no evidence, no verdict
+    verdicts = np.stack([item, several[at], evidence[item, at] > 0])
     names = np.arange(group.max() + 1)  # groups as raters: verdicts by the sign of their evidence
     top = _source(
         _table(responses, np.where(alone, group, -1), names, verdicts), np.zeros(len(names))
