@@ -11,8 +11,8 @@ import xarray as xr
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import rank_one
-from bayesfuse.moments.pairs import covariance, mean_answers
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.moments.pairs import covariance, mean_answer
+from bayesfuse.numerics.kernels import Array, kernel
 
 EDGE = 0.01  # imbalances within this of ±1 look like a missing class
 SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
@@ -85,7 +85,8 @@ def estimate_imbalance(
     if method == "likelihood":
         imbalance = _most_likely(responses, mean, weight)
     elif method == "tensor":
-        products, squares = triple_sums(responses, mean, weight)
+        rows = responses.start, responses.cell, responses.multiplicity
+        products, squares = triple_sums(*rows, mean, weight)
         if squares == 0:
             raise MomentsError(
                 "Third moments need items answered by three raters who are not random. Got: none "
@@ -127,14 +128,15 @@ def log_odds(sensitivity: Array, specificity: Array) -> Array:
 
 
 def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
-    from scipy.optimize import minimize_scalar  # half a second to import
-
     table, _ = responses.condensed()  # the likelihood is evaluated about sixty times
+    rows = table.start, table.cell, table.multiplicity
+
+    from scipy.optimize import minimize_scalar  # half a second to import
 
     def loss(angle: float) -> float:
         prevalence = (1 + (1 - EDGE) * np.sin(angle)) / 2
         likelihood = log_table(*quality(mean, v, prevalence))
-        return -mixture(table, likelihood, np.log([1 - prevalence, prevalence]))
+        return -mixture(likelihood, np.log([1 - prevalence, prevalence]), *rows)
 
     # Equal steps of the angle are short in b where sensitivities change fastest.
     scan = np.linspace(-np.pi / 2, np.pi / 2, 41)
@@ -146,26 +148,37 @@ def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
     return float((1 - EDGE) * np.sin(found.x))
 
 
-def mixture(responses: Responses, log_table: Array, log_prior: Array) -> float:
+@kernel
+def mixture(log_table, log_prior, start, cell, multiplicity):
     """Return the mean over items of the log probability of their responses."""
-    item, cell = responses.item, responses.cell
-    log_joint = [
-        prior + np.bincount(item, column[cell], responses.n_items)
-        for prior, column in zip(log_prior, log_table.T, strict=True)
-    ]
-    return float(np.average(np.logaddexp(*log_joint), weights=responses.multiplicity))
+    total, items = 0.0, 0.0
+    for n in range(multiplicity.size):
+        negative, positive = log_prior[0], log_prior[1]
+        for r in range(start[n], start[n + 1]):
+            row = cell[r]
+            negative += log_table[row, 0]
+            positive += log_table[row, 1]
+        total += multiplicity[n] * np.logaddexp(negative, positive)
+        items += multiplicity[n]
+    return total / items
 
 
-def triple_sums(responses: Responses, mean: Array, v: Array) -> tuple[float, float]:
+@kernel
+def triple_sums(start, cell, multiplicity, mean, v):
     """Sum ``z_i z_j z_k``, with ``z = (f - mean) v``, and ``(v_i v_j v_k)²`` over triples."""
-    answers = mean_answers(responses).tocoo()
-    item, rater = answers.coords
-    informative = v[rater] != 0
-    # the power sums of fewer than three would leave rounding errors
-    weight = responses.multiplicity * (np.bincount(item, informative, responses.n_items) >= 3)
-
-    def triples(values: Array) -> float:
-        one, two, three = (np.bincount(item, values**n, responses.n_items) for n in (1, 2, 3))
-        return float(weight @ (one**3 - 3 * one * two + 2 * three) / 6)
-
-    return triples((answers.data - mean[rater]) * v[rater]), triples(v[rater] ** 2)
+    products = squares = 0.0
+    for n in range(multiplicity.size):
+        z1 = z2 = z3 = s1 = s2 = s3 = 0.0
+        informative = 0
+        r = start[n]
+        while r < start[n + 1]:
+            rater, answer, r = mean_answer(cell, r, start[n + 1])
+            informative += v[rater] != 0
+            z, s = (answer - mean[rater]) * v[rater], v[rater] * v[rater]
+            z1, z2, z3 = z1 + z, z2 + z * z, z3 + z * z * z
+            s1, s2, s3 = s1 + s, s2 + s * s, s3 + s * s * s
+        if informative < 3:  # no triples; the power sums would leave rounding errors
+            continue
+        products += multiplicity[n] * (z1**3 - 3 * z1 * z2 + 2 * z3) / 6
+        squares += multiplicity[n] * (s1**3 - 3 * s1 * s2 + 2 * s3) / 6
+    return products, squares

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import scipy
 import xarray as xr
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_kind
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.kernels import Array, inner, kernel
 
 
 def require_binary(responses: Responses) -> None:
@@ -24,11 +23,46 @@ def require_binary(responses: Responses) -> None:
         )
 
 
-def mean_answers(responses: Responses) -> scipy.sparse.csr_array:
-    """Return every rater's mean answer of ±1 to every item, explicit if zero, (items, raters)."""
-    at, shape = (responses.item, responses.rater), (responses.n_items, responses.n_raters)
-    sums = scipy.sparse.csr_array((2.0 * responses.label - 1.0, at), shape=shape)
-    sums.data /= scipy.sparse.csr_array((np.ones(responses.n_responses), at), shape=shape).data
+@inner
+def mean_answer(cell, r, last):
+    """Return the rater of row r, their mean answer to the item, and the row of the next rater."""
+    rater = cell[r] >> 1
+    total, times = 0.0, 0
+    while r < last and cell[r] >> 1 == rater:
+        total += 2.0 * (cell[r] & 1) - 1.0
+        times += 1
+        r += 1
+    return rater, total / times, r
+
+
+@kernel
+def pair_sums(start, cell, multiplicity, n_raters):
+    """Sum 1, own answer, the other's answer and their product over the common items of pairs.
+
+    Shape (raters, raters, 4), filled where ``other <= rater``: O(Σ responses-per-item²).
+    """
+    sums = np.zeros((n_raters, n_raters, 4))
+    n_items = multiplicity.size
+    most = np.uint64(0)
+    for n in range(n_items):
+        most = max(most, np.uint64(start[n + 1] - start[n]))
+    who = np.empty(most, np.uint64)
+    answer = np.empty(most)
+    for n in range(n_items):
+        size = np.float64(multiplicity[n])
+        distinct = 0
+        r = start[n]
+        while r < start[n + 1]:
+            who[distinct], answer[distinct], r = mean_answer(cell, r, start[n + 1])
+            distinct += 1
+        for a in range(distinct):
+            own = size * answer[a]
+            for b in range(a + 1):
+                entry = sums[who[a], who[b]]
+                entry[0] += size
+                entry[1] += own
+                entry[2] += size * answer[b]
+                entry[3] += own * answer[b]
     return sums
 
 
@@ -84,14 +118,11 @@ def covariance(responses: Responses) -> xr.Dataset:
            [0.606, 0.485, 0.848]])
     """
     require_binary(responses)
-    answers = mean_answers(responses)
-    answered = answers.copy()
-    answered.data[:] = 1.0
-    counted = scipy.sparse.diags_array(responses.multiplicity.astype(float))
-    overlap = (answered.T @ counted @ answered).toarray()
-    own = (answers.T @ counted @ answered).toarray()
-    product = (answers.T @ counted @ answers).toarray()
-    other = own.T
+    raters = responses.n_raters
+    sums = pair_sums(responses.start, responses.cell, responses.multiplicity, raters)
+    lower = np.tril_indices(raters, -1)
+    sums[lower[::-1]] = sums[lower][:, [0, 2, 1, 3]]
+    overlap, own, other, product = np.moveaxis(sums, -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):  # pairs that share too few items
         mean, other_mean = own / overlap, other / overlap
         cov = np.where(overlap >= 2, (product - own * other_mean) / (overlap - 1), np.nan)

@@ -1,7 +1,6 @@
 """Binary moments: scores by SML, class imbalance and accuracies."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -53,7 +52,7 @@ def test_triple_sums_are_those_over_triples():
             np.nansum(multiplicity * product),
             (np.sum(multiplicity[np.isfinite(product)]) * (v[i] * v[j] * v[k]) ** 2),
         )
-    found = imbalance.triple_sums(replace(responses, multiplicity=multiplicity), mean, v)
+    found = imbalance.triple_sums(responses.start, responses.cell, multiplicity, mean, v)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
@@ -66,7 +65,8 @@ def test_mixture_is_the_likelihood_of_every_response():
         mine = responses.item == n
         chance = confusion[responses.rater[mine], :, responses.label[mine]].prod(0)
         total += np.log(0.6 * chance[0] + 0.4 * chance[1])
-    found = imbalance.mixture(responses, table, np.log([0.6, 0.4]))
+    rows = responses.start, responses.cell, responses.multiplicity
+    found = imbalance.mixture(table, np.log([0.6, 0.4]), *rows)
     assert found == pytest.approx(total / responses.n_items, rel=1e-12)
 
 
