@@ -185,14 +185,6 @@ def same(one, other, atol=1e-12):
         assert np.allclose(np.exp(rows), np.exp(other.rows[name]), atol=atol)
 
 
-def test_starts_are_reproducible_and_blind_to_the_order_of_rows(small):
-    frame = small.to_frame()
-    names = {"items": range(62), "raters": range(6), "classes": range(3)}
-    other = bf.Responses.from_long(frame.sample(frac=1.0, random_state=1), **names)
-    same(start_of(small), start_of(small), atol=0)
-    same(start_of(small), start_of(other), atol=0)
-
-
 @pytest.mark.parametrize("raters", CHANNELS)
 def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
     counts = bf.datasets.caries()

@@ -50,18 +50,6 @@ def test_gradients_are_right_in_every_backend(data, case, mode):
     assert_gradient(HiddenMarkov(*data, **CASES[case], raters="class"), mode=mode)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_log_posterior_never_falls(data, case):
-    point = bf.find_map(HiddenMarkov(*data, **CASES[case]), tolerance=1e-12)
-    trace = point["trace"]["log_posterior"].values
-    assert (np.diff(trace) > -1e-9).all() and len(trace) > 3
-    assert point.attrs["converged"] == 1
-    transition = point["point"]["transition"].values
-    assert_close(transition.sum(axis=1), np.ones(3), "row sums")
-    if "zeros" in case:
-        assert (transition[ALLOWED == 0] == 0).all()
-
-
 def test_the_mode_of_a_stationary_chain_has_no_slope(data):
     """EM is not closed there: its end must still be where the plain density is flat."""
     prior = {"transition_prior": np.full((3, 3), 3.0), "confusion_prior": np.full((3, 3), 2.0)}
