@@ -4,14 +4,11 @@ from itertools import permutations, product
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import pytest
-from scipy.special import logsumexp
 from typed_crowds import by_type, random_crowd, random_rows, summed
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.observation import Observation
 from bayesfuse.testing import assert_close
 
 CASES = {
@@ -159,48 +156,6 @@ def test_raters_who_always_look_at_types_of_one_class_are_the_plain_channel():
     at = tables(channel, (share, competence, random_rows((5, 3), 3)))
     found = channel.log_lik(at, channel.structure(responses, known(responses, {})))
     assert_close(np.ptp(found, axis=1), np.zeros(61), "differences of classes", atol=1e-12)
-
-
-def label_priors():
-    graph = bf.Graph.from_edges([(0, 1), (1, 2), (1, 3)], [1.0, 0.5, 2.0], items=range(4))
-    chain = bf.Sequences.from_lengths([3, 1], items=range(4))
-    moves = np.array([[0.8, 0.2], [0.4, 0.6]])
-    initial = np.array([0.35, 0.65])
-    return {
-        "independent": (bf.Independent(None), {"prevalence": np.array([0.7, 0.3])}),
-        "chain": (bf.MarkovChain(None, None, chain), {"initial": initial, "transition": moves}),
-        "graph": (bf.Potts(pt.dscalar("coupling"), graph), {"coupling": np.array(0.7)}),
-    }
-
-
-@pytest.mark.parametrize("name", label_priors())
-def test_evidence_under_every_label_prior_by_enumeration(name):
-    """All labels of four items: evidence, label probabilities, counts of types."""
-    labels, given = label_priors()[name]
-    responses, gold = random_crowd(3, 3, 2, seed=6), {2: 1}
-    channel, values, rows = made(2, [], n_raters=4, seed=2)
-    values[1][:2], values[2][2] = [0.6, 0.4], [0.3, 0.7]
-    observation = Observation.build(responses, labels, channel, gold=gold)
-    own = dict(zip(channel.parameters, values, strict=True))
-    own["competence"] = values[1][:, 0]
-    drawn = observation.rows(given | own)
-    log_joint = by_type(values[0], confusion_of(values, rows), responses)
-    at, arranged = observation.label_tables(drawn), observation.label_structure
-    log_weights, uses, item = [], [], np.arange(4)
-    for truth in map(np.array, product(range(2), repeat=4)):
-        if truth[2] == gold[2]:
-            each = log_joint[item, truth]
-            own_types = np.exp(each - logsumexp(each, axis=1, keepdims=True))
-            log_weights.append(labels.log_prob(at, truth, arranged) + logsumexp(each, axis=1).sum())
-            uses.append((np.eye(2)[truth], np.eye(2)[truth].T @ own_types))
-    total = logsumexp(log_weights)
-    weight = np.exp(log_weights - total)
-    probability, types = (np.tensordot(weight, each, 1) for each in zip(*uses, strict=True))
-    marginal = observation.marginal(drawn)
-    assert_close(marginal.total, total, "evidence", rtol=1e-6)
-    found = observation.by_item(marginal.probability)
-    assert_close(found, probability, "labels", atol=1e-6)
-    assert_close(observation.expected(drawn)[1]["share"], types, "types", atol=1e-6)
 
 
 @pytest.mark.parametrize(
