@@ -111,14 +111,10 @@ def test_groups_and_odd_tables():
 
 
 def test_bad_input():
-    with pytest.raises(ModelError, match=r"responses must be a bf\.Responses"):
-        bf.agreement([[0, 1]])
     with pytest.raises(ResponsesError, match=r"by= is a mapping .* from items to groups"):
         bf.agreement(observers(), by=["a"])
     with pytest.raises(ResponsesError, match=r"Every item belongs to one group"):
         bf.agreement(observers(), by=pd.Series(["a", "b"], index=[0, 0]))
-    with pytest.raises(ModelError, match=r"draws must be a whole number"):
-        bf.agreement(observers(), draws=0)
 
 
 def probabilities(values, classes):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import xarray as xr
-from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.checks.rater_drift import _adjusted, _dirichlet
@@ -48,18 +47,6 @@ def test_a_rater_who_favours_a_class_is_found_whatever_the_accuracy():
     assert of_it["log_bayes_factor"] > 0 and of_it["responses"] == own.sum()
     assert "1 of 6 raters differ from the fit" in found.attrs["verdict"]
     assert "4 (right in" in found.attrs["verdict"] and "forgetting" in found.attrs["verdict"]
-
-
-@pytest.mark.slow
-def test_where_nobody_drifts_few_are_flagged():
-    """Every p-value is uniform, or nearly: their mean over raters and batches, and small ones."""
-    found = [check(*days(seed, (300, 100))[:2], seed=seed) for seed in range(3)]
-    p_value = np.array([each["p_value"].values for each in found])
-    # 18 uniform numbers, of which those of one batch are nearly independent
-    assert abs(p_value.mean() - 0.5) < 4 * np.sqrt(1 / 12 / p_value.size)
-    flagged = sum(bool(each["unusual"].any()) for each in found)
-    assert flagged <= stats.binom.ppf(0.999, len(found), 0.05)
-    assert "No evidence that any of 6 raters" in found[0].attrs["verdict"]
 
 
 @pytest.mark.slow

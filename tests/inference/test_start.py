@@ -210,15 +210,6 @@ def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
 
 
-def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters():
-    """All permutations of the classes are then equally probable, as they are."""
-    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=1)
-    flat = np.ones((4, 4))
-    found = start_of(made.responses, confusion_prior=flat).polished["moments"]
-    right = np.exp(found.rows["confusion"]).mean(axis=0)
-    assert (right.argmax(axis=1) == np.arange(4)).all()
-
-
 def test_names_are_the_most_probable_permutation():
     """Against all permutations, by the probability of the labels with the rows integrated out."""
     rng = np.random.default_rng(5)

@@ -1,7 +1,5 @@
 """Overviews of every kind of result, and ArviZ's own plots and summaries of results."""
 
-from itertools import product
-
 import arviz as az
 import numpy as np
 import pytest
@@ -154,18 +152,6 @@ SHORT = {"draws": 20, "tune": 10, "chains": 2, "random_seed": 1, "progressbar": 
 )
 def result(request):
     return bf.sample(request.param(), quiet=True, **SHORT)
-
-
-def test_rows_of_a_summary_have_their_own_names(result):
-    """Groups and populations beside raters of three classes were mislabelled by ArviZ."""
-    table = az.summary(result, round_to="none")["mean"]
-    for name, values in result["posterior"].data_vars.items():
-        dims = values.dims[2:]
-        for place in product(*(range(values.sizes[dim]) for dim in dims)):
-            entry = values.isel(dict(zip(dims, place, strict=True)))
-            names = ", ".join(str(entry[dim].values) for dim in dims)
-            mean = float(entry.mean())
-            assert np.isclose(table[f"{name}[{names}]" if dims else name], mean, atol=1e-6)
 
 
 def test_the_smallest_variables_fit_into_a_trace_plot(result):

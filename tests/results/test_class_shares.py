@@ -171,8 +171,6 @@ def test_bad_input():
         bf.class_shares(result, pd.Series({0: "a"}))
     with pytest.raises(ResponsesError, match=r"pairs= is a mapping .* from items to questions"):
         bf.class_shares(result, pairs=[1])
-    with pytest.raises(ModelError, match=r"contrasts must be True or False"):
-        bf.class_shares(result, contrasts="all")
     with pytest.raises(ModelError, match=r"keep joint draws of the labels"):
         bf.class_shares(bf.vote_shares(bf.datasets.anesthesia()))
     with pytest.raises(ModelError, match=r"A result must be the xarray.DataTree"):
