@@ -259,21 +259,23 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_turns_leave_the_posterior_as_it_is(name):
-    """Parameters from the prior, responses from these: turned, they still look so together."""
-    (n_items, priors), rng = CASES[name], np.random.default_rng(3)
+def simulated(name, rng):
+    """Draw parameters from the prior and responses from these; return what is observed."""
+    n_items, priors = CASES[name]
+    rows = {key: draw_dirichlet(each.picked(rng), rng) for key, each in priors.items()}
     n_raters, n_classes = priors["confusion"].shape[:2]
     zeros = np.zeros((n_items, n_raters), dtype=int)
     blank = bf.Responses.from_matrix(zeros, classes=range(n_classes))
-    moved, accepted = [], 0
+    _, label = observe(blank).simulate(rows, rng)
+    return observe(blank.relabelled(label)), rows, priors
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_turns_leave_the_posterior_as_it_is(name):
+    """Parameters and responses, turned, still look as if drawn together."""
+    moved, accepted, rng = [], 0, np.random.default_rng(3)
     for _ in range(400):
-        rows = {
-            key: draw_dirichlet(a.picked(rng) if name == "mixtures" else a.concentration, rng)
-            for key, a in priors.items()
-        }
-        _, label = observe(blank).simulate(rows, rng)
-        observation = observe(blank.relabelled(label))
+        observation, rows, priors = simulated(name, rng)
         begun = numbers(observation, rows)
         for _ in range(8):
             before = rows
@@ -283,6 +285,27 @@ def test_turns_leave_the_posterior_as_it_is(name):
     assert accepted > 160
     error = np.std(moved, axis=0) / np.sqrt(len(moved))
     assert (np.abs(np.mean(moved, axis=0)) < 4.5 * error).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_turns_are_accepted_by_their_ratio(name):
+    """Of the densities of parameters and responses, and of the turn, with the same numbers."""
+    outcomes = []
+    for seed in range(60):
+        observation, rows, priors = simulated(name, np.random.default_rng(seed))
+        after, _ = turning.turn(observation, rows, priors, np.random.default_rng(seed))
+        rng, least = np.random.default_rng(seed), turning.least_angle(observation)
+        angle = turning.WIDEST * (least / turning.WIDEST) ** rng.random()
+        found = turning.propose(rows, "prevalence", {"confusion": slice(None)}, angle, rng)
+        if found is None:
+            assert after is rows
+            continue
+        new, ratio = found
+        ratio += observation.evidence(new)[0] - observation.evidence(rows)[0]
+        ratio += sum(p.log_density(new[k]) - p.log_density(rows[k]) for k, p in priors.items())
+        outcomes.append(np.log(1.0 - rng.random()) < ratio)
+        assert (after is not rows) == outcomes[-1]
+    assert 5 < sum(outcomes) < len(outcomes) - 5
 
 
 @kernel

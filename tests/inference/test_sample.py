@@ -234,7 +234,8 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
 
 
 @pytest.mark.parametrize("shown", [True, "combined", "split+stats"])
-def test_progress_counts_the_draws_of_chains(small_model, capsys, shown):
+def test_progress_counts_the_draws_of_chains(small_model, capsys, monkeypatch, shown):
+    monkeypatch.setenv("COLUMNS", "120")  # else a narrow terminal may cut the numbers
     bf.sample(small_model, 30, tune=10, chains=2, random_seed=1, progressbar=shown, quiet=True)
     assert (" 80 " if shown == "combined" else " 40 ") in capsys.readouterr().out
     made = []
