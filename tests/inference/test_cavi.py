@@ -253,17 +253,3 @@ def test_constant_parameters_stay_as_they_are(small):
         one["point"]["accuracy"].values, other["point"]["accuracy"].values, "accuracy", atol=1e-4
     )
     assert bf.fit(known, draws=50, random_seed=1).attrs["method"] == "cavi"
-
-
-def test_models_of_ones_own_need_no_names(small):
-    """Variables without dims, and a Beta prior one of whose numbers is the same for all."""
-    right = np.array([2.0, 3, 4, 2, 3, 4])
-    with pm.Model() as model:
-        prevalence = pm.Dirichlet("prevalence", np.ones(3))
-        accuracy = pm.Beta("accuracy", right, 1.5)
-        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
-    prior = np.stack([right, np.full(6, 1.5)], axis=-1)
-    named = DawidSkene(small, raters="coin", confusion_prior=prior)
-    steps = {"iterations": 20, "tolerance": 0}
-    one, other = (bf.find_map(each, **steps)["point"] for each in (model, named))
-    assert_close(one["accuracy"].values, other["accuracy"].values, "accuracy", rtol=1e-9)

@@ -41,17 +41,6 @@ WORD = np.log(np.random.default_rng(5).dirichlet(np.ones(3), 90))
 GOLD = {0: int(TRUTH[0]), 70: int(TRUTH[70])}
 
 
-def test_one_population_is_none():
-    points = [
-        bf.find_map(DawidSkene(RESPONSES, **known, gold=GOLD), tolerance=1e-12)
-        for known in ({"populations": ["all"] * 90}, {})
-    ]
-    one, none = (point["point"].dataset for point in points)
-    assert_close(one["population_prevalence"][0], none["prevalence"], "prevalence", atol=1e-6)
-    assert_close(one["prevalence"], none["prevalence"], "share of every class", atol=1e-6)
-    assert_close(*(bf.label_probabilities(p).values for p in points), "labels", atol=1e-5)
-
-
 def evidence_at(model, **values):
     """Return the log evidence of the responses, other variables where PyMC begins."""
     point = {**model.initial_point(1), **{name: np.asarray(v) for name, v in values.items()}}

@@ -32,7 +32,6 @@ TREE = bf.Graph.from_edges([(ITEMS[n], ITEMS[n // 2]) for n in range(1, 20)], it
 INSIDE = bf.priors.diagonal(3, weight=12)  # whose mode has no zeros
 NEW_ITEMS = ["a", "b", "c", "d"]
 RATERS = {"raters": NAMES["raters"], "classes": NAMES["classes"]}
-NEW_SEQUENCES = bf.Sequences.from_lengths([3, 1], items=["b", "d", "c", "a"])
 EDGES = [("a", "b"), ("b", "c"), ("b", "d")]
 NEW_TREE = bf.Graph.from_edges(EDGES, items=NEW_ITEMS)
 
@@ -147,28 +146,6 @@ def test_draws_count_as_much_as_they_expect_a_new_item():
     gap = weight * (joint / joint.sum(axis=-1, keepdims=True) - expected)
     batches = gap.reshape(12, 6, *gap.shape[2:]).mean(axis=1)  # six draws each
     np.testing.assert_allclose(new["mcse"], batches.std(axis=0, ddof=1) / np.sqrt(12), atol=1e-12)
-
-
-@pytest.mark.parametrize("initial", ["free", "stationary"])
-def test_chains_against_all_paths(initial):
-    priors = {"transition_prior": 2, "confusion_prior": INSIDE}
-    result = bf.find_map(HiddenMarkov(fitted_table(), SEQUENCES, initial=initial, **priors))
-    fit = result["point"].dataset
-    given = likelihood(NEW_ROWS, by_rater(fit["confusion"]))
-    step = fit["transition"].values
-    if initial == "free":
-        first = fit["initial"].values
-    else:
-        first = np.linalg.matrix_power(step, 10_000)[0]
-
-    def weight(labels):
-        a, b, c, d = labels
-        own = given[np.arange(4), labels].prod()
-        return own * first[b] * step[b, d] * step[d, c] * first[a]
-
-    found = bf.predict(result, new_table(), sequences=NEW_SEQUENCES)
-    np.testing.assert_allclose(probability(found), by_enumeration(weight, 4), atol=1e-9)
-    assert found["constant_data"]["sequence_index"].values.tolist() == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("trust", ["infer", 1.8])
