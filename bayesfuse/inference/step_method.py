@@ -83,8 +83,7 @@ class LabelGibbs(BlockedStep):
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
         """Find the model: ``pm.sample(step=LabelGibbs(), model=model)`` puts none on the stack."""
         kwargs["model"] = _model(kwargs.get("model"))
-        step: LabelGibbs = super().__new__(cls, *args, **kwargs)
-        return step
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,

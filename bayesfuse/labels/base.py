@@ -42,11 +42,9 @@ class Marginal(NamedTuple):
     expected: tuple[Array, ...]
 
 
-Tables = tuple[Array, ...]
-"""Log tables that kernels take first."""
+Tables = tuple[Array, ...]  # log tables that kernels take first
 
-Structure = tuple[NDArray[Any], ...]
-"""Arrays that the kernels of a label prior take last."""
+Structure = tuple[NDArray[Any], ...]  # arrays that the kernels of a label prior take last
 
 
 class Words(NamedTuple):

@@ -233,8 +233,7 @@ class Observation:
     def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
         weight = probability * self.table.multiplicity[:, None]
         channel, structure = self.raters.at(rows, self.rater_structure)
-        counts: tuple[Array, ...] = channel.expected_kernel(*self.tables(rows), weight, *structure)
-        return counts
+        return channel.expected_kernel(*self.tables(rows), weight, *structure)
 
     def draw(
         self,

@@ -19,8 +19,7 @@ from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, 
 from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join
 
-GROUPS = 2
-"""Most groups in a pass, which bounds its time."""
+GROUPS = 2  # most groups in a pass, which bounds its time
 
 COLUMNS = 64
 """Most combinations of truth and verdicts counted jointly, in a table that fits the cache."""

@@ -22,11 +22,9 @@ from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_rater, multiply
 from bayesfuse.raters.verdicts import number_patterns, pass_on, weigh
 
-STEPS = 20, 100
-"""Most EM steps, for many patterns and for few."""
+STEPS = 20, 100  # most EM steps, for many patterns and for few
 
-PATTERNS = 50_000
-"""Most patterns in all EM steps together, if more than the first of those limits."""
+PATTERNS = 50_000  # most patterns in all EM steps together, if more than the first of those limits
 
 GAIN = 0.1
 """Gain in log-likelihood that ends EM: a tenth of a nat hardly changes a Metropolis ratio.
