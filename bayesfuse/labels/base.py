@@ -248,7 +248,7 @@ class LabelPrior(Factor):
         return expected
 
     def converged(self, log_parameters: Tables, likelihood: Array, structure: Structure) -> bool:
-        """Say whether an iterative marginal converged."""
+        """Return whether an iterative marginal converged."""
         return True
 
     def simulate(

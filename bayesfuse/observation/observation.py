@@ -258,7 +258,7 @@ class Observation:
         )
 
     def converged(self, rows: Rows) -> bool:
-        """Say whether summing the labels out, if it iterates, comes to an end at these rows."""
+        """Return whether summing the labels out converges at these rows."""
         likelihood, _ = self.likelihood(rows)
         return self.labels.converged(self.label_tables(rows), likelihood, self.label_structure)
 
