@@ -223,10 +223,10 @@ def weigh_set(members, group, answers, point, rng):
         for k in range(n_classes):
             if used[p, k] == 0.0:
                 continue
-            weigh(log_outer, outer, k, message, in_logs, p, weight)
+            weigh(log_outer, outer, k, message[p], in_logs[p], weight)
             fill(chance, weight)
             if group >= 0:
-                weigh(log_outer_now, now_outer, k, now_message, now_in_logs, p, chance)
+                weigh(log_outer_now, now_outer, k, now_message[p], now_in_logs[p], chance)
             split(used[p, k], chance, 1.0, rng, parts)
             for v in range(n_classes):
                 if parts[v] != 0.0:
