@@ -220,7 +220,11 @@ REFUSED = [
     ("crowd", {"populations": NORTH, "prevalence_prior": np.ones((2, 3))}, "3 populat"),
     ("crowd", {"prevalence_prior": ONES}, "3 classes"),
     ("crowd", {"covariates": TWELVE.iloc[1:]}, "missing"),
-    ("chains", {"covariates": X, "populations": [0, 1]}, "one population.* Got: populations=."),
+    (
+        "chains",
+        {"covariates": TWELVE, "populations": [0, 1]},
+        "one population.* Got: populations=.",
+    ),
     ("chains", {"raters": "sequential", "pooled": True}, "independent.* Got: pooled=True"),
     ("field", {"populations": NORTH}, "because .*without the graph.* Got: populations=."),
     ("chains", {"initial": "anywhere"}, "Got: 'anywhere'"),
