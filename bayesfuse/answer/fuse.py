@@ -37,6 +37,7 @@ from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
+    require_count,
     require_flag,
     require_positive,
     require_seed,
@@ -75,6 +76,8 @@ def fuse(
     gold: Any = None,
     ordered: bool | None = None,
     minutes: float = MINUTES,
+    draws: int | None = None,
+    checks: bool = True,
     random_seed: Any = None,
     progressbar: bool = True,
 ) -> Fused:
@@ -111,6 +114,10 @@ def fuse(
     minutes : float, default 3
         Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
         than a minute. The remaining time is the maximum for checks.
+    draws : int, optional
+        Maximum number of draws of each of the four chains of a model. Default 250 or 350.
+    checks : bool, default True
+        Whether to check the fits.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
@@ -144,13 +151,12 @@ def fuse(
     -----
     First, the errors of raters are examined. If they are clearly independent given the class, the
     model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
-    three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, and the
-    one with even guesses none where it predicts responses far worse than the others. Vote shares
-    have .05 (.02 where errors are independent). Other
-    weights by leave-one-out were worse: it prefers models that predict responses, even if their
-    labels are worse. If raters share a source (:func:`bayesfuse.moments.find_groups`),
-    :class:`bayesfuse.models.LatentGroup` takes the place of Dawid and Skene's model, or is one more
-    beside those of dependent errors.
+    three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
+    variant with even guesses has none where it predicts responses far worse than the others. Vote
+    shares have .05 (.02 where errors are independent). Weights by leave-one-out were worse: they
+    prefer models that predict responses, even if their labels are worse. If raters share a source
+    (:func:`bayesfuse.moments.find_groups`), :class:`bayesfuse.models.LatentGroup` replaces Dawid
+    and Skene's model, or is added to those of dependent errors.
 
     Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
     a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
@@ -171,6 +177,9 @@ def fuse(
     """
     budget = Budget(require_positive("minutes", minutes))
     require_flag("progressbar", progressbar)
+    require_flag("checks", checks)
+    if draws is not None:
+        require_count("draws", draws)
     if ordered is not None:
         require_flag("ordered", ordered)
     table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
@@ -195,7 +204,7 @@ def fuse(
         progress.say("comparing raters")
         inputs = _examined(inputs, seed)
         part = _part(inputs, minutes, seed)
-        fits = [Fit(each, each.build(part)) for each in candidates(part)]
+        fits = [Fit(each.within(draws), each.build(part)) for each in candidates(part)]
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
@@ -206,7 +215,8 @@ def fuse(
         done = [fit for fit in fits if fit.done]
         if not done:
             return _quick(inputs, fits, minutes, seed)
-        _check_all(done, part, seed, budget, progress)
+        if checks:
+            _check_all(done, part, seed, budget, progress)
         progress.say("averaging")
         return _answer(inputs, part, fits, done, seed)
 

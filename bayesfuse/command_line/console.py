@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from bayesfuse.command_line import CommandError
 
@@ -41,11 +41,6 @@ class Interruption:
     def _note(self, *_: object) -> None:
         self.presses += 1
         if self.presses > self._noted:
-            raise KeyboardInterrupt
-
-    def end_chain(self, trace: Any, draw: Any) -> None:
-        """End all chains: on its own, PyMC ends the current one and continues with the next."""
-        if self.seen:
             raise KeyboardInterrupt
 
 

@@ -35,7 +35,8 @@ WEIGHT = "weight"  # the column of weights in a table of edges
 class Tables:
     """The contents of a user's files.
 
-    ``places`` are the columns sequence and position, in the order of the items of ``responses``.
+    ``places`` are the columns sequence and position, in the order of the items of ``responses``;
+    ``groups`` the group of every item, from ``--by``.
     """
 
     responses: bf.Responses
@@ -43,6 +44,7 @@ class Tables:
     sequences: bf.Sequences | None = None
     graph: bf.Graph | None = None
     places: pd.DataFrame | None = None
+    groups: pd.Series | None = None
 
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
@@ -88,7 +90,8 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments.gold, responses) if arguments.gold else None
-    return Tables(responses, gold, sequences, graph, places)
+    groups = None if arguments.by is None else _read_groups(arguments, responses)
+    return Tables(responses, gold, sequences, graph, places, groups)
 
 
 def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFrame:
@@ -243,10 +246,8 @@ def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
     return gold
 
 
-def read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series | None:
-    """Return the group of every item, from ``--by``; None without it."""
-    if arguments.by is None:
-        return None
+def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
+    """Return the group of every item, from ``--by``."""
     path, item = arguments.items or arguments.responses, arguments.item
     if path == STDIN:
         raise CommandError("--by needs a column of a file: give --items FILE. Got: standard input")
