@@ -15,13 +15,13 @@ from bayesfuse.answer import findings, known
 from bayesfuse.answer.average import VOTES, mixture, weigh
 from bayesfuse.answer.budget import (
     COUNTED,
-    INTERRUPTED,
     NO_TIME,
     NOT_TRIED,
     Budget,
     Finding,
     Fit,
     sample_all,
+    was_interrupted,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import examine, part_of
@@ -115,14 +115,13 @@ def fuse(
         Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
         than a minute. The remaining time is the maximum for checks.
     draws : int, optional
-        Maximum number of draws of each of the four chains of a model. Default 250 or 350.
+        Maximum number of draws per chain (there are four per model). Default 250 or 350.
     checks : bool, default True
-        Whether to check the fits.
+        Check the fits.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
-        Show what is done and the time left, on stderr: a bar on terminals and in notebooks, else a
-        line every ten seconds.
+        Show progress on stderr: a bar on terminals and in notebooks, else a line every ten seconds.
 
     Returns
     -------
@@ -209,7 +208,7 @@ def fuse(
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
             sample_all(fits, budget, seed, progress)
-        if _interrupted(fits):
+        if was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         done = [fit for fit in fits if fit.done]
@@ -334,7 +333,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "models": list(weights),
         "weights": list(weights.values()),
         "random_seed": seed,
-        "interrupted": _interrupted(fits),
+        "interrupted": was_interrupted(fits),
         "headline": findings.headline(fused, inputs),
         "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
@@ -343,10 +342,6 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "code": findings.code(inputs, done, typed, weights, seed),
     }
     return fused
-
-
-def _interrupted(fits: list[Fit]) -> int:
-    return int(any(fit.outcome == INTERRUPTED for fit in fits))
 
 
 def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
@@ -372,7 +367,7 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     """Return vote shares alone."""
-    ended = _interrupted(fits)
+    ended = was_interrupted(fits)
     reason, remedy = "Fitting a model takes longer than this", "give more minutes="
     if ended:
         reason, remedy = "The first fit was interrupted", "let one model be fitted"

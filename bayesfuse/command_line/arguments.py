@@ -232,7 +232,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return valid arguments, with ``command``, or raise CommandError."""
     given = sys.argv[1:] if argv is None else argv
     if given and not given[0].startswith("-") and Path(given[0]).is_file():
-        raise CommandError(f"a command comes first, as in bayesfuse fit {given[0]}. Got: no command")
+        raise CommandError(
+            f"a command comes first, as in bayesfuse fit {given[0]}. Got: no command"
+        )
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
         _complete(arguments)

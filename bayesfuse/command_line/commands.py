@@ -8,7 +8,6 @@ import sys
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,7 +121,7 @@ def _fit_one(
     model: LabelModel, arguments: argparse.Namespace, interruption: Interruption
 ) -> tuple[xr.DataTree, str]:
     """Return the posterior of one model, and a note if draws were left out to save space."""
-    draws, before = arguments.draws or DRAWS, None
+    draws, before = DRAWS if arguments.draws is None else arguments.draws, None
     if arguments.resume:
         before = bf.load(arguments.output)
         arguments.chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
@@ -245,9 +244,7 @@ def _sample(
                 return bf.sample(model, draws, chains=chains, **options)
             seeds = np.random.SeedSequence(options.pop("random_seed", None)).spawn(chains)
             more = [
-                bf.sample(
-                    model, draws, tune=0, chains=1, start=point, random_seed=own, **options
-                )
+                bf.sample(model, draws, tune=0, chains=1, start=point, random_seed=own, **options)
                 for point, own in zip(last_points(before, model), map(_seed, seeds), strict=True)
             ]
         except (KeyboardInterrupt, ValueError) as error:
@@ -257,7 +254,7 @@ def _sample(
             if interruption.seen:
                 raise KeyboardInterrupt from None
             raise CommandError(
-                f"no draw could be made in this time; give more --time. Got: {minutes:g} minutes"
+                f"no draw could be made in this time; give more --time. Got: {60 * (minutes or 0):g} s"
             ) from None
     return lengthened(model, before, more)
 
