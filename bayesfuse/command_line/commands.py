@@ -254,7 +254,8 @@ def _sample(
             if interruption.seen:
                 raise KeyboardInterrupt from None
             raise CommandError(
-                f"no draw could be made in this time; give more --time. Got: {60 * (minutes or 0):g} s"
+                "no draw could be made in this time; give more --time. Got: "
+                f"{60 * (minutes or 0):g} s"
             ) from None
     return lengthened(model, before, more)
 

@@ -92,7 +92,7 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     assert 0 < ended < 10_000
     assert fit("--resume", "--draws", "500", "--seed", "2") == 0
     both = tables()
-    assert both["posterior"].sizes == first["posterior"].sizes | {"draw": ended + 10}
+    assert both["posterior"].sizes == {**first["posterior"].sizes, "draw": ended + 10}
     assert both["posterior"].isel(draw=slice(ended)).equals(first["posterior"])
     films = bf.Responses.from_long(
         pd.read_csv("films.csv"), item="film", rater="critic", label="verdict"
