@@ -13,7 +13,6 @@ PACKAGE = ROOT / "bayesfuse"
 
 # Every room may import from the rooms before it.
 ORDER = [
-    ["lazy"],
     ["errors"],
     ["numerics"],
     ["data"],

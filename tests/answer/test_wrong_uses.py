@@ -19,6 +19,12 @@ POINT = bf.find_map(bf.models.DawidSkene(WIDE))
     ("call", "message"),
     [
         (lambda: bf.fuse(POINT), r"DataFrame or a two-dimensional array.*Got: DataTree"),
+        (lambda: bf.fuse(WIDE.replace(0, -1)), r"classes=\[-1, 1\]"),
+        (lambda: bf.fuse(WIDE.to_dict()), "orient='index'"),
+        (lambda: bf.fuse(LONG.rename(columns=str.title)), "name the columns by item=, rater="),
+        (lambda: bf.fuse("table.csv"), r"pd\.read_csv.*Got: 'table\.csv'"),
+        (lambda: bf.predict(POINT, LONG), "undeclared|not declared|among"),
+        (lambda: bf.DawidSkene, r"bf\.models\.DawidSkene"),
         (lambda: bf.fuse(LONG, ordered=True), "as an ordered categorical"),
         (lambda: bf.fuse(WIDE, missing=-1), r"missing= of bf\.Responses\.from_matrix"),
         (lambda: bf.fuse(WIDE * 0), r"classes= of bf\.Responses\.from_long"),
@@ -30,7 +36,7 @@ POINT = bf.find_map(bf.models.DawidSkene(WIDE))
     ],
 )
 def test_the_error_says_the_remedy(call, message):
-    with pytest.raises((ModelError, ResponsesError), match=message):
+    with pytest.raises((ModelError, ResponsesError, AttributeError), match=message):
         call()
 
 

@@ -30,6 +30,7 @@ TABLES = {
     "wide, index": (WIDE, {}),
     "wide, column": (WIDE.rename_axis("item").reset_index(), {}),
     "wide, named": (WIDE.rename_axis("film").reset_index(), {"item": "film"}),
+    "long, Series": (LONG.set_index(["item", "rater"])["label"], {}),
     "wide, dict": (WIDE.rename_axis("item").reset_index().to_dict("list"), {}),
 }
 
@@ -40,7 +41,7 @@ def test_long_and_wide_tables_are_the_same(kind):
     table, words = read_table(given, **names)
     assert rows_of(table) == LONG.to_numpy().tolist()
     assert words.startswith(f"Read as a {kind[:4]} table")
-    assert ("1 of 6 responses are missing." in words) == (kind[:4] == "wide")
+    assert ("1 of 6 responses is missing." in words) == (kind[:4] == "wide")
 
 
 def test_every_model_reads_tables_and_says_how():
@@ -67,7 +68,7 @@ def test_every_model_reads_tables_and_says_how():
 
 
 def test_marks_of_missing_responses_are_counted():
-    assert "1 of 6 responses are missing, 1 of them marked −1." in read_table(NUMBERS)[1]
+    assert "1 of 6 responses is missing, 1 of them marked −1." in read_table(NUMBERS)[1]
     frame = pd.DataFrame({"x": ["no", ""], "y": [None, "yes"], "z": ["no", "yes"]})
     assert "2 of 6 responses are missing, 1 of them empty text." in read_table(frame)[1]
 

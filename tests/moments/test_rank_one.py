@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import binary, completion, pairs
-from bayesfuse.moments.targets import spectrum
+from bayesfuse.moments.score import spectrum
 
 CONSISTENT = ["log_linear", "weighted", "least_squares"]
 

@@ -11,7 +11,7 @@ from binary_populations import (
 
 import bayesfuse as bf
 from bayesfuse.moments import pairs
-from bayesfuse.moments.targets import spectrum
+from bayesfuse.moments.score import spectrum
 
 
 def test_residuals_of_one_target_vanish():

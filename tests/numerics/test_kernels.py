@@ -7,7 +7,6 @@ import pytest
 from typed_crowds import random_crowd, random_rows
 
 import bayesfuse as bf
-from bayesfuse.labels.independent import draw_labels
 from bayesfuse.numerics.kernels import TINY
 from bayesfuse.numerics.rows import draw_dirichlet, draw_dirichlets
 from bayesfuse.observation import Observation
@@ -35,16 +34,18 @@ def test_usual_numbers_of_classes_are_drawn_as_all_others(n_classes):
     """A class that never occurs takes the draw to the loop over classes and changes no label."""
     rng = np.random.default_rng(n_classes)
     prevalence, likelihood = rng.dirichlet(np.ones(n_classes), 3), rng.random((500, n_classes))
-    place, uniform = rng.integers(0, 3, 500).astype(np.int32), rng.random(500)
-    labels, sound = draw_labels(prevalence, likelihood, place, uniform)
+    place = rng.integers(0, 3, 500).astype(np.int32)
+    prior, structure = bf.Independent(None, population=place), (np.ones(500), place)
     wider = np.append(likelihood, np.ones((500, 1)), axis=1)
     never = np.append(prevalence, np.zeros((3, 1)), axis=1)
-    others, others_sound = draw_labels(never, wider, place, uniform)
-    np.testing.assert_array_equal(labels, others)
-    assert set(labels.tolist()) == set(range(n_classes))
-    assert sound and others_sound
-    likelihood[7] = 1e-300
-    assert not draw_labels(prevalence, likelihood, place, uniform)[1]
+    likelihood[7] = wider[7] = 1e-300  # which underflows
+    with np.errstate(divide="ignore"):
+        both = [
+            prior.draw((np.log(rows),), given, structure, np.random.default_rng(1))
+            for rows, given in ((prevalence, likelihood), (never, wider))
+        ]
+    np.testing.assert_array_equal(*both)
+    assert set(both[0].tolist()) == set(range(n_classes))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 6, 7, 8, 9])

@@ -7,7 +7,7 @@ import pytest
 from typed_crowds import random_rows
 
 import bayesfuse as bf
-from bayesfuse.raters.response_pairs import OFTEN, pair_up
+from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close
 
 
