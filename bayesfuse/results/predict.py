@@ -54,7 +54,7 @@ def predict(
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw, or from
         ``bf.fuse``.
     responses : Responses, DataFrame or array
-        Responses to the new items, as tables of :func:`bayesfuse.fuse`, with some or all classes of the result, in any order. Raters are
+        Responses to the new items, as tables of ``bf.fuse``, with some or all classes of the result, in any order. Raters are
         matched by name; for new ones see the notes.
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
