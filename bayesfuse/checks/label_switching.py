@@ -301,7 +301,8 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
         profile = profile.reshape(-1, *profile.shape[2:])
     few = profile[evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
     apart = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
-    found, order = few[np.argmin(apart)], None
+    found = few[np.argmin(apart)]
+    order: NDArray[np.int64] | None = None
     for _ in range(ROUNDS):
         before, order = order, _orders(profile, found)
         if before is not None and np.array_equal(before, order):

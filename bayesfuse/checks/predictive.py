@@ -255,7 +255,8 @@ def item_difficulty(
 
     def by_agreement(responses: Responses) -> tuple[Array, float, float]:
         agreement = _agreement(responses)
-        return np.histogram(agreement, edges)[0], agreement.std(), agreement.mean()
+        counts = np.histogram(agreement, edges)[0].astype(float)
+        return counts, float(agreement.std()), float(agreement.mean())
 
     n_items = len(_agreement(observation.responses))
     if n_items == 0:

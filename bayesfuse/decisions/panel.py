@@ -21,8 +21,7 @@ from bayesfuse.errors import (
     require_seed,
 )
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import evenly_spaced
-from bayesfuse.results.contents import constants, observed_rows
+from bayesfuse.results.contents import constants, evenly_spaced, observed_rows
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
