@@ -54,8 +54,8 @@ def predict(
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw, or from
         ``bf.fuse``.
     responses : Responses, DataFrame or array
-        Responses to the new items, as tables of ``bf.fuse``, with some or all classes of the result, in any order. Raters are
-        matched by name; for new ones see the notes.
+        Responses to the new items, as tables of ``bf.fuse``, with some or all classes of the
+        result, in any order. Raters are matched by name; for new ones see the notes.
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
         the result does not hold a parameter.
