@@ -135,7 +135,7 @@ def test_readme_runs_from_the_first_line_to_the_last(tmp_path, monkeypatch, caps
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
         exec(block, space)
     said = capsys.readouterr().out
-    assert "What would help most next" in said and "results = {}" in said
+    assert "Suggested next steps" in said and "results = {}" in said
     assert Path("report.html").stat().st_size > 10_000
     assert bayesfuse.label_probabilities(space["result"]).sizes["item"] == 45
     plt.close("all")

@@ -104,9 +104,9 @@ def fuse(
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
         path of such a CSV file. The first hundred improve the answer most. Models of independent
-        items are fitted without them, and :class:`bayesfuse.models.WeightedVotes` learns from them
-        how far to believe each rater and the models. In sequences, on graphs and in tables of
-        counts, the models are told.
+        items are fitted without them; :class:`bayesfuse.models.WeightedVotes` then estimates from
+        them the weights of the raters and of the models. For sequences, graphs and tables of
+        counts, the models are fitted with them.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.

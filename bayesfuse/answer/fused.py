@@ -117,8 +117,8 @@ class Fused(xr.DataTree):
         Returns
         -------
         DataTree
-            The average of the predictions of the models, with their weights; with known labels,
-            these say how far to believe it.
+            The average of the predictions of the models, with their weights, corrected by the
+            known labels if there are any.
 
         Raises
         ------
@@ -289,13 +289,13 @@ def picture(answer: xr.DataTree, size: tuple[float, float] = (13.6, 6.4)) -> Fig
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
     found: dict[str, Any] = {
-        "What this table cannot tell": answer.attrs.get("limits", "").splitlines(),
+        "Limits of this table": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answer),
         "Raters": _best_and_worst(answer),
-        "What the known labels said": answer.attrs.get("known", "").splitlines(),
-        "Models that were tried, with weights fixed beforehand": _tried(answer),
-        "What would help most next": answer.attrs["advice"].splitlines(),
-        "What the checks of the models said": answer.attrs["checks"].splitlines(),
+        "Known labels": answer.attrs.get("known", "").splitlines(),
+        "Models (weights do not depend on the labels)": _tried(answer),
+        "Suggested next steps": answer.attrs["advice"].splitlines(),
+        "Checks of the models": answer.attrs["checks"].splitlines(),
     }
     return {title: section for title, section in found.items() if len(section)}
 

@@ -53,7 +53,7 @@ def test_the_first_line_says_how_the_table_was_read(told):
 def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):
     alone = crowd.responses.to_frame().query("rater == 0")
     answer = bf.fuse(alone, **QUIET)
-    assert "What this table cannot tell:\n* Only one rater responded" in answer.overview()
+    assert "Limits of this table:\n* Only one rater responded" in answer.overview()
 
 
 def test_a_plain_result_is_loaded(tmp_path, crowd):

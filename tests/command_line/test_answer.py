@@ -89,7 +89,7 @@ def test_labels_to_standard_output_and_the_text_aside(folder, asked, capsys):
     assert main([*FILMS, "--labels", "-"]) == 0
     printed = capsys.readouterr()
     table = pd.read_csv(io.StringIO(printed.out))
-    assert len(table) == 20 and "What would help most next" in printed.err
+    assert len(table) == 20 and "Suggested next steps" in printed.err
     assert {path.name for path in folder.iterdir()} == {"films.csv"}
 
 
