@@ -1,7 +1,5 @@
 """Predictive checks: counts against loops, tails against theory, alarms where they belong."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -236,15 +234,6 @@ def test_raters_who_copy_are_named(cartel):
     assert found.attrs["groups"] == [list("abcd")]
     assert found["cluster"].values.tolist() == [0] * 4 + [-1] * 6
     assert "LatentGroup" in found.attrs["verdict"]
-
-
-@pytest.mark.slow
-def test_a_model_of_the_copying_raises_no_alarm(cartel):
-    responses = cartel[0].responses
-    model = LatentGroup(responses, [list("abcd")])
-    result = fitted(model)
-    assert not bf.checks.pairwise_agreement(result, model, random_seed=1)["unusual"].any()
-    assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Where fits begin: the right mode on hard problems, sensible on degenerate ones, as PyMC would."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -4,14 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from binary_populations import (
-    SENSITIVITY,
-    SPECIFICITY,
-    moments,
-    population,
-    sample,
-    true_v,
-)
+from binary_populations import SENSITIVITY, SPECIFICITY, moments, population, sample, true_v
 from scipy.optimize import minimize
 
 import bayesfuse as bf

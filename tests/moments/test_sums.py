@@ -1,7 +1,5 @@
 """Numbers below the moments: least squares on simplices, symmetric sums, views of teams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,12 +2,7 @@
 
 import numpy as np
 import xarray as xr
-from binary_populations import (
-    moments,
-    population,
-    sample,
-    true_v,
-)
+from binary_populations import moments, population, sample, true_v
 
 import bayesfuse as bf
 from bayesfuse.moments import pairs

@@ -1,7 +1,5 @@
 """Concentrations and means of rows that are summed out, against quadrature."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln
 

@@ -1,7 +1,5 @@
 """Products of pairs of responses: the same numbers as without them, wherever they come up often."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from typed_crowds import random_rows
