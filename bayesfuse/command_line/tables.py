@@ -120,7 +120,8 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     by = [] if arguments.by is None or arguments.items else [arguments.by]
     if missing := [name for name in (item, *by) if name not in frame]:
         raise CommandError(
-            f"{path} has no column {missing[0]!r}: --item names the column of the items. Got: "
+            f"{path} has no column {missing[0]!r}: --item names the column of the items, which "
+            "--wide needs. Got: "
             f"columns {frame.columns.tolist()}"
         )
     _require_complete(frame[[item]], path, f"every row needs {item!r}")

@@ -51,7 +51,7 @@ def test_classes_that_may_be_marks_are_pointed_out(mark):
         (WIDE[["x", "y"]], None, "With two raters"),
         (LONG.assign(item=list("abcd")), None, "No item has responses of two raters"),
         (np.kron(np.eye(2, dtype=int), np.array([[1, 2, 1], [2, 2, 1]])) - 1, None, "2 parts"),
-        (bf.Responses.from_matrix(WIDE, classes=[0, 1, 2]), None, "Nobody says 2"),
+        (bf.Responses.from_matrix(WIDE, classes=[0, 1, 2]), None, "No response names the class 2"),
         (LONG.assign(label=[0.1, 0.2, 0.3, 0.4]), None, "4 classes for 4 responses"),
         (np.tile(WIDE["x"], 5)[:, None], dict(enumerate(np.tile(WIDE["x"], 5))), None),
         (WIDE, None, None),

@@ -105,7 +105,7 @@ def test_gold_of_every_kind(tmp_path):
         (WIDE, {"item": "film"}, r"item= names .* Got: 'film'"),
         (LONG, {"missing": "skip"}, 'missing must be "error" or "drop"'),
         (bf.Responses.from_matrix(NUMBERS), {"item": "film"}, "Responses have none"),
-        ([[0, 1], [1, 1]], {}, r"DataFrame or a two-dimensional array.* Got: list"),
+        ([0, 1], {}, r"DataFrame or a two-dimensional array.* Got: list"),
         (LONG.assign(label=None), {"missing": "drop"}, "Got: none in 5 rows of 'label'"),
     ],
 )
