@@ -45,8 +45,6 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             result, note = _fuse(arguments, tables), ""
         else:
             result, note = _fit_one(model, arguments, interruption)
-            if interruption.seen:
-                tell("bayesfuse: interrupted; writing the draws until then, without checks")
 
         def print_report() -> None:
             if model is None:
@@ -76,7 +74,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         if (output := arguments.output) is not None:
             # after the labels: it takes most of the disk
             steps.append(Step("posterior", lambda: write_netcdf(result, output), output, True))
-        if (picture := arguments.picture) is not None:
+        if (picture := arguments.picture) is not None and not interruption.seen:
             steps.append(Step("picture", lambda: draw(result, picture), picture))
         written = [each for each in carry_out(steps, interruption) if not each.startswith("- ")]
         if written and not arguments.quiet:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -40,6 +41,9 @@ class Interruption:
 
     def _note(self, *_: object) -> None:
         self.presses += 1
+        if self.presses == 1:
+            with suppress(OSError):  # not print, which may be what is interrupted
+                os.write(2, b"\nbayesfuse: interrupted; writing what is complete\n")
         if self.presses > self._noted:
             raise KeyboardInterrupt
 
