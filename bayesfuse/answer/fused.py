@@ -293,7 +293,7 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
         "Items with the least certain labels": least_certain(answer),
         "Raters": _best_and_worst(answer),
         "Known labels": answer.attrs.get("known", "").splitlines(),
-        "Models (weights do not depend on the labels)": _tried(answer),
+        "Models": _tried(answer),
         "Suggested next steps": answer.attrs["advice"].splitlines(),
         "Checks of the models": answer.attrs["checks"].splitlines(),
     }

@@ -17,6 +17,7 @@ from bayesfuse.command_line.console import say
 from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.pymc.model import LabelModel
 
+LARGE = 200_000_000  # bytes of an answer above which its models are left out
 BARS = 25  # number of the least certain items in the plot
 
 
@@ -101,8 +102,9 @@ def _raters_and_labels(result: xr.DataTree) -> Any:
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> None:
-    """Write a result as NetCDF, completely or not at all, of an answer without its models."""
-    if isinstance(result, bf.Fused):
+    """Write a result as NetCDF, completely or not at all; large answers without their models."""
+    size = sum(node.dataset.nbytes for node in result.subtree)
+    if isinstance(result, bf.Fused) and size > LARGE:
         groups = {name: each.dataset for name, each in result.children.items() if name != "models"}
         attrs, result = result.attrs, xr.DataTree.from_dict(groups)
         result.attrs = attrs
