@@ -84,11 +84,11 @@ def fuse(
 
     Parameters
     ----------
-    responses : Responses, DataFrame or array
+    responses : Responses, DataFrame, array or list of rows
         A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
         has one row per item and one column per rater, with the items in the column ``item`` if
-        there is one, else in the index. There, missing are NaN, None, "" and, in numbers, −1. The
-        first line of the answer says how the table was read.
+        there is one, else in the index; missing are NaN, None, "" and, among numbers, −1. The
+        first line of the answer states how the table was read.
     item, rater, label : str
         Columns of the DataFrame.
     missing : {"error", "drop"}, default "error"
