@@ -103,10 +103,11 @@ def fuse(
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
-        path of such a CSV file. The first hundred improve the answer most. Models of independent
-        items are fitted without them; :class:`bayesfuse.models.WeightedVotes` then estimates from
-        them the weights of the raters and of the models. For sequences, graphs and tables of
-        counts, the models are fitted with them.
+        path of such a CSV file; items without a label count as unknown. The first hundred improve
+        the answer most. Models of independent items are fitted without them;
+        :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of the raters
+        and of the models. For sequences, graphs and tables of counts, the models are fitted with
+        them.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.

@@ -241,7 +241,7 @@ def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
     classes = {str(name): name for name in responses.classes.tolist()}
     gold: dict[Any, Any] = {}
     for item, label in zip(frame["item"], frame["label"], strict=True):
-        known = classes.get(label, label)
+        known = classes.get(label, classes.get(label.removesuffix(".0"), label))
         if gold.setdefault(items.get(item, item), known) != known:
             raise CommandError(f"an item has one gold label. Got: two for item {item!r} in {path}")
     return gold

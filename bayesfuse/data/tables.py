@@ -180,8 +180,16 @@ def read_gold(
 
     ``given`` is such a mapping, a DataFrame with the columns ``item`` and ``label`` (or the items
     in the index and one column), or the path of a CSV file with these columns, whose text stands
-    for the names of the table ``names``.
+    for the names of the table ``names``. Except in a mapping, items without a label are not known.
     """
+    found = _gold(given, names, item, label)
+    if not isinstance(found, pd.Series) or "" in names.classes.tolist():
+        return found
+    return found[found.notna() & (found.astype(object) != "")]
+
+
+def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
+    """Return known labels as a mapping or Series, in which labels may be missing."""
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
     if isinstance(given, str | PathLike):
@@ -216,14 +224,15 @@ def _from_file(path: str | PathLike[str], names: Responses, item: str, label: st
             f"{absent[0]!r} among {shown(frame.columns)} in {brief(str(path))}."
         )
     refuse(
-        (frame[[item, label]] == "").any(axis=1),
-        "Every row of a file of known labels must have an item and a label.",
+        frame[item] == "",
+        "Every row of a file of known labels must have an item.",
         lambda n: f"an empty one in row {n}, counted from 0",
     )
     items, classes = (
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
     )
-    said = [classes.get(name, name) for name in frame[label]]
+    # whole numbers have a decimal point where others of their column are missing
+    said = [classes.get(n, classes.get(n.removesuffix(".0"), n)) for n in frame[label]]
     index = pd.Index([items.get(name, name) for name in frame[item]], dtype=object)
     return pd.Series(said, index, dtype=object)
 
