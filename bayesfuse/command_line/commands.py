@@ -216,17 +216,22 @@ def _sample(
         return bf.sample(
             model, draws, chains=chains, progressbar=is_terminal() and not quiet, **options
         )
+    tune, thin = bf.LabelGibbs.default_tune_steps, kwargs.get("thin") or 1
     if not all(plan.whole for plan in plans):
         interruption.wait(1)  # so that the current draw is completed and recorded
-    tune = 0 if before is not None else bf.LabelGibbs.default_tune_steps
-    thin = kwargs.get("thin") or 1
-    end = math.inf if minutes is None else time.monotonic() + 60.0 * minutes
+        tune, thin = 1000, 1  # of NUTS
+    if before is not None:
+        tune = 0
+    began, seconds, ended = time.monotonic(), 60.0 * (minutes or math.inf), False
+    share = 1.0  # of the time, for chains that go on one after the other
     with Progress(not quiet) as progress:
         count = progress.count("sampling", chains * (-(-tune // thin) + -(-draws // thin)))
 
         def advance(made: int) -> None:
+            nonlocal ended
             count(made)
-            if interruption.seen or time.monotonic() > end:
+            ended = time.monotonic() > began + share * seconds
+            if interruption.seen or ended:
                 raise KeyboardInterrupt
 
         options["progressbar"] = advance
@@ -234,15 +239,14 @@ def _sample(
             if before is None:
                 return bf.sample(model, draws, chains=chains, **options)
             seeds = np.random.SeedSequence(options.pop("random_seed", None)).spawn(chains)
-            more = [
-                bf.sample(model, draws, tune=0, chains=1, start=point, random_seed=own, **options)
-                for point, own in zip(last_points(before, model), map(_seed, seeds), strict=True)
-            ]
+            more = []
+            for at, point in enumerate(last_points(before, model)):
+                share = (at + 1) / chains
+                own = {"start": point, "random_seed": int(seeds[at].generate_state(1)[0])}
+                more.append(bf.sample(model, draws, tune=0, chains=1, **own, **options))
         except (KeyboardInterrupt, ValueError) as error:
             # PyMC raises ValueError if a chain ended during tuning, without draws
-            if isinstance(error, bf.errors.ModelError) or not (
-                interruption.seen or time.monotonic() > end
-            ):
+            if isinstance(error, bf.errors.ModelError) or not (interruption.seen or ended):
                 raise
             if interruption.seen:
                 raise KeyboardInterrupt from None
@@ -251,10 +255,6 @@ def _sample(
                 f"{60 * (minutes or 0):g} s"
             ) from None
     return lengthened(model, before, more)
-
-
-def _seed(sequence: np.random.SeedSequence) -> int:
-    return int(sequence.generate_state(1)[0])
 
 
 def doctor(_: argparse.Namespace, tables: Tables) -> int:

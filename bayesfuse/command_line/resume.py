@@ -21,10 +21,12 @@ from bayesfuse.results.storage import round_off
 def last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
     """Return the last draw of every chain, as values at which it goes on."""
     observation_of(before, model)  # raises unless the result is of this model
-    if before.attrs.get("sampler") != "gibbs" or make_plan(model).observation.labels.moves_labels:
+    plan, sampler = make_plan(model), before.attrs.get("sampler")
+    if sampler != "gibbs" or not plan.whole or plan.observation.labels.moves_labels:
         raise CommandError(
-            "--resume continues Gibbs chains, and chains of labels on a graph go on from labels "
-            f"that files do not hold. Got: {before.attrs.get('sampler')} of {type(model).__name__}"
+            "--resume continues chains of Gibbs sweeps: NUTS would tune anew, and labels on a "
+            f"graph go on from labels that files do not hold. Got: {sampler} of "
+            f"{type(model).__name__}"
         )
     names = [variable.name for variable in model.free_RVs]
     last = before["posterior"].dataset[names].isel(draw=-1)
