@@ -29,6 +29,10 @@ def last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
             f"{type(model).__name__}"
         )
     names = [variable.name for variable in model.free_RVs]
+    if missing := sorted(set(names) - set(before["posterior"].dataset)):
+        raise CommandError(
+            f"--resume needs the options of the saved result. Got: no {missing[0]!r} in its draws"
+        )
     last = before["posterior"].dataset[names].isel(draw=-1)
     return [
         {name: values.astype(float).values for name, values in last.isel(chain=at).items()}

@@ -103,3 +103,5 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     capsys.readouterr()
     assert fit("--resume", "--model", "latent-group") == 2
     assert "of the same" in capsys.readouterr().err
+    assert fit("--resume", "--pooled") == 2
+    assert "--resume needs the options of the saved result" in capsys.readouterr().err
