@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.moments.least_squares import project, simplex_least_squares
-from bayesfuse.moments.views import _by_team, _views, incidence
+from bayesfuse.moments.multiclass import project, simplex_least_squares
+from bayesfuse.moments.views import _views, incidence
 
 
 def test_projection_is_the_nearest_point():
@@ -55,9 +55,8 @@ def test_views_by_definition():
         np.vstack([matrix, matrix[:9]]), missing=-1, classes=[0, 1, 2]
     ).merged()
     raters = np.array([0, 1, 2, 0, 1, 2, 0])
-    by_team = _by_team(incidence(responses).tocsc(), np.repeat(raters, 3))
     weight = responses.multiplicity.astype(float)
-    views, has_view = _views(by_team, weight, 3)
+    views, has_view = _views(incidence(responses).tocsc(), np.repeat(raters, 3), weight, 3)
     spoke = list(zip(responses.item, responses.rater, responses.label, strict=True))
     votes = np.zeros((responses.n_items, 3, 3))  # of the other teams
     for item, rater, label in spoke:
