@@ -216,6 +216,7 @@ def changelog_date(path):
 
 def test_package_changelog_and_citation_state_one_version(release):
     assert release.check_versions(released=False) == bayesfuse.__version__
+    assert all((ROOT / "tests" / name).exists() for name in release.OLDEST_TESTS)
     is_dated = changelog_date(ROOT / "CHANGELOG.md") != "unreleased"
     assert ("date-released:" in (ROOT / "CITATION.cff").read_text()) == is_dated
 
