@@ -77,6 +77,12 @@ class Candidate:
     sweeps: tuple[int, int] = (250, 200)
     start: str = "moments"
 
+    def within(self, draws: int | None) -> Candidate:
+        """Return the same with at most so many draws of a chain."""
+        if draws is None:
+            return self
+        return replace(self, sweeps=(min(draws, self.sweeps[0]), self.sweeps[1]))
+
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
         given = [getattr(inputs, name) for name in self.given]

@@ -25,7 +25,7 @@ SCORES = ["precision", "recall", "f1"]
 
 def span_scores(
     labels: xr.DataArray | xr.DataTree,
-    sequences: Sequences,
+    sequences: Sequences | None = None,
     found: pd.DataFrame | None = None,
     *,
     scheme: Literal["bio", "runs"] = "bio",
@@ -42,7 +42,8 @@ def span_scores(
     ----------
     labels : DataArray, dims (draw, item), or DataTree
         As in :func:`bayesfuse.spans`.
-    sequences : Sequences
+    sequences : Sequences, optional
+        Default: those of the result.
     found : DataFrame, optional
         Spans to be scored: columns sequence, start, stop and kind, such as rows of
         :func:`bayesfuse.spans`. Default: those of probability above one half.
@@ -74,7 +75,7 @@ def span_scores(
     [0.5, 0.75]
     """
     ci_prob = require_probability("ci_prob", ci_prob)
-    codes, classes = in_order(labels, sequences)
+    codes, classes, sequences = in_order(labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     if found is None:
         found = spans(labels, sequences, scheme=scheme, outside=outside)
@@ -96,7 +97,7 @@ def span_scores(
 
 def rater_spans(
     result: xr.DataTree,
-    sequences: Sequences,
+    sequences: Sequences | None = None,
     labels: xr.DataArray | None = None,
     *,
     scheme: Literal["bio", "runs"] = "bio",
@@ -112,7 +113,8 @@ def rater_spans(
     ----------
     result : DataTree
         With the responses, and joint draws of the labels unless ``labels`` has them.
-    sequences : Sequences
+    sequences : Sequences, optional
+        Default: those of the result. Needed with ``labels``.
     labels : DataArray, optional
         From :func:`bayesfuse.draw_labels`, or the true labels.
     scheme, outside
@@ -144,7 +146,7 @@ def rater_spans(
     {'x': 5, 'y': 5}
     """
     ci_prob = require_probability("ci_prob", ci_prob)
-    codes, classes = in_order(result if labels is None else labels, sequences)
+    codes, classes, sequences = in_order(result if labels is None else labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     responses = responses_of(result)
     code = places(as_array(responses.classes), np.array(classes, dtype=object))
