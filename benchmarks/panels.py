@@ -5,7 +5,8 @@ are drawn again and again. Shares of the second class of all items, of the subse
 simulated systems whose shares differ, and differences of groups, with 90 % intervals: by votes
 alone (normal intervals, as if judges were right), by the known items alone, by Rogan & Gladen's
 correction of the majority, by PPI++ (Angelopoulos, Duchi & Zrnic 2024; finite population) with the
-votes and with a cross-fitted logistic regression on the votes as predictor, and by this package.
+votes and with a cross-fitted logistic regression on the votes as predictor, and by this package,
+also with its label probabilities as the predictor. Members are fitted once.
 
     python benchmarks/panels.py [--quick] [--known 25 50 100] [--repeats 200] [--prompt Vanilla]
 """
@@ -13,6 +14,7 @@ votes and with a cross-fitted logistic regression on the votes as predictor, and
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -130,15 +132,17 @@ def by_mean(estimate):
 def ours(responses, gold, models, seed):
     """Return estimates and ends from the posterior shares."""
     model = bf.models.WeightedVotes(responses, gold, models)
-    result = bf.sample(model, 500, random_seed=seed, **QUIET)
+    result = bf.sample(model, 100, random_seed=seed, **QUIET)
 
-    def run(kinds, pairs):
+    def run(kinds, pairs, method="posterior"):
         found = {}
         for kind, own in kinds.items():
             by = None
             if kind != "all":
                 by = np.select(list(own.values()), list(own), default="")
-            shares, contrasts = bf.class_shares(result, by, ci_prob=0.9, random_seed=seed)
+            shares, contrasts = bf.class_shares(
+                result, by, method=method, ci_prob=0.9, random_seed=seed
+            )
             for row in shares[shares["class"] == 1].to_dict("records"):
                 name = "all" if kind == "all" else row["group"]
                 if name in own:
@@ -186,6 +190,7 @@ def measure(prompt, n_known, repeats, quick):
         if models is not None:
             gold = {int(item): int(truth[item]) for item in np.flatnonzero(known)}
             runs["bayesfuse"] = ours(responses, gold, models, seed)
+            runs["bayesfuse, ppi"] = partial(runs["bayesfuse"], method="ppi")
         real = {
             (kind, name): truth[mask].mean()
             for kind, own in kinds.items()

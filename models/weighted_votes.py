@@ -69,6 +69,9 @@ class WeightedVotes(LabelModel):
         besides. Default: vote shares.
     as_given : float, default 2/3
         Prior probability that the given probabilities need no correction, at least 0, below 1.
+    gold_error : float, default 0
+        Probability that a known label is wrong (any other class, equally likely), at most .5. Known
+        labels are then strong evidence, not certain.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
@@ -139,12 +142,14 @@ class WeightedVotes(LabelModel):
         results: Mapping[str, Any] | None = None,
         *,
         as_given: float = AS_GIVEN,
+        gold_error: float = 0.0,
         name: str = "",
     ) -> None:
         if require_number("as_given", as_given, most=1.0) == 1.0:
             raise ModelError(
                 "as_given must be below one, or known labels could change nothing. Got: 1."
             )
+        error = require_number("gold_error", gold_error, most=0.5)
         self._require_gold(gold)
         super().__init__(responses, gold=gold, name=name)
         self.require_whole("known labels are of single items")
@@ -178,7 +183,7 @@ class WeightedVotes(LabelModel):
             weight_scale=1.5 / per_item,
             as_given=float(as_given),
         )
-        self.known = Known(terms, known, label, scales)
+        self.known = Known(terms, known, label, scales, error)
         self._note()
 
         bias = pm.ZeroSumNormal("bias", scales.bias, dims="class")
@@ -201,7 +206,12 @@ class WeightedVotes(LabelModel):
             corrected = pm.Bernoulli("corrected", 1.0 - as_given)
             logits = pt.switch(corrected, logits, base)
         self.add_coord("known_item", responses.items[known].tolist())
-        pm.Categorical("label", logit_p=logits, observed=label, dims="known_item")
+        if error:
+            wrong = error / (responses.n_classes - 1)
+            probability = wrong + (1.0 - error - wrong) * pm.math.softmax(logits, axis=1)
+            pm.Categorical("label", p=probability, observed=label, dims="known_item")
+        else:
+            pm.Categorical("label", logit_p=logits, observed=label, dims="known_item")
 
     def predict(
         self,
