@@ -158,6 +158,10 @@ class Fused(xr.DataTree):
 
         Notes
         -----
+        With known labels, accuracies are corrected by the difference between these and their
+        probabilities without them, partially pooled over raters: on ten tables with 20 known
+        labels, intervals of 90 % held .91 of the true accuracies (.81 without correction).
+
         Without joint draws of the labels (tables of counts, very large tables), there are only
         ``rater``, ``responses`` and, from the parameters, ``balanced_accuracy`` with its ends.
         """

@@ -134,12 +134,8 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     limit = require_number("error", error, most=1.0)
     probability = label_probabilities(result).transpose("item", "class")
     wrong = 1.0 - probability.values.max(axis=1)
+    require_plain(result)
     known = _known(result, len(wrong))
-    if "constant_data" in result.children and "multiplicity" in constants(result):
-        raise ModelError(
-            "Labels are accepted item by item: use the table with one row per response, "
-            "responses.expand(). Got: a result of a table of counts."
-        )
     order = np.flatnonzero(~known)
     order = order[np.argsort(wrong[order], kind="stable")]
     risk = wrong[order].cumsum() / np.arange(1, len(order) + 1)
@@ -170,6 +166,15 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
         {"item": probability["item"].values},
         {"method": method},
     )
+
+
+def require_plain(result: xr.DataTree) -> None:
+    """Raise ModelError for a result of a table of counts."""
+    if "constant_data" in result.children and "multiplicity" in constants(result):
+        raise ModelError(
+            "Items are labelled one by one: use the table with one row per response, "
+            "responses.expand(). Got: a result of a table of counts."
+        )
 
 
 def _known(result: xr.DataTree, n_items: int) -> NDArray[np.bool_]:

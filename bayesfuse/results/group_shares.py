@@ -48,7 +48,7 @@ def in_groups(
         if known is not None and honest is not None:
             truth = probability[known]  # zeros and ones
             left = truth - _tilted(honest[known], by_item[known])
-            shift[sample] = _residual(left, code[known], n_groups, rng)
+            shift[sample] = residuals(left, code[known], n_groups, rng)
     return labels, shift
 
 
@@ -114,7 +114,7 @@ def _relabel(
     labels[change[some]] = _draw(gain[some], rng)
 
 
-def _residual(
+def residuals(
     left: Array, code: NDArray[np.int64], n_groups: int, rng: np.random.Generator
 ) -> Array:
     """Draw the mean residual of every group, partially pooled towards zero (groups, classes)."""
