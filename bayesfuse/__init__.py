@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bayesfuse.data.partitions import Partitions
     from bayesfuse.data.responses import Responses
     from bayesfuse.data.sequences import Sequences
+    from bayesfuse.data.verdicts import read_verdicts
     from bayesfuse.inference.find_map import find_map
     from bayesfuse.inference.sample import sample
     from bayesfuse.inference.step_method import LabelGibbs
@@ -117,6 +118,7 @@ __all__ = [
     "predict_batches",
     "priors",
     "rater_grades",
+    "read_verdicts",
     "run_lengths",
     "sample",
     "sources",
@@ -138,6 +140,7 @@ _HOMES = {
     "data.partitions": "Partitions",
     "data.responses": "Responses",
     "data.sequences": "Sequences",
+    "data.verdicts": "read_verdicts",
     "inference.find_map": "find_map",
     "inference.sample": "sample",
     "inference.step_method": "LabelGibbs",

@@ -38,6 +38,7 @@ from bayesfuse.errors import (
     ModelError,
     QuickAnswerWarning,
     require_flag,
+    require_number,
     require_positive,
     require_seed,
     takes_seed,
@@ -73,6 +74,7 @@ def fuse(
     groups: Any = None,
     covariates: Any = None,
     gold: Any = None,
+    gold_error: float = 0.0,
     ordered: bool | None = None,
     minutes: float = MINUTES,
     random_seed: Any = None,
@@ -105,6 +107,9 @@ def fuse(
         items are fitted without them, and :class:`bayesfuse.models.WeightedVotes` learns from them
         how far to believe each rater and the models. In sequences, on graphs and in tables of
         counts, the models are told.
+    gold_error : float, default 0
+        Probability that a known label is wrong, at most .5, for independent items: known labels are
+        then strong evidence, not certain. Experts who disagree are better raters of the table.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
@@ -188,7 +193,7 @@ def fuse(
     if sequences is None and graph is None:
         given = None if isinstance(groups, str) else groups
         inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
-    inputs = known.apart(inputs)
+    inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     candidates(inputs)  # raises where no model fits the arguments
     seed = _seed(random_seed)
     with Progress(progressbar) as progress:

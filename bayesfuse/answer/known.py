@@ -13,6 +13,7 @@ from bayesfuse.answer.average import CHAINS, SHARED
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.known import gold_labels
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
 from bayesfuse.numerics.kernels import Array
@@ -27,20 +28,28 @@ SHOWN = 3  # raters named as believed most and least
 CHOSEN = 3.0  # standard errors between known and other items above which they are said to differ
 
 
-def apart(inputs: Inputs) -> Inputs:
+def apart(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models.
 
     In sequences, on graphs, and in tables of counts, the models themselves are told.
     """
-    if inputs.gold is None or inputs.sequences is not None or inputs.graph is not None:
+    if inputs.gold is None:
+        return inputs
+    told = inputs.sequences is not None or inputs.graph is not None or not inputs.responses.is_plain
+    if told and gold_error:
+        raise ModelError(
+            "In sequences, on graphs and in tables of counts models take known labels as certain: "
+            f"leave out the doubtful ones. Got: gold_error={gold_error:g}."
+        )
+    if told:
         return inputs
     codes = gold_labels(inputs.responses, inputs.gold)
     answered = inputs.responses.per_item > 0
     if inputs.responses.stated is not None:
         answered = answered | (inputs.responses.stated.per_item > 0)
-    if not inputs.responses.is_plain or not (answered & (codes >= 0)).any():
+    if not (answered & (codes >= 0)).any():
         return inputs
-    return replace(inputs, gold=None, known=inputs.gold)
+    return replace(inputs, gold=None, known=inputs.gold, gold_error=gold_error)
 
 
 def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
@@ -48,7 +57,8 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     if inputs.known is None:
         return []
     mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
-    model = WeightedVotes(inputs.responses, inputs.known, {MIXED: xr.DataTree.from_dict(mixed)})
+    given = {MIXED: xr.DataTree.from_dict(mixed)}
+    model = WeightedVotes(inputs.responses, inputs.known, given, gold_error=inputs.gold_error)
     result = sample(model, _draws(inputs), chains=CHAINS, random_seed=seed, progressbar=False)
     shared = [*SHARED, "accuracy"]
     for name in ("label_posterior", "label_draws", "constant_data"):
@@ -67,9 +77,10 @@ def code(inputs: Inputs, seed: int) -> list[str]:
     """Return the calls that do the same to an average named ``fused``."""
     if inputs.known is None:
         return []
+    doubt = f", gold_error={inputs.gold_error:g}" if inputs.gold_error else ""
     return [
         "# known labels, on top of the models, which have not seen them",
-        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}})',
+        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}}{doubt})',
         f"fused = bf.sample(model, draws={_draws(inputs)}, chains={CHAINS}, random_seed={seed})",
     ]
 

@@ -322,7 +322,8 @@ def add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> Non
         summed.add(some, probability)
     honest = np.full((len(model.gold_codes), chance.shape[1]), np.nan)
     honest[items] = apart / apart.sum(axis=1, keepdims=True)
-    summed.store(result, model, honest)
+    given = softmax(model.terms.given[:, :, None])[0][:, :, 0]
+    summed.store(result, model, {"left_out": honest, "given": given})
     dims = ("chain", "draw", "item")
     names = model.terms.responses.items[items]
     # draws of nothing to correct have equal values, for which ArviZ's leave-one-out has no tail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -83,17 +84,18 @@ class LabelDraws:
         kept = np.flatnonzero((self.chosen >= some.start) & (self.chosen < some.stop))
         self.labels[kept] = drawn[self.chosen[kept] - some.start]
 
-    def store(self, result: xr.DataTree, model: Any, left_out: Array) -> None:
+    def store(self, result: xr.DataTree, model: Any, more: Mapping[str, Array]) -> None:
         """Add the groups of labels and data, and the tables of raters to the posterior.
 
-        ``left_out`` are probabilities of known items without their label (items, classes).
+        ``more`` are other probabilities (items, classes): of known items without their label
+        (``left_out``), and the ``given`` ones.
         """
         responses, n_draws = self.responses, self.sizes[0] * self.sizes[1]
         mean = self.sum / n_draws
         spread = np.sqrt(np.maximum(self.squares / n_draws - mean**2, 0.0) / n_draws)
         pair = {"item": responses.items, "class": responses.classes}
         two = ("item", "class")
-        said = {"probability": mean, "mcse": spread, "left_out": left_out}
+        said = {"probability": mean, "mcse": spread, **more}
         labels = xr.Dataset({name: (two, values) for name, values in said.items()}, pair)
         attrs = {f"{dim}s": size for dim, size in zip(("chain", "draw"), self.sizes, strict=True)}
         posterior = result["posterior"].dataset
@@ -114,6 +116,8 @@ class LabelDraws:
         )
         item, rater = responses.small_columns
         data = {"item_index": (("response",), item), "rater_index": (("response",), rater)}
+        # of responses, which are no data of this model
+        data |= {"label_index": (("response",), responses.label.astype(self.labels.dtype))}
         data |= of_items(responses, self.known)
         known = fingerprint.of_gold(responses, self.known)
         told = fingerprint.of_responses(responses) | {"gold": known}
