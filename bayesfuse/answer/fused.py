@@ -241,7 +241,7 @@ class Fused(xr.DataTree):
         """
         self._told("code")
         path = Path(path)
-        page = as_page(self.attrs, _sections(self), picture(self))
+        page = as_page(self.attrs, _sections(self), picture(self), _picture_of_known(self))
         path.write_text(page, encoding="utf-8")
         return path
 
@@ -273,6 +273,19 @@ def picture(answer: xr.DataTree) -> Figure:
 
     figure = Figure((13.6, 6.4), layout="constrained")  # inches
     plot_overview(answer, figure=figure)
+    return figure
+
+
+def _picture_of_known(answer: xr.DataTree) -> Figure | None:
+    """Return what known labels said as a figure, None where models were told, or there are none."""
+    if "left_out" not in answer["label_posterior"]:
+        return None
+    from matplotlib.figure import Figure
+
+    from bayesfuse.plots.known_labels import plot_known_labels
+
+    figure = Figure((11.0, 8.6), layout="constrained")
+    plot_known_labels(answer, axes=figure.subplots(2, 2))
     return figure
 
 

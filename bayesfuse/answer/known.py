@@ -13,6 +13,7 @@ from bayesfuse.answer.average import CHAINS, SHARED
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.known import gold_labels
+from bayesfuse.decisions import errors_after
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
@@ -24,6 +25,7 @@ LARGE = 5e7  # probabilities in all draws of a chain, above which there are fewe
 FEWEST = 25
 MIXED = "models"  # name of the average of the models, as an input
 
+MORE = (10, 50, 100)  # additional known labels of which the errors are told
 SHOWN = 3  # raters named as believed most and least
 CHOSEN = 3.0  # standard errors between known and other items above which they are said to differ
 
@@ -114,7 +116,25 @@ def said(result: xr.DataTree, model: WeightedVotes) -> list[str]:
                 f"Believed more than the models do: {', '.join(names[:SHOWN])}; less: "
                 f"{', '.join(names[-SHOWN:][::-1])}."
             )
-    return [*words, *model.notes.values(), *_chosen(model)]
+    return [*words, *model.notes.values(), *_chosen(model), *_more(result)]
+
+
+def _more(result: xr.DataTree) -> list[str]:
+    """Return how many labels are expected to be wrong after more are known."""
+    table = errors_after(result, MORE, random_seed=0)
+    table = table[table["labels"].isin((0, *MORE))]
+    rows = [own.iloc[1:] for _, own in table.groupby("aim", sort=False)]
+    if rows[0].empty:
+        return []
+    random, least = (
+        ", ".join(f"{row.wrong:.0f} ({row.low:.0f}–{row.high:.0f})" for row in own.itertuples())
+        for own in rows
+    )
+    numbers = ", ".join(f"{number:.0f}" for number in rows[0]["labels"])
+    return [
+        f"After {numbers} more known labels, {random} are expected to be wrong if items are chosen "
+        f"at random, {least} if the least certain are. What they teach of raters corrects others, too."
+    ]
 
 
 def _as_draws(values: Array) -> xr.DataArray:

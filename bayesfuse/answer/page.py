@@ -54,6 +54,7 @@ PAGE = """<!doctype html>
 <p class="headline">{headline}</p>
 <p><img alt="Overview of labels and raters" src="data:image/png;base64,{picture}"></p>
 <p>{words}</p>
+{known}
 {sections}
 <h2>The same in Python</h2>
 <pre>{code}</pre>
@@ -62,16 +63,30 @@ PAGE = """<!doctype html>
 """
 
 
-def as_page(told: Mapping[Any, Any], sections: Sections, figure: Figure) -> str:
+KNOWN = (
+    "Accuracies of raters (crosses: by the models alone; circles: on known items), the "
+    "calibration of known items that are left out, and the labels that are expected to be wrong "
+    "after more are found out, or if the surest are accepted."
+)
+
+
+def as_page(
+    told: Mapping[Any, Any], sections: Sections, figure: Figure, known: Figure | None
+) -> str:
     """Return the words of an answer, its sections and picture as a page that needs no other file.
 
-    ``told`` are the attributes of the answer.
+    ``told`` are the attributes of the answer, ``known`` the picture of what known labels said.
     """
+    said = ""
+    if known is not None:
+        image = f'<img alt="Known labels" src="data:image/png;base64,{_as_png(known, 100)}">'
+        said = f"<h2>What the known labels said</h2>\n<p>{image}</p>\n<p>{KNOWN}</p>"
     return PAGE.format(
         style=STYLE,
         headline=escape(told["headline"]),
         picture=_as_png(figure, 150),
         words=WORDS.format(coverage()),
+        known=said,
         sections="\n".join(_parts(sections, "h2")),
         code=escape(told["code"]),
     )

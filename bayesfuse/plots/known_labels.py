@@ -71,6 +71,7 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     plot_calibration(
         honest.isel(item=at), dict(zip(items, listed(classes), strict=True)), ax=axes[1]
     )
+    axes[1].set_xlabel("probability of the label of a known item that is left out")
     most = max(min(MORE, (gold < 0).sum() // 2), 1)
     sizes = np.unique(np.linspace(1, most, min(most, 20)).astype(int)).tolist()
     for number, (aim, own) in enumerate(
