@@ -133,7 +133,7 @@ def _more(result: xr.DataTree) -> list[str]:
     numbers = ", ".join(f"{number:.0f}" for number in rows[0]["labels"])
     return [
         f"After {numbers} more known labels, {random} are expected to be wrong if items are chosen "
-        f"at random, {least} if the least certain are. What they teach of raters corrects others, too."
+        f"at random, {least} if the least certain are. What they teach of raters comes on top."
     ]
 
 
