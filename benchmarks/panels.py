@@ -19,7 +19,7 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from _shared import QUIET, Arguments, data, extras
+from _shared import QUIET, Arguments, Report, data, extras
 
 import bayesfuse as bf
 
@@ -208,9 +208,9 @@ def measure(prompt, n_known, repeats, quick):
     return pd.DataFrame(rows, columns=["method", "quantity", "name", "error", "width", "covered"])
 
 
-def show(found):
+def show(report, found):
     """Print a line for every quantity and method."""
-    print(
+    report.line(
         f"{'':<26}{'method':<17}{'mean error':>11}{'|error|':>9}{'width':>8}{'/ known':>9}"
         f"{'coverage':>10}{'worst cell':>12}{'given':>7}"
     )
@@ -220,7 +220,7 @@ def show(found):
         for method in own["method"].unique():
             each = own[own["method"] == method]
             cells = each.groupby("name")["covered"].apply(lambda c: c.astype(float).mean())
-            print(
+            report.line(
                 f"{quantity:<26}{method:<17}{each['error'].mean():>11.3f}"
                 f"{each['error'].abs().mean():>9.3f}{each['width'].mean():>8.3f}"
                 f"{each['width'].mean() / wide:>9.2f}{each['covered'].astype(float).mean():>10.2f}"
@@ -229,11 +229,12 @@ def show(found):
 
 
 def main():
-    parser = Arguments(__doc__, "50 known labels, drawn twice")
+    parser = Arguments(__doc__, "50 known labels, drawn twice", results=True)
     parser.add_argument("--known", type=int, nargs="+", default=[25, 50, 100])
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--prompt", default="Vanilla")
     options = parser.parse_args()
+    report = Report(options)
     with extras():
         import sklearn  # noqa: F401
     for n_known in [50] if options.quick else options.known:
@@ -241,10 +242,11 @@ def main():
         repeats = 2 if options.quick else options.repeats
         found = measure(options.prompt, n_known, repeats, options.quick)
         seconds = time.perf_counter() - begun
-        print(
+        report.line(
             f"\n{options.prompt}: {n_known} known labels, {repeats} draws of them ({seconds:.0f} s)"
         )
-        show(found)
+        show(report, found)
+    report.end()
 
 
 if __name__ == "__main__":
