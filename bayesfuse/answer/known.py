@@ -174,7 +174,7 @@ def _chosen(model: WeightedVotes) -> list[str]:
     return [
         f"Known items look chosen, not random: the models are {how} of them than of the others "
         f"({known.mean():.2f} and {others.mean():.2f}). Expected errors hold for items like the "
-        "known ones."
+        "known ones; bf.class_shares(chosen=…) takes those that are not typical."
     ]
 
 

@@ -137,7 +137,7 @@ def read_gold(
 
     ``given`` is such a mapping, a DataFrame with the columns ``item`` and ``label`` (or the items
     in the index and one column), or the path of a CSV file with these columns, whose text stands
-    for the names of the table ``names``.
+    for the names of the table ``names``; its rows without a label are left out.
     """
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
@@ -172,10 +172,11 @@ def _from_file(path: str | PathLike[str], names: Responses, item: str, label: st
             f"A file of known labels must have the columns {item!r} and {label!r}. Got: no column "
             f"{absent[0]!r} among {shown(frame.columns)} in {brief(str(path))}."
         )
+    frame = frame[(frame[label] != "") | (frame[item] == "")]  # labels that are not filled in yet
     refuse(
-        (frame[[item, label]] == "").any(axis=1),
-        "Every row of a file of known labels must have an item and a label.",
-        lambda n: f"an empty one in row {n}, counted from 0",
+        frame[item] == "",
+        "Every row of a file of known labels must have an item.",
+        lambda n: f"an empty one in row {frame.index[n]}, counted from 0",
     )
     items, classes = (
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)

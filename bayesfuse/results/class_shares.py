@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
@@ -10,8 +11,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_array
 from bayesfuse.data.known import read_populations
-from bayesfuse.errors import ModelError, require_flag, require_seed
+from bayesfuse.data.names import places
+from bayesfuse.errors import ModelError, ResponsesError, require_flag, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import constants, observed_rows
@@ -42,6 +45,7 @@ def class_shares(
     contrasts: bool = True,
     *,
     method: Literal["posterior", "ppi"] = "posterior",
+    chosen: Iterable[Any] = (),
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> ClassShares:
@@ -67,6 +71,9 @@ def class_shares(
         "posterior" counts over joint draws of the labels. "ppi" is prediction-powered inference
         [4]_ with label probabilities as the predictor: unbiased whatever the models are, if known
         items were chosen at random, with wider intervals.
+    chosen : iterable of item names, optional
+        Known items that were not chosen at random, such as the least certain ones. They are known,
+        but not taken as typical of the others.
     ci_prob : float, optional
         Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
     random_seed : int, Generator, optional
@@ -92,7 +99,7 @@ def class_shares(
         A result without joint draws of the labels, as :func:`draw_labels` without a model;
         ``method="ppi"`` without known labels that models have not seen.
     ResponsesError
-        Groups or questions of unknown items, or none for some item.
+        Groups or questions of unknown items, or none for some item; unknown ``chosen`` items.
 
     Notes
     -----
@@ -144,6 +151,9 @@ def class_shares(
     gold = gold_of(result, len(items))
     posterior = result["label_posterior"].dataset
     honest = posterior["left_out"].values if "left_out" in posterior else None
+    if honest is not None and (untypical := list(chosen)):
+        honest = honest.copy()
+        honest[_of_items(untypical, items)] = np.nan
     if method == "ppi" and honest is None:
         raise ModelError(
             "method='ppi' compares known labels with predictions that have not seen them, of "
@@ -186,6 +196,15 @@ def class_shares(
     shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
     compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
     return ClassShares(shares, compared[OF_CONTRASTS])
+
+
+def _of_items(names: list[Any], items: NDArray[Any]) -> NDArray[np.int64]:
+    place = places(as_array(names), items)
+    if place.min() < 0:
+        raise ResponsesError(
+            f"chosen= must be items of the result. Got: {names[int(place.argmin())]!r}."
+        )
+    return place
 
 
 def gold_of(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:

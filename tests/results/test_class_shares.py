@@ -108,6 +108,11 @@ def test_known_labels_correct_groups_in_which_raters_err():
     assert ((good["low"] < 0.5) & (good["high"] > 0.5)).all(), good
     powered = bf.class_shares(result, group, method="ppi", random_seed=1).shares.iloc[[3, 5]]
     assert ((powered["low"] < 0.55) & (powered["high"] > 0.45)).all(), powered
+    # the known items of group b were chosen because they are wrong: nothing is learnt from them
+    typical = bf.class_shares(result, group, chosen=np.flatnonzero(gold >= 0), random_seed=1)
+    assert typical.shares["share"][5] > 0.65
+    with pytest.raises(ResponsesError, match=r"chosen= must be items"):
+        bf.class_shares(result, chosen=[-1])
     del posterior["left_out"]
     with pytest.raises(ModelError, match=r"ppi' compares known labels"):
         bf.class_shares(result, method="ppi")
