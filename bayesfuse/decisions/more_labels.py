@@ -92,7 +92,7 @@ def errors_after(
         rows.append(["learn", number, error.sum() * open_ / max(len(unknown), 1), left])
     for number in numbers:
         left = total - wrong[:, order[:number]].sum(axis=1)
-        rows.append(["correct", number, error.sum() - error[order[:number]].sum(), left])
+        rows.append(["correct", number, error[order[number:]].sum(), left])
     ends = [np.quantile(left, level, method="inverted_cdf") for *_, left in rows]
     table = [[*row[:3], *end] for row, end in zip(rows, ends, strict=True)]
     return pd.DataFrame(table, columns=["aim", "labels", "wrong", "low", "high"])
@@ -216,7 +216,7 @@ def _by_share(
 ) -> Array:
     """Return the variance of differences between truth and predictions (groups, classes)."""
     n_classes = probability.shape[1]
-    seen = gold >= 0
+    seen = np.zeros(len(gold), dtype=bool) if honest is None else np.isfinite(honest[:, 0])
     if honest is not None and seen.sum() >= ENOUGH:
         left = (np.eye(n_classes)[gold[seen]] - honest[seen]) ** 2
         common, of = left.mean(axis=0), code[seen]
