@@ -95,7 +95,8 @@ def errors_after(
         rows.append(["correct", number, error[order[number:]].sum(), left])
     ends = [np.quantile(left, level, method="inverted_cdf") for *_, left in rows]
     table = [[*row[:3], *end] for row, end in zip(rows, ends, strict=True)]
-    return pd.DataFrame(table, columns=["aim", "labels", "wrong", "low", "high"])
+    found = pd.DataFrame(table, columns=["aim", "labels", "wrong", "low", "high"])
+    return found.astype({"low": float, "high": float})
 
 
 def labels_needed(

@@ -55,7 +55,8 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     'additional known labels'
     """
     groups = require_result(result).children
-    if "label_posterior" not in groups or "left_out" not in groups["label_posterior"]:
+    found = groups["label_posterior"].dataset if "label_posterior" in groups else xr.Dataset()
+    if "left_out" not in found:
         raise ModelError(
             "Known labels are compared with predictions that have not seen them, of "
             "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
@@ -65,14 +66,14 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
         ax.spines[["top", "right"]].set_visible(False)
     _raters(axes[0], result)
     gold = constants(result, "gold")["gold"].values
-    honest = result["label_posterior"]["left_out"]
+    honest = found["left_out"]
     at = np.flatnonzero(np.isfinite(honest.values[:, 0]))
     items, classes = listed(honest["item"].values[at]), honest["class"].values[gold[at]]
     plot_calibration(
         honest.isel(item=at), dict(zip(items, listed(classes), strict=True)), ax=axes[1]
     )
     axes[1].set_xlabel("probability of the label of a known item that is left out")
-    most = max(min(MORE, (gold < 0).sum() // 2), 1)
+    most = max(min(MORE, int(np.sum(gold < 0)) // 2), 1)
     sizes = np.unique(np.linspace(1, most, min(most, 20)).astype(int)).tolist()
     for number, (aim, own) in enumerate(
         errors_after(result, sizes, random_seed=0).groupby("aim", sort=False)
@@ -95,7 +96,7 @@ def _raters(ax: Any, result: xr.DataTree) -> None:
     table = rater_accuracy(result).iloc[::-1]
     item, rater, label = observed_rows(result) or ()
     names = constants(result)["rater"].values
-    right = result["label_posterior"]["given"].values[item, label]
+    right = result["label_posterior"].dataset["given"].values[item, label]
     before = np.bincount(rater, right, len(names)) / np.bincount(rater, minlength=len(names))
     order = [listed(names).index(name) for name in table["rater"]]
     rows = shared.place_rows(ax, len(names))
