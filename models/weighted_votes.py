@@ -110,8 +110,8 @@ class WeightedVotes(LabelModel):
     ``accuracy``, ``confusion``, ``sensitivity`` and ``specificity``, as shares of these items.
     The uncertainty of the given probabilities' parameters is not carried along.
 
-    On eleven tables of people and language models, fifty known labels reduce the mean log-loss of
-    :class:`bayesfuse.models.ItemTypes` from .59 to .47.
+    On thirteen tables of people and language models, fifty known labels reduce the mean log-loss of
+    the models of :func:`bayesfuse.fuse` from .66 to .52.
 
     References
     ----------
