@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
@@ -89,6 +90,15 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
         xlabel="accepted share of the labels", ylabel="expected share of wrong ones", ylim=(0, None)
     )
     return np.asarray(axes)
+
+
+def picture_of_known(result: xr.DataTree) -> Figure | None:
+    """Return the same as a figure without pyplot; None where models were told, or none is known."""
+    if "left_out" not in result["label_posterior"]:
+        return None
+    figure = Figure((11.0, 8.6), layout="constrained")
+    plot_known_labels(result, axes=figure.subplots(2, 2))
+    return figure
 
 
 def _raters(ax: Any, result: xr.DataTree) -> None:
