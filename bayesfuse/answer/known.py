@@ -65,6 +65,7 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     shared = [*SHARED, "accuracy"]
     for name in ("label_posterior", "label_draws", "constant_data"):
         children[name] = result[name].dataset
+    children.setdefault("observed_data", result["observed_data"].dataset)  # vote shares have none
     children["posterior"] = result["posterior"].dataset[shared]
     children["known_labels"] = result
     return said(result, model)
