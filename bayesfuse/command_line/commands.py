@@ -7,6 +7,7 @@ import math
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -242,8 +243,8 @@ def _sample(
             more = []
             for at, point in enumerate(last_points(before, model)):
                 share = (at + 1) / chains
-                own = {"start": point, "random_seed": int(seeds[at].generate_state(1)[0])}
-                more.append(bf.sample(model, draws, tune=0, chains=1, **own, **options))
+                options |= {"start": point, "random_seed": int(seeds[at].generate_state(1)[0])}
+                more.append(bf.sample(model, draws, tune=0, chains=1, **options))
         except (KeyboardInterrupt, ValueError) as error:
             # PyMC raises ValueError if a chain ended during tuning, without draws
             if isinstance(error, bf.errors.ModelError) or not (interruption.seen or ended):
@@ -263,7 +264,7 @@ def doctor(_: argparse.Namespace, tables: Tables) -> int:
     return 0
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[[argparse.Namespace, Any], int]] = {
     "fit": fit,
     "doctor": doctor,
     "demo": demo,

@@ -35,7 +35,7 @@ def last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
         )
     last = before["posterior"].dataset[names].isel(draw=-1)
     return [
-        {name: values.astype(float).values for name, values in last.isel(chain=at).items()}
+        {name: last[name].values[at].astype(float) for name in names}
         for at in range(last.sizes["chain"])
     ]
 

@@ -279,7 +279,7 @@ def run_lengths(
 
 
 def _in_order(
-    labels: xr.DataArray | xr.DataTree, sequences: Sequences | None
+    labels: xr.DataArray | xr.DataTree, sequences: Any
 ) -> tuple[NDArray[np.int64], list[Any], Sequences]:
     """Return class indices (draws, items) in the order of the sequences, class names, sequences."""
     if isinstance(labels, xr.DataTree):
