@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bayesfuse.data.sequences import Sequences
     from bayesfuse.data.token_features import token_features
     from bayesfuse.inference.cross_classify import cross_classify
+    from bayesfuse.data.verdicts import read_verdicts
     from bayesfuse.inference.find_map import find_map
     from bayesfuse.inference.sample import sample
     from bayesfuse.inference.step_method import LabelGibbs
@@ -127,6 +128,7 @@ __all__ = [
     "rater_grades",
     "rater_spans",
     "read_conll",
+    "read_verdicts",
     "run_lengths",
     "sample",
     "sources",
@@ -154,6 +156,7 @@ _HOMES = {
     "data.sequences": "Sequences",
     "data.token_features": "token_features",
     "inference.cross_classify": "cross_classify",
+    "data.verdicts": "read_verdicts",
     "inference.find_map": "find_map",
     "inference.sample": "sample",
     "inference.step_method": "LabelGibbs",

@@ -26,6 +26,7 @@ from crowds import CROWDS
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs, candidates
 from bayesfuse.models import WeightedVotes
+from bayesfuse.results.rater_accuracy import rater_accuracy
 
 PANEL = "llmbar Vanilla"
 SETS = (PANEL, *CROWDS)
@@ -122,8 +123,8 @@ def intervals(result, labels, items, truth, responses) -> tuple[float, float]:
         return np.nan, np.nan  # the truth of all answered items is needed
     n = responses.per_rater
     right = np.bincount(responses.rater, whole[responses.item] == responses.label) / n
-    draws = result["posterior"]["accuracy"].values.reshape(-1, responses.n_raters)[:, n >= 20]
-    low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+    table = rater_accuracy(result, ci_prob=0.9).set_index("rater").loc[responses.raters[n >= 20]]
+    low, high = table["low"].to_numpy(), table["high"].to_numpy()
     right = right[n >= 20]
     holds = ((low - 1e-9 <= right) & (right <= high + 1e-9)).mean() if len(right) else np.nan
     wrong = (labels.argmax(axis=1)[items] != truth).sum()

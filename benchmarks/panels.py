@@ -5,7 +5,8 @@ are drawn again and again. Shares of the second class of all items, of the subse
 simulated systems whose shares differ, and differences of groups, with 90 % intervals: by votes
 alone (normal intervals, as if judges were right), by the known items alone, by Rogan & Gladen's
 correction of the majority, by PPI++ (Angelopoulos, Duchi & Zrnic 2024; finite population) with the
-votes and with a cross-fitted logistic regression on the votes as predictor, and by this package.
+votes and with a cross-fitted logistic regression on the votes as predictor, and by this package,
+also with its label probabilities as the predictor. Members are fitted once.
 
     python benchmarks/panels.py [--quick] [--known 25 50 100] [--repeats 200] [--prompt Vanilla]
 """
@@ -13,11 +14,12 @@ votes and with a cross-fitted logistic regression on the votes as predictor, and
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from _shared import QUIET, Arguments, data, extras
+from _shared import QUIET, Arguments, Report, data, extras
 
 import bayesfuse as bf
 
@@ -130,15 +132,17 @@ def by_mean(estimate):
 def ours(responses, gold, models, seed):
     """Return estimates and ends from the posterior shares."""
     model = bf.models.WeightedVotes(responses, gold, models)
-    result = bf.sample(model, 500, random_seed=seed, **QUIET)
+    result = bf.sample(model, 100, random_seed=seed, **QUIET)
 
-    def run(kinds, pairs):
+    def run(kinds, pairs, method="posterior"):
         found = {}
         for kind, own in kinds.items():
             by = None
             if kind != "all":
                 by = np.select(list(own.values()), list(own), default="")
-            shares, contrasts = bf.class_shares(result, by, ci_prob=0.9, random_seed=seed)
+            shares, contrasts = bf.class_shares(
+                result, by, method=method, ci_prob=0.9, random_seed=seed
+            )
             for row in shares[shares["class"] == 1].to_dict("records"):
                 name = "all" if kind == "all" else row["group"]
                 if name in own:
@@ -186,6 +190,7 @@ def measure(prompt, n_known, repeats, quick):
         if models is not None:
             gold = {int(item): int(truth[item]) for item in np.flatnonzero(known)}
             runs["bayesfuse"] = ours(responses, gold, models, seed)
+            runs["bayesfuse, ppi"] = partial(runs["bayesfuse"], method="ppi")
         real = {
             (kind, name): truth[mask].mean()
             for kind, own in kinds.items()
@@ -203,9 +208,9 @@ def measure(prompt, n_known, repeats, quick):
     return pd.DataFrame(rows, columns=["method", "quantity", "name", "error", "width", "covered"])
 
 
-def show(found):
+def show(report, found):
     """Print a line for every quantity and method."""
-    print(
+    report.line(
         f"{'':<26}{'method':<17}{'mean error':>11}{'|error|':>9}{'width':>8}{'/ known':>9}"
         f"{'coverage':>10}{'worst cell':>12}{'given':>7}"
     )
@@ -215,7 +220,7 @@ def show(found):
         for method in own["method"].unique():
             each = own[own["method"] == method]
             cells = each.groupby("name")["covered"].apply(lambda c: c.astype(float).mean())
-            print(
+            report.line(
                 f"{quantity:<26}{method:<17}{each['error'].mean():>11.3f}"
                 f"{each['error'].abs().mean():>9.3f}{each['width'].mean():>8.3f}"
                 f"{each['width'].mean() / wide:>9.2f}{each['covered'].astype(float).mean():>10.2f}"
@@ -224,11 +229,12 @@ def show(found):
 
 
 def main():
-    parser = Arguments(__doc__, "50 known labels, drawn twice")
+    parser = Arguments(__doc__, "50 known labels, drawn twice", results=True)
     parser.add_argument("--known", type=int, nargs="+", default=[25, 50, 100])
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--prompt", default="Vanilla")
     options = parser.parse_args()
+    report = Report(options)
     with extras():
         import sklearn  # noqa: F401
     for n_known in [50] if options.quick else options.known:
@@ -236,10 +242,11 @@ def main():
         repeats = 2 if options.quick else options.repeats
         found = measure(options.prompt, n_known, repeats, options.quick)
         seconds = time.perf_counter() - begun
-        print(
+        report.line(
             f"\n{options.prompt}: {n_known} known labels, {repeats} draws of them ({seconds:.0f} s)"
         )
-        show(found)
+        show(report, found)
+    report.end()
 
 
 if __name__ == "__main__":

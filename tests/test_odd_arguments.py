@@ -231,6 +231,7 @@ def test_probabilities_of_intervals(fitted):
             "sequences": SEQUENCES,
             "graph": GRAPH,
             "draws": 5,
+            "width": 0.1,
             "responses": THREE,
             "responses_or_model": model,
             "pairs_of_raters": [result["constant_data"]["rater"].values[:2].tolist()],

@@ -40,6 +40,7 @@ class Inputs:
     ordered: bool | None = None
     evidence: Evidence = field(default_factory=Evidence)
     known: Mapping[Any, Any] | None = None
+    gold_error: float = 0.0
     read: str = ""
     limits: Sequence[str] = ()
     """How the table was read, and what it cannot tell, in words."""

@@ -39,6 +39,7 @@ from bayesfuse.errors import (
     QuickAnswerWarning,
     require_count,
     require_flag,
+    require_number,
     require_positive,
     require_seed,
     takes_seed,
@@ -73,6 +74,7 @@ def fuse(
     groups: Any = None,
     covariates: Any = None,
     gold: Any = None,
+    gold_error: float = 0.0,
     ordered: bool | None = None,
     minutes: float = MINUTES,
     draws: int | None = None,
@@ -108,6 +110,9 @@ def fuse(
         :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of the raters
         and of the models. For sequences, graphs and tables of counts, the models are fitted with
         them.
+    gold_error : float, default 0
+        Probability that a known label is wrong, at most .5, for independent items: known labels are
+        then strong evidence, not certain. Experts who disagree are better raters of the table.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
@@ -198,7 +203,7 @@ def fuse(
     if sequences is None and graph is None:
         given = None if isinstance(groups, str) else groups
         inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
-    inputs = known.apart(inputs)
+    inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     candidates(inputs)  # raises where no model fits the arguments
     seed = _seed(random_seed)
     with Progress(progressbar) as progress:

@@ -13,6 +13,8 @@ from bayesfuse.answer.average import CHAINS, SHARED
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.known import gold_labels
+from bayesfuse.decisions import errors_after
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
 from bayesfuse.numerics.kernels import Array
@@ -23,24 +25,33 @@ LARGE = 5e7  # probabilities in all draws of a chain, above which there are fewe
 FEWEST = 25
 MIXED = "models"  # name of the average of the models, as an input
 
+MORE = (10, 50, 100)  # additional known labels of which the errors are told
 SHOWN = 3  # raters named as believed most and least
 CHOSEN = 3.0  # standard errors between known and other items above which they are said to differ
 
 
-def apart(inputs: Inputs) -> Inputs:
+def apart(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models.
 
     For sequences, graphs and tables of counts, the models are fitted with them.
     """
-    if inputs.gold is None or inputs.sequences is not None or inputs.graph is not None:
+    if inputs.gold is None:
+        return inputs
+    told = inputs.sequences is not None or inputs.graph is not None or not inputs.responses.is_plain
+    if told and gold_error:
+        raise ModelError(
+            "In sequences, on graphs and in tables of counts models take known labels as certain: "
+            f"leave out the doubtful ones. Got: gold_error={gold_error:g}."
+        )
+    if told:
         return inputs
     codes = gold_labels(inputs.responses, inputs.gold)
     answered = inputs.responses.per_item > 0
     if inputs.responses.stated is not None:
         answered = answered | (inputs.responses.stated.per_item > 0)
-    if not inputs.responses.is_plain or not (answered & (codes >= 0)).any():
+    if not (answered & (codes >= 0)).any():
         return inputs
-    return replace(inputs, gold=None, known=inputs.gold)
+    return replace(inputs, gold=None, known=inputs.gold, gold_error=gold_error)
 
 
 def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
@@ -48,11 +59,13 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     if inputs.known is None:
         return []
     mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
-    model = WeightedVotes(inputs.responses, inputs.known, {MIXED: xr.DataTree.from_dict(mixed)})
+    given = {MIXED: xr.DataTree.from_dict(mixed)}
+    model = WeightedVotes(inputs.responses, inputs.known, given, gold_error=inputs.gold_error)
     result = sample(model, _draws(inputs), chains=CHAINS, random_seed=seed, progressbar=False)
     shared = [*SHARED, "accuracy"]
     for name in ("label_posterior", "label_draws", "constant_data"):
         children[name] = result[name].dataset
+    children.setdefault("observed_data", result["observed_data"].dataset)  # vote shares have none
     children["posterior"] = result["posterior"].dataset[shared]
     children["known_labels"] = result
     return said(result, model)
@@ -67,9 +80,10 @@ def code(inputs: Inputs, seed: int) -> list[str]:
     """Return the calls that do the same to an average named ``fused``."""
     if inputs.known is None:
         return []
+    doubt = f", gold_error={inputs.gold_error:g}" if inputs.gold_error else ""
     return [
         "# known labels, on top of the models, which have not seen them",
-        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}})',
+        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}}{doubt})',
         f"fused = bf.sample(model, draws={_draws(inputs)}, chains={CHAINS}, random_seed={seed})",
     ]
 
@@ -103,7 +117,25 @@ def said(result: xr.DataTree, model: WeightedVotes) -> list[str]:
                 f"Believed more than the models do: {', '.join(names[:SHOWN])}; less: "
                 f"{', '.join(names[-SHOWN:][::-1])}."
             )
-    return [*words, *model.notes.values(), *_chosen(model)]
+    return [*words, *model.notes.values(), *_chosen(model), *_more(result)]
+
+
+def _more(result: xr.DataTree) -> list[str]:
+    """Return how many labels are expected to be wrong after more are known."""
+    table = errors_after(result, MORE, random_seed=0)
+    table = table[table["labels"].isin((0, *MORE))]
+    rows = [own.iloc[1:] for _, own in table.groupby("aim", sort=False)]
+    if rows[0].empty:
+        return []
+    random, least = (
+        ", ".join(f"{row.wrong:.0f} ({row.low:.0f}–{row.high:.0f})" for row in own.itertuples())
+        for own in rows
+    )
+    numbers = ", ".join(f"{number:.0f}" for number in rows[0]["labels"])
+    return [
+        f"After {numbers} more known labels, {random} are expected to be wrong if items are chosen "
+        f"at random, {least} if the least certain are. What they teach of raters comes on top."
+    ]
 
 
 def _as_draws(values: Array) -> xr.DataArray:
@@ -143,7 +175,7 @@ def _chosen(model: WeightedVotes) -> list[str]:
     return [
         f"Known items look chosen, not random: the models are {how} of them than of the others "
         f"({known.mean():.2f} and {others.mean():.2f}). Expected errors hold for items like the "
-        "known ones."
+        "known ones; bf.class_shares(chosen=…) takes those that are not typical."
     ]
 
 

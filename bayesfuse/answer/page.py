@@ -59,6 +59,7 @@ PAGE = """<!doctype html>
 <div class="wide"><img alt="Overview of labels and raters"
 src="data:image/png;base64,{picture}"></div>
 <p>{words}</p>
+{known}
 {sections}
 <h2>The same in Python</h2>
 <pre>{code}</pre>
@@ -67,11 +68,29 @@ src="data:image/png;base64,{picture}"></div>
 """
 
 
-def as_page(told: Mapping[Any, Any], sections: Sections, lists: Sections, figure: Figure) -> str:
+KNOWN = (
+    "Accuracies of raters (crosses: by the models alone; circles: on known items), the "
+    "calibration of known items that are left out, and the labels that are expected to be wrong "
+    "after more are found out, or if the surest are accepted."
+)
+
+
+def as_page(
+    told: Mapping[Any, Any],
+    sections: Sections,
+    lists: Sections,
+    figure: Figure,
+    known: Figure | None,
+) -> str:
     """Return the words of an answer, its sections and picture as a page that needs no other file.
 
-    ``told`` are the attributes of the answer; ``lists`` are folded.
+    ``told`` are the attributes of the answer, ``lists`` are folded, and ``known`` is the picture of
+    what known labels said.
     """
+    said = ""
+    if known is not None:
+        image = f'<img alt="Known labels" src="data:image/png;base64,{_as_png(known, 100)}">'
+        said = f'<h2>Known labels</h2>\n<div class="wide">{image}</div>\n<p>{KNOWN}</p>'
     folded = [
         f"<details>\n<summary>{escape(title)}: {len(table):,}</summary>\n{_table(table)}</details>"
         for title, table in lists.items()
@@ -82,6 +101,7 @@ def as_page(told: Mapping[Any, Any], sections: Sections, lists: Sections, figure
         headline=escape(told["headline"]),
         picture=_as_png(figure, 150),
         words=WORDS.format(coverage()),
+        known=said,
         sections="\n".join([*_parts(sections, "h2"), *folded]),
         code=escape(told["code"]),
     )

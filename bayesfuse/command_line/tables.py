@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -279,8 +280,12 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
                 "index_col": False,
             }
             source = open_table(path)
-            header, separator = _header(path, source, columns, settings)
-            frame = pd.read_csv(rewound(source), sep=separator, na_values=MISSING, **settings)
+            if ".jsonl" in path.suffixes:
+                frame = _read_objects(source)
+                header, separator = frame.columns.tolist(), ","
+            else:
+                header, separator = _header(path, source, columns, settings)
+                frame = pd.read_csv(rewound(source), sep=separator, na_values=MISSING, **settings)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -300,6 +305,15 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
     if twice := [name for name in columns if header.count(name) > 1]:
         raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
     return frame[list(dict.fromkeys(columns))].astype("category")
+
+
+def _read_objects(source: Path | BytesIO) -> pd.DataFrame:
+    """Read one JSON object a line as unchanged text."""
+    raw = source.read_bytes() if isinstance(source, Path) else source.getvalue()
+    rows = [json.loads(line) for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
+    text = [{key: str(value) for key, value in row.items() if value is not None} for row in rows]
+    frame = pd.DataFrame(text, dtype=str)
+    return frame.mask(frame.isin(MISSING))
 
 
 def _header(

@@ -1,5 +1,6 @@
 """Decisions from a posterior: which items to check, whom to ask next, which raters to keep."""
 
+from bayesfuse.decisions.more_labels import errors_after, labels_needed
 from bayesfuse.decisions.next_items import accept, next_items
 from bayesfuse.decisions.panel import panel
 from bayesfuse.decisions.position_bias import position_bias
@@ -8,7 +9,9 @@ from bayesfuse.decisions.value_of_response import value_of_response
 
 __all__ = [
     "accept",
+    "errors_after",
     "expected_errors",
+    "labels_needed",
     "next_items",
     "panel",
     "position_bias",

@@ -149,4 +149,9 @@ def _pairs(result: xr.DataTree, given: Any) -> NDArray[np.int64]:
         raise ModelError(
             f"pairs_of_raters must be raters of the result. Got: {pairs.ravel()[code.argmin()]!r}."
         )
+    if len(set(code.tolist())) < len(code):
+        raise ModelError(
+            "A rater is one judge asked in one order, so it is in one pair. Got: a rater in two "
+            f"places of {brief(given)}."
+        )
     return code.reshape(-1, 2)

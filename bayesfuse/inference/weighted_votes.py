@@ -56,6 +56,15 @@ class Known:
     items: NDArray[np.int64]
     label: NDArray[np.int64]
     scales: Scales
+    error: float = 0.0
+
+    @property
+    def chance(self) -> Array:
+        """Probability of the known label given each class (known items, classes)."""
+        n_classes = self.terms.given.shape[1]
+        found = np.full((len(self.label), n_classes), self.error / (n_classes - 1))
+        found[np.arange(len(self.label)), self.label] = 1.0 - self.error
+        return found
 
 
 @dataclass(frozen=True)
@@ -155,6 +164,7 @@ class _Density:
         self.known, self.n_classes = known, n_classes
         n_items = len(known.label)
         self.observed = np.arange(n_items) * n_classes + known.label
+        self.chance = known.chance[:, :, None]
         self.sums = sparse.kron(sparse.eye(n_items), np.ones((1, n_classes)), format="csr")
 
     def as_given(self) -> float:
@@ -166,7 +176,10 @@ class _Density:
         """Return the log likelihood (draws,) and probabilities (items × classes, draws)."""
         shaped = logits.reshape(-1, self.n_classes, logits.shape[1])
         probability, norm = softmax(shaped)
-        found = logits[self.observed].sum(axis=0) - norm.sum(axis=0)
+        if self.known.error:
+            found = np.log((probability * self.chance).sum(axis=1)).sum(axis=0)
+        else:
+            found = logits[self.observed].sum(axis=0) - norm.sum(axis=0)
         return found, probability.reshape(logits.shape)
 
     def _value(self, inputs: Any, point: Array) -> tuple[float, Array]:
@@ -180,13 +193,15 @@ class _Density:
         from scipy.linalg import cho_solve, cholesky
 
         value, probability = self._value(inputs, point)
+        # doubtful labels have less information, and at most this share of it where classes are even
+        share = (1.0 - self.known.error * self.n_classes / (self.n_classes - 1)) ** 2
         for _ in range(50):
-            error = -probability
-            error[self.observed] += 1.0
+            error = self._true(probability) - probability
             slope = inputs.T @ error - self.precision * (point - self.mean)
             weighed = sparse.diags(probability) @ inputs
             sums = self.sums @ weighed
-            curvature = (inputs.T @ weighed - sums.T @ sums).toarray() + np.diag(self.precision)
+            curvature = share * (inputs.T @ weighed - sums.T @ sums).toarray()
+            curvature += np.diag(self.precision)
             root = cholesky(curvature, lower=True)
             step = cho_solve((root, True), slope)
             if slope @ step < 1e-8:
@@ -199,6 +214,13 @@ class _Density:
                 length /= 2
             point, value = point + length * step, new
         return point, root, value
+
+    def _true(self, probability: Array) -> Array:
+        """Return the probabilities of the classes given the known labels, too."""
+        if not self.known.error:
+            return np.bincount(self.observed, minlength=len(probability)).astype(float)
+        found = probability.reshape(-1, self.n_classes) * self.chance[:, :, 0]
+        return (found / found.sum(axis=1, keepdims=True)).ravel()
 
     def prior(self, number: int, rng: np.random.Generator) -> Array:
         """Return draws from the prior (number, parameters)."""
@@ -288,13 +310,20 @@ def add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> Non
     """Add labels, rater tables and log likelihoods that follow from draws of the parameters."""
     posterior = result["posterior"].dataset
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-    summed = LabelDraws(model.terms.responses, model.gold_codes, sizes, rng)
-    items, label = model.known.items, model.known.label
+    known = model.known
+    summed = LabelDraws(model.terms.responses, model.gold_codes, sizes, rng, known.error)
+    items, chance = known.items, known.chance[:, :, None]
     pointwise = np.empty((sizes[0] * sizes[1], len(items)))
+    apart = np.zeros((len(items), chance.shape[1]))
     for some, probability in each_part(model.terms, posterior):
-        pointwise[some] = np.log(probability[items, label]).T
+        seen = (probability[items] * chance).sum(axis=1)
+        pointwise[some] = np.log(seen).T
+        apart += (probability[items] / seen[:, None]).sum(axis=2)
         summed.add(some, probability)
-    summed.store(result, model)
+    honest = np.full((len(model.gold_codes), chance.shape[1]), np.nan)
+    honest[items] = apart / apart.sum(axis=1, keepdims=True)
+    given = softmax(model.terms.given[:, :, None])[0][:, :, 0]
+    summed.store(result, model, {"left_out": honest, "given": given})
     dims = ("chain", "draw", "item")
     names = model.terms.responses.items[items]
     # draws of nothing to correct have equal values, for which ArviZ's leave-one-out has no tail

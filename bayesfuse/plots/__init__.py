@@ -18,6 +18,7 @@ from bayesfuse.plots.fits import plot_calibration, plot_elbo, plot_start, var_na
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.hover import hover_items, hover_raters
 from bayesfuse.plots.items import plot_hard_items, plot_labels
+from bayesfuse.plots.known_labels import plot_known_labels
 from bayesfuse.plots.model_graph import plot_model
 from bayesfuse.plots.overview import plot_overview
 from bayesfuse.plots.panels import plot_class_shares, plot_panel, plot_ranks
@@ -45,6 +46,7 @@ __all__ = [
     "plot_graph",
     "plot_grid",
     "plot_hard_items",
+    "plot_known_labels",
     "plot_labels",
     "plot_model",
     "plot_overview",

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_array
 from bayesfuse.data.known import read_populations
-from bayesfuse.errors import require_flag, require_seed
+from bayesfuse.data.names import places
+from bayesfuse.errors import ModelError, ResponsesError, require_flag, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import constants, observed_rows
-from bayesfuse.results.group_shares import in_groups, left_out
+from bayesfuse.results.group_shares import by_differences, in_groups
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -41,6 +44,8 @@ def class_shares(
     pairs: Any = None,
     contrasts: bool = True,
     *,
+    method: Literal["posterior", "ppi"] = "posterior",
+    chosen: Iterable[Any] = (),
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> ClassShares:
@@ -62,6 +67,13 @@ def class_shares(
         within the questions that both groups have.
     contrasts : bool, default True
         Whether every two groups are compared.
+    method : {"posterior", "ppi"}
+        "posterior" counts over joint draws of the labels. "ppi" is prediction-powered inference
+        [4]_ with label probabilities as the predictor: unbiased whatever the models are, if known
+        items were chosen at random, with wider intervals.
+    chosen : iterable of item names, optional
+        Known items that were not chosen at random, such as the least certain ones. They are known,
+        but not taken as typical of the others.
     ci_prob : float, optional
         Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
     random_seed : int, Generator, optional
@@ -84,16 +96,17 @@ def class_shares(
     Raises
     ------
     ModelError
-        A result without joint draws of the labels, as :func:`draw_labels` without a model.
+        A result without joint draws of the labels, as :func:`draw_labels` without a model;
+        ``method="ppi"`` without known labels that models have not seen.
     ResponsesError
-        Groups or questions of unknown items, or none for some item.
+        Groups or questions of unknown items, or none for some item; unknown ``chosen`` items.
 
     Notes
     -----
     Models do not know of the groups. So groups have shares of their own here, partially pooled
     towards those of all items, with raters who are alike in all groups; probabilities of labels
     change with the shares [2]_. With known labels used by :class:`bayesfuse.models.WeightedVotes`
-    (as in ``bf.fuse(gold=…)``) and two classes, the mean difference between known labels and their
+    (as in ``bf.fuse(gold=…)``), the mean difference between known labels and their
     probabilities without them is added by group, partially pooled towards zero [3]_: raters may
     differ between groups. Groups with few known labels have wide intervals. Without groups, none of
     this applies.
@@ -109,8 +122,9 @@ def class_shares(
     .. [2] Saerens, Latinne & Decaestecker (2002), Adjusting the outputs of a classifier to new a
        priori probabilities, Neural Computation 14, 21–41.
     .. [3] Fay & Herriot (1979), Estimates of income for small places, Journal of the American
-       Statistical Association 74, 269–277. Angelopoulos, Duchi & Zrnic (2024), PPI++ (the same
-       differences, not pooled).
+       Statistical Association 74, 269–277. The same differences, not pooled: [4]_.
+    .. [4] Angelopoulos, Duchi & Zrnic (2024), PPI++: efficient prediction-powered inference,
+       arXiv:2311.01453; here of a finite population.
 
     Examples
     --------
@@ -126,23 +140,47 @@ def class_shares(
     [['new', 'old', 0], ['new', 'old', 1]]
     """
     require_flag("contrasts", contrasts)
+    if method not in ("posterior", "ppi"):
+        raise ModelError(f"method must be 'posterior' or 'ppi'. Got: {method!r}.")
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, probability = joint_labels.stored(result), label_probabilities(result)
     items, classes = probability["item"].values, probability["class"].values
     unit = every = np.arange(len(items))
     if pairs is not None:
         _, unit = read_populations(items, pairs, what="pairs=", group="question")
-    whole = _Part(every, np.zeros_like(every), np.zeros(1, dtype=np.int64))
-    means, found = [probability.values.mean(axis=0)[None]], whole.share(labels, unit, classes, rng)
-    names, code = np.array([], dtype=object), every
     gold = gold_of(result, len(items))
+    posterior = result["label_posterior"].dataset
+    honest = posterior["left_out"].values if "left_out" in posterior else None
+    if honest is not None and (untypical := list(chosen)):
+        honest = honest.copy()
+        honest[_of_items(untypical, items)] = np.nan
+    if method == "ppi" and honest is None:
+        raise ModelError(
+            "method='ppi' compares known labels with predictions that have not seen them, of "
+            "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
+        )
+
+    def share(part: _Part, labels: NDArray[Any], shift: Array | None = None) -> list[Array]:
+        drawn = part.share(labels, unit, classes, rng, gold < 0, shift)
+        if method == "posterior" or honest is None:
+            return drawn
+        rows = part.rows
+        centre = by_differences(
+            len(labels), probability.values[rows], honest[rows], part.place, rng
+        )
+        new = np.clip(centre + drawn[1] - drawn[0], 0.0, 1.0)
+        return [centre, new / new.sum(axis=2, keepdims=True)]
+
+    found = share(_Part(every, np.zeros_like(every), np.zeros(1, dtype=np.int64)), labels)
+    means = [probability.values.mean(axis=0)[None] if method == "posterior" else found[0].mean(0)]
+    names, code = np.array([], dtype=object), every
     rows = []
     if by is not None:
         names, code = read_populations(items, by, what="by=", group="group")
-        honest = left_out(result, gold, len(classes))
-        labels, shift = in_groups(labels, probability.values, honest, code, rng)
-        groups = _Part(every, code, np.arange(len(names)))
-        own = groups.share(labels, unit, classes, rng, gold < 0, shift)
+        shift = None
+        if method == "posterior":
+            labels, shift = in_groups(labels, probability.values, honest, code, rng)
+        own = share(_Part(every, code, np.arange(len(names))), labels, shift)
         found = [np.concatenate(each, axis=1) for each in zip(found, own, strict=True)]
         means.append(own[0].mean(axis=0))
         for pair in combinations(range(len(names)), 2) if contrasts else ():
@@ -152,12 +190,21 @@ def class_shares(
                 if number := len(both):
                     at = np.flatnonzero(np.isin(code, pair) & np.isin(unit, both))
                     part = _Part(at, (code[at] == pair[1]).astype(np.int64), np.array(pair))
-                    two = part.share(labels, unit, classes, rng, gold < 0, shift)
+                    two = share(part, labels, shift)
             head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
             rows.append(pd.DataFrame(head | {"pairs": number} | _contrast(two, level)))
     shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
     compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
     return ClassShares(shares, compared[OF_CONTRASTS])
+
+
+def _of_items(names: list[Any], items: NDArray[Any]) -> NDArray[np.int64]:
+    place = places(as_array(names), items)
+    if place.min() < 0:
+        raise ResponsesError(
+            f"chosen= must be items of the result. Got: {names[int(place.argmin())]!r}."
+        )
+    return place
 
 
 def gold_of(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
@@ -179,8 +226,8 @@ class _Part(NamedTuple):
         unit: NDArray[np.int64],
         classes: NDArray[Any],
         rng: np.random.Generator,
-        unknown: NDArray[np.bool_] | None = None,
-        shift: Array | None = None,
+        unknown: NDArray[np.bool_],
+        shift: Array | None,
     ) -> list[Array]:
         """Return shares of the classes, (samples, groups, classes): of these items and of new ones.
 
@@ -195,7 +242,7 @@ class _Part(NamedTuple):
                 total = np.bincount(key + row[self.rows], weights, n_groups * n_classes)
                 target[sample] = total.reshape(n_groups, n_classes)
         found = [each / each.sum(axis=2, keepdims=True) for each in found]
-        if shift is None or unknown is None:
+        if shift is None:
             return found
         open_ = np.bincount(self.place, unknown[self.rows]) / np.bincount(self.place)
         for target, part in zip(found, (open_[:, None], np.ones(1)), strict=True):

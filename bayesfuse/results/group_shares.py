@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.contents import constants
 
 BURN, THIN = 30, 3  # sweeps before the first sample and between samples
 FEWEST = 5  # known labels below which their residuals say nothing
+OWN = 10  # known labels of a group above which differences have its own variance
 TINY = 1e-9
 
 SPREAD = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7])
@@ -18,34 +17,6 @@ SPREAD = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7])
 
 RESIDUAL = np.array([0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.26, 0.33, 0.42, 0.55, 0.75, 1.0])
 """Standard deviations of the mean residuals of groups, in those of a residual; half-normal(.5)."""
-
-
-def left_out(result: xr.DataTree, gold: NDArray[np.int64], n_classes: int) -> Array | None:
-    """Return probabilities of known items without their label (items, classes), NaN elsewhere.
-
-    They are stored (``label_posterior["left_out"]``), or follow from the log likelihood of known
-    labels given responses by importance sampling, of two classes. None if there are none.
-    """
-    if "left_out" in result["label_posterior"]:
-        return np.asarray(result["label_posterior"]["left_out"].values)
-    tree = result["known_labels"] if "known_labels" in result.children else result
-    if n_classes != 2 or "log_likelihood" not in tree.children:
-        return None
-    (values,) = tree["log_likelihood"].dataset.data_vars.values()
-    if values.dims[-1] not in values.coords or "item" not in constants(result).coords:
-        return None
-    names = constants(result).get_index("item")
-    place = names.get_indexer(values[values.dims[-1]].values)
-    # the likelihood of responses has items that are not known
-    if place.min(initial=0) < 0 or (gold[place] < 0).any() or len(place) == len(gold):
-        return None
-    log = -values.values.reshape(-1, len(place))
-    top = log.max(axis=0)
-    right = np.exp(-top) / np.exp(log - top).mean(axis=0)
-    found = np.full((len(gold), 2), np.nan)
-    found[place, gold[place]] = right
-    found[place, 1 - gold[place]] = 1 - right
-    return found
 
 
 def in_groups(
@@ -77,7 +48,7 @@ def in_groups(
         if known is not None and honest is not None:
             truth = probability[known]  # zeros and ones
             left = truth - _tilted(honest[known], by_item[known])
-            shift[sample] = _residual(left, code[known], n_groups, rng)
+            shift[sample] = residuals(left, code[known], n_groups, rng)
     return labels, shift
 
 
@@ -143,7 +114,7 @@ def _relabel(
     labels[change[some]] = _draw(gain[some], rng)
 
 
-def _residual(
+def residuals(
     left: Array, code: NDArray[np.int64], n_groups: int, rng: np.random.Generator
 ) -> Array:
     """Draw the mean residual of every group, partially pooled towards zero (groups, classes)."""
@@ -167,3 +138,43 @@ def _residual(
     noise = rng.standard_normal((n_groups, size)) @ root.T
     drawn = shrunk[:, None] * mean + np.sqrt(variance / (variance * number + 1.0))[:, None] * noise
     return np.column_stack([drawn, -drawn.sum(axis=1)])
+
+
+def by_differences(
+    samples: int,
+    probability: Array,
+    honest: Array,
+    code: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> Array:
+    """Draw shares of groups by PPI++: mean predictions, corrected by known labels of the group.
+
+    Predictions are label probabilities, of known items without their labels, scaled by the power
+    that makes the variance least. Draws (samples, groups, classes) are of Student's distribution
+    with as many degrees of freedom as the variance has; groups without known labels have any share.
+    """
+    n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
+    known = np.flatnonzero(np.isfinite(honest[:, 0]))
+    truth, predicted, of = probability[known], honest[known], code[known]
+    every = np.where(np.isfinite(honest), honest, probability)
+    found = np.empty((samples, n_groups, n_classes))
+    for group in range(n_groups):
+        own, size = of == group, int((code == group).sum())
+        n = int(own.sum())
+        some = own if n >= OWN else np.ones(len(of), dtype=bool)
+        if n == 0 or some.sum() < 2:
+            found[:, group] = rng.dirichlet(np.ones(n_classes), samples)
+            continue
+        spread = np.maximum(predicted[some].var(axis=0, ddof=1), TINY)
+        apart = truth - truth[some].mean(axis=0)
+        power = (apart[some] * predicted[some]).sum(axis=0) / (some.sum() - 1) / spread
+        left = truth - np.clip(power, 0.0, 1.0) * predicted
+        mean = left[own].mean(axis=0) + np.clip(power, 0.0, 1.0) * every[code == group].mean(axis=0)
+        scale = np.atleast_2d(np.cov(left[some].T)) * (1.0 - n / size) / n
+        values, vectors = np.linalg.eigh(scale)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        freedom = int(some.sum()) - 1
+        noise = rng.standard_normal((samples, n_classes)) @ root.T
+        found[:, group] = mean + noise / np.sqrt(rng.chisquare(freedom, (samples, 1)) / freedom)
+    found = np.clip(found, 0.0, 1.0)
+    return found / np.maximum(found.sum(axis=2, keepdims=True), TINY)

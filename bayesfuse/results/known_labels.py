@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,10 @@ class LabelDraws:
         known: NDArray[np.int64],
         sizes: tuple[int, int],
         rng: np.random.Generator,
+        error: float = 0.0,
     ) -> None:
         self.responses, self.known, self.sizes, self.rng = responses, known, sizes, rng
+        self.error = error  # probability that a known label is wrong
         n_draws, n_classes = sizes[0] * sizes[1], responses.n_classes
         self.sum = np.zeros((responses.n_items, n_classes))
         self.squares = np.zeros_like(self.sum)
@@ -56,13 +59,19 @@ class LabelDraws:
     def add(self, some: slice, probability: Array) -> None:
         """Add draws with their label probabilities (items, classes, draws)."""
         at = np.flatnonzero(self.known >= 0)
-        probability[at] = np.eye(self.responses.n_classes)[self.known[at]][:, :, None]
+        n_classes, n_now = probability.shape[1:]
+        truth = np.eye(n_classes)[self.known[at]][:, :, None]
+        if self.error:
+            chance = np.where(truth > 0, 1.0 - self.error, self.error / (n_classes - 1))
+            truth = probability[at] * chance
+            truth /= truth.sum(axis=1, keepdims=True)
+        probability[at] = truth
         self.sum += probability.sum(axis=2)
         self.squares += (probability**2).sum(axis=2)
-        n_classes, n_now = probability.shape[1:]
         below = probability.cumsum(axis=1)[:, :-1]
         drawn = (self.rng.random((len(below), 1, n_now)) >= below).sum(axis=1).T  # (draws, items)
-        drawn[:, at] = self.known[at]  # rounding may leave a sum below one
+        if not self.error:
+            drawn[:, at] = self.known[at]  # rounding may leave a sum below one
         cell = (self.rater * n_classes + drawn[:, self.item]) * n_classes + self.label
         size = self.responses.n_raters * n_classes**2
         cell += np.arange(n_now)[:, None] * size
@@ -75,14 +84,19 @@ class LabelDraws:
         kept = np.flatnonzero((self.chosen >= some.start) & (self.chosen < some.stop))
         self.labels[kept] = drawn[self.chosen[kept] - some.start]
 
-    def store(self, result: xr.DataTree, model: Any) -> None:
-        """Add the groups of labels and data, and the tables of raters to the posterior."""
+    def store(self, result: xr.DataTree, model: Any, more: Mapping[str, Array]) -> None:
+        """Add the groups of labels and data, and the tables of raters to the posterior.
+
+        ``more`` are other probabilities (items, classes): of known items without their label
+        (``left_out``), and the ``given`` ones.
+        """
         responses, n_draws = self.responses, self.sizes[0] * self.sizes[1]
         mean = self.sum / n_draws
         spread = np.sqrt(np.maximum(self.squares / n_draws - mean**2, 0.0) / n_draws)
         pair = {"item": responses.items, "class": responses.classes}
         two = ("item", "class")
-        labels = xr.Dataset({"probability": (two, mean), "mcse": (two, spread)}, pair)
+        said = {"probability": mean, "mcse": spread, **more}
+        labels = xr.Dataset({name: (two, values) for name, values in said.items()}, pair)
         attrs = {f"{dim}s": size for dim, size in zip(("chain", "draw"), self.sizes, strict=True)}
         posterior = result["posterior"].dataset
         names = {"rater": responses.raters, "class": responses.classes}
@@ -102,6 +116,8 @@ class LabelDraws:
         )
         item, rater = responses.small_columns
         data = {"item_index": (("response",), item), "rater_index": (("response",), rater)}
+        # of responses, which are no data of this model
+        data |= {"label_index": (("response",), responses.label.astype(self.labels.dtype))}
         data |= of_items(responses, self.known)
         known = fingerprint.of_gold(responses, self.known)
         told = fingerprint.of_responses(responses) | {"gold": known}

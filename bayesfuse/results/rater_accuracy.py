@@ -14,6 +14,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import constants, evenly_spaced, observed_rows
+from bayesfuse.results.group_shares import FEWEST as FEWEST_KNOWN
+from bayesfuse.results.group_shares import residuals
 from bayesfuse.results.summaries import tails
 
 MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws
@@ -22,7 +24,11 @@ MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest 
 def rater_accuracy(
     result: xr.DataTree, by: Any = None, ci_prob: float | None = None
 ) -> pd.DataFrame:
-    """Return a row for every rater (and group): counts, accuracies with intervals, and bias."""
+    """Return a row for every rater (and group): counts, accuracies with intervals, and bias.
+
+    Accuracies are corrected by the mean difference between known labels and their probabilities
+    without them, partially pooled over raters, as shares of groups are in ``class_shares``.
+    """
     labels, rows = joint_labels.stored(result), observed_rows(result)
     if rows is None:
         raise ModelError(
@@ -34,7 +40,13 @@ def rater_accuracy(
     gold = known["gold"].values if "gold" in known else np.full(labels.shape[1], -1)
     number = int(np.clip(MOST // max(len(rows[0]), 1), FEWEST, len(labels)))
     labels = labels[evenly_spaced(number, len(labels))]
-    level = tails(ci_prob)
+    level, posterior = tails(ci_prob), result["label_posterior"].dataset
+    missed = np.zeros(len(rows[0]))  # of responses to known items, what predictions were short of
+    if "left_out" in posterior and (gold >= 0).sum() >= FEWEST_KNOWN:
+        seen = np.isfinite(posterior["left_out"].values[rows[0], 0])
+        said = posterior["left_out"].values[rows[0][seen], rows[2][seen]]
+        missed[seen] = posterior["probability"].values[rows[0][seen], rows[2][seen]] - said
+    rows = (*rows, missed)
     if by is None:
         return _table(labels, rows, gold, raters, classes, level)
     names, code = read_populations(known["item"].values, by, what="by=", group="group")
@@ -57,7 +69,7 @@ def _table(
     classes: NDArray[Any],
     level: tuple[float, float],
 ) -> pd.DataFrame:
-    item, rater, label = rows
+    item, rater, label, missed = rows
     n_raters, n_classes = len(raters), len(classes)
     names, truth = _measures(classes), labels[:, item]
     found = np.empty((len(labels), len(names), n_raters))
@@ -68,6 +80,12 @@ def _table(
     responses = np.bincount(rater, minlength=n_raters)
     seen = gold[item] >= 0
     on_known = np.bincount(rater[seen], minlength=n_raters)
+    if seen.sum() >= FEWEST_KNOWN and missed.any():
+        left, rng = np.column_stack([missed, -missed])[seen], np.random.default_rng(0)
+        shares = 1.0 - on_known / np.maximum(responses, 1)
+        for own in found[:, 0]:
+            own += shares * residuals(left, rater[seen], n_raters, rng)[:, 0]
+        np.clip(found[:, 0], 0.0, 1.0, out=found[:, 0])
     right = np.bincount(rater[seen], gold[item[seen]] == label[seen], n_raters)
     table = pd.DataFrame({"rater": raters, "responses": responses})
     for at, name in enumerate(names):

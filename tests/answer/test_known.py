@@ -7,7 +7,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.known import apart
-from bayesfuse.errors import QuickAnswerWarning, ResponsesError
+from bayesfuse.errors import ModelError, QuickAnswerWarning, ResponsesError
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
@@ -87,6 +87,22 @@ def test_odd_known_labels(crowd):
         space = {"responses": table, "gold": gold}
         exec(quick.explain(), space)
         np.testing.assert_allclose(probabilities(space["fused"]), found, atol=1e-12)
+
+
+def test_known_labels_from_a_file_that_is_half_filled_in_may_be_doubtful(tmp_path):
+    table = bf.Responses.from_matrix([[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 0, 0]] * 10)
+    (tmp_path / "known.csv").write_text("item,label\n0,0\n1,1\n2,\n4,0\n5,0\n")
+    settings = {"minutes": 1e-9, "random_seed": 1, "progressbar": False}
+    with pytest.warns(QuickAnswerWarning):
+        quick = bf.fuse(table, gold=tmp_path / "known.csv", gold_error=0.2, **settings)
+    assert np.flatnonzero(quick["constant_data"]["gold"] >= 0).tolist() == [0, 1, 4, 5]
+    found = probabilities(quick)
+    assert 0.9 < found[0, 0] < 1 and 0.1 < found[5, 0] < 0.9  # all raters say 1 of the last
+    assert "gold_error=0.2" in quick.explain()
+    assert "Known labels</h2>" in quick.report(tmp_path / "report.html").read_text()
+    sequences = bf.Sequences.from_lengths([20, 20], items=table.items)
+    with pytest.raises(ModelError, match=r"take known labels as certain.*gold_error=0\.2"):
+        bf.fuse(table, gold={0: 0}, gold_error=0.2, sequences=sequences, **settings)
 
 
 def test_chosen_items_are_noticed():

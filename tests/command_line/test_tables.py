@@ -275,6 +275,18 @@ def test_rows_without_a_label_are_left_out_if_asked(folder, capsys):
     assert "responses           3\n" in printed.out
 
 
+def test_one_object_a_line_is_a_table(folder, capsys):
+    frame = pd.read_csv("films.csv")
+    frame.to_json("films.jsonl", orient="records", lines=True)
+    printed = []
+    for ending in ("csv", "jsonl"):
+        assert main(["doctor", f"films.{ending}", *COLUMNS]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    Path("t.jsonl").write_text('{"item": 1, "rater": "a", "label": "x"}\n{"item": 1')
+    fails(capsys, main(["doctor", "t.jsonl"]), "cannot read t.jsonl as a table")
+
+
 def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch):
     monkeypatch.setattr(budget.Budget, "size", lambda *_: None)  # vote shares will do
     films = ["fit", "films.csv", *COLUMNS, "--seed", "1"]

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.decisions import accept, next_items
+from bayesfuse.decisions import accept, errors_after, labels_needed, next_items
 from bayesfuse.errors import ModelError
 from bayesfuse.results.joint_labels import as_draws
 
@@ -211,3 +211,49 @@ def test_bad_arguments_are_refused():
     counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
     with pytest.raises(ModelError, match="expand"):
         accept(bf.vote_shares(counts))
+
+
+def test_more_labels_correct_those_that_are_found_out():
+    drawn = np.zeros((400, 6), dtype=int)
+    drawn[:, 2] = 1  # known
+    drawn[:200, [1, 4]] = 1  # both wrong in half of the draws
+    found = errors_after(a_result(drawn), [1, 100], ci_prob=0.9, random_seed=1)
+    assert found["labels"].tolist() == [0, 1, 5] * 2
+    learn, correct = (own for _, own in found.groupby("aim", sort=False))
+    total = 0.01 + 0.4 + 0.03 + 0.2 + 0.005
+    np.testing.assert_allclose(learn["wrong"], [total, total * 4 / 5, 0], atol=1e-12)
+    np.testing.assert_allclose(correct["wrong"], [total, total - 0.4, 0], atol=1e-12)
+    assert correct["high"].tolist() == [2, 1, 0] and correct["low"].tolist() == [0, 0, 0]
+    assert learn["high"].tolist() == [2, 2, 0]
+    with pytest.raises(ModelError, match="sizes must be a whole number"):
+        errors_after(a_result(), [0])
+
+
+def test_wanted_widths_take_as_many_labels_as_their_formula_says():
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.2, 0.9, 1000)
+    gold = np.where(np.arange(1000) < 100, rng.random(1000) < p, -1)
+    labels = np.column_stack([1 - p, p])
+    known = np.eye(2)[np.maximum(gold, 0)]
+    coords = {"item": np.arange(1000), "class": ["no", "yes"], "rater": ["x"]}
+    said = {"probability": np.where(gold[:, None] >= 0, known, labels)}
+    said["left_out"] = np.where(gold[:, None] >= 0, labels, np.nan)
+    dims = ("item", "class")
+    groups = {
+        "label_posterior": xr.Dataset({k: (dims, v) for k, v in said.items()}, coords),
+        "constant_data": xr.Dataset({"gold": ("item", gold)}, coords),
+    }
+    result = xr.DataTree.from_dict(groups)
+    spread = ((gold[:100] - p[:100]) ** 2).mean()
+    table = labels_needed(result, 0.1, ci_prob=0.9)
+    n = int(table["needed"][0])
+    width = [2 * 1.645 * np.sqrt(spread * (1 - m / 1000) / m) for m in (n, n - 1)]
+    assert width[0] <= 0.1 < width[1] and table["known"].tolist() == [100] * 2
+    assert table["more"][0] == n - 100  # of 900 that are open
+    halves = labels_needed(result, 0.1, by=np.arange(1000) % 2, ci_prob=0.9)
+    assert (halves["needed"] < n).all() and (2 * halves["needed"] > n).all()  # finite populations
+    assert labels_needed(result, 0.5, ci_prob=0.9)["more"].max() == 0
+    with pytest.raises(ModelError, match="'shares' or 'raters'"):
+        labels_needed(result, 0.1, "items")
+    with pytest.raises(ModelError, match="width must be a positive"):
+        labels_needed(result, 0)

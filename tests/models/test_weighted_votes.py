@@ -35,11 +35,13 @@ def probabilities(result):
     return bf.label_probabilities(result).values
 
 
-def test_the_sampler_has_the_density_of_the_pymc_model():
+@pytest.mark.parametrize("error", [0.0, 0.2])
+def test_the_sampler_has_the_density_of_the_pymc_model(error):
     responses, truth = judges(40)
     other = bf.label_probabilities(bf.vote_shares(responses)) ** 2
     results = {"votes": bf.label_probabilities(bf.vote_shares(responses)), "sure": other}
-    model = WeightedVotes(responses, gold_of(truth, 12), results, as_given=0)
+    gold = gold_of(truth, 12)
+    model = WeightedVotes(responses, gold, results, as_given=0, gold_error=error)
     density, scales = _Density(model.known, 3), model.known.scales
     inputs, votes = model.terms.rows(model.known.items)
     logp = model.compile_logp(jacobian=False)
@@ -178,6 +180,29 @@ def test_items_without_responses_and_one_known_label_keep_what_is_given():
     other = given.isel(item=[4, 2, 0, 1, 3], **{"class": [1, 0]})  # the same in another order
     again = bf.sample(WeightedVotes(responses, {"a": 0}, {"some": other}), 500, **QUIET)
     np.testing.assert_array_equal(probabilities(again), found)
+
+
+def test_known_labels_may_be_wrong_and_are_left_out_one_by_one():
+    responses, truth = judges()
+    gold = gold_of(truth, 60)
+    # a label that all three judges deny
+    answers = responses.to_frame().groupby("item")["label"].nunique()
+    wrong = next(item for item in gold if answers.get(item, 2) == 1)
+    gold[wrong] = (gold[wrong] + 1) % 3
+    result = bf.sample(WeightedVotes(responses, gold, gold_error=0.1), 200, **QUIET)
+    without = {item: label for item, label in gold.items() if item != wrong}
+    apart = bf.sample(WeightedVotes(responses, without, gold_error=0.1), 200, **QUIET)
+    honest = result["label_posterior"]["left_out"].values
+    known = np.isin(np.arange(300), list(gold))
+    assert (np.isfinite(honest).all(axis=1) == known).all()
+    np.testing.assert_allclose(honest[wrong], probabilities(apart)[wrong], atol=0.05)
+    chance = np.full(3, 0.05)
+    chance[gold[wrong]] = 0.9
+    expected = honest[wrong] * chance / (honest[wrong] @ chance)
+    np.testing.assert_allclose(probabilities(result)[wrong], expected, atol=0.02)
+    drawn = result["label_draws"]["label"].values[:, wrong]
+    assert abs((drawn == gold[wrong]).mean() - expected[gold[wrong]]) < 0.1
+    assert probabilities(result)[wrong, gold[wrong]] < 0.9
 
 
 def test_repeats_and_stated_probabilities_are_inputs():

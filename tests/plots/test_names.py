@@ -54,6 +54,10 @@ class Crowd:
         self.model = HiddenMarkov(self.responses, self.sequences)
         self.result = self.fit(self.model)
 
+    def of_known_labels(self):
+        gold = dict.fromkeys(self.responses.items[:5].tolist(), self.responses.classes[0])
+        return bf.sample(bf.models.WeightedVotes(self.responses, gold), 10, **QUIET)
+
     def of_groups(self):
         groups = [self.responses.raters[:2].tolist()] if self.responses.n_raters > 1 else []
         return self.fit(LatentGroup(self.responses, groups=groups))
@@ -99,6 +103,7 @@ PICTURES = {
     "plot_grid": lambda c: plots.plot_grid(
         c.result, (1, c.responses.n_items), classes=c.responses.classes.tolist()
     ),
+    "plot_known_labels": lambda c: plots.plot_known_labels(c.of_known_labels()),
     "plot_labels": lambda c: plots.plot_labels(c.result),
     "plot_model": lambda c: plots.plot_model(c.model),
     "plot_overview": lambda c: plots.plot_overview(c.result, c.model)["raters"],

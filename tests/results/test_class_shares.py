@@ -109,8 +109,37 @@ def test_known_labels_correct_groups_in_which_raters_err():
     good = bf.class_shares(result, group, random_seed=1).shares.iloc[[3, 5]]
     assert p[group == "b"].mean() > 0.75
     assert ((good["low"] < 0.5) & (good["high"] > 0.5)).all(), good
+    powered = bf.class_shares(result, group, method="ppi", random_seed=1).shares.iloc[[3, 5]]
+    assert ((powered["low"] < 0.55) & (powered["high"] > 0.45)).all(), powered
+    # the known items of group b were chosen because they are wrong: nothing is learnt from them
+    typical = bf.class_shares(result, group, chosen=np.flatnonzero(gold >= 0), random_seed=1)
+    assert typical.shares["share"][5] > 0.65
+    with pytest.raises(ResponsesError, match=r"chosen= must be items"):
+        bf.class_shares(result, chosen=[-1])
     del posterior["left_out"]
+    with pytest.raises(ModelError, match=r"ppi' compares known labels"):
+        bf.class_shares(result, method="ppi")
     assert bf.class_shares(result, group, random_seed=1).shares["share"][5] > 0.65
+
+
+def test_differences_are_those_of_ppi_by_hand():
+    rng = np.random.default_rng(3)
+    p, group = rng.random(60), np.repeat([0, 1, 2], [30, 28, 2])
+    truth = (rng.random(60) < p).astype(int)
+    known = np.flatnonzero(np.arange(60) % 2 == 0)[:-1]  # none in the last group
+    honest = np.full((60, 2), np.nan)
+    honest[known] = np.column_stack([1 - p, p])[known]
+    probability = np.column_stack([1 - p, p])
+    probability[known] = np.eye(2)[truth[known]]
+    drawn = group_shares.by_differences(20_000, probability, honest, group, rng)[..., 1]
+    at = known[known < 30]
+    power = np.cov(truth[at], p[at])[0, 1] / p[at].var(ddof=1)
+    left = truth[at] - np.clip(power, 0, 1) * p[at]
+    mean = left.mean() + np.clip(power, 0, 1) * p[:30].mean()
+    error = np.sqrt(left.var(ddof=1) / 15 * (1 - 15 / 30) * 14 / 12)  # Student's with 14
+    assert drawn[:, 0].mean() == pytest.approx(mean, abs=0.004)
+    assert drawn[:, 0].std() == pytest.approx(error, rel=0.04)
+    assert drawn[:, 2].std() == pytest.approx(np.sqrt(1 / 12), rel=0.03)  # any share
 
 
 def test_the_bootstrap_of_new_items_has_the_binomial_spread():

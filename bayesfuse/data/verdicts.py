@@ -1,0 +1,205 @@
+"""Verdicts of judges, such as language models, as responses; pandas reads the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayesfuse.data.arrays import shown
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.tables import in_short
+from bayesfuse.errors import ResponsesError, brief
+
+SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
+"""Verdicts that are none, in any case."""
+
+PAIRWISE = {
+    "A": ("a", "a>b", "a>>b", "b<a", "b<<a", "a wins", "model_a", "output a", "[[a]]"),
+    "B": ("b", "b>a", "b>>a", "a<b", "a<<b", "b wins", "model_b", "output b", "[[b]]"),
+    "tie": ("tie", "a=b", "b=a", "a==b", "draw", "equal", "tie (bothbad)", "[[c]]"),
+}
+SPELT = {text: name for name, every in PAIRWISE.items() for text in every}
+TURNED = {"A": "B", "B": "A"}
+SWAPPED = " (swapped)"
+
+
+class Verdicts(NamedTuple):
+    """Responses of judges, what is told of the items, and the judges asked in both orders."""
+
+    responses: Responses
+    items: pd.DataFrame
+    orders: list[tuple[str, str]]
+
+
+def read_verdicts(
+    table: Any,
+    *,
+    item: str | Sequence[str] = "item",
+    judge: str | Sequence[str] = "judge",
+    verdict: str = "verdict",
+    judges: Sequence[str] | None = None,
+    swapped: str | None = None,
+    missing: Sequence[Any] = SILENT,
+) -> Verdicts:
+    """Read the verdicts of judges: classes, pairwise preferences or scores.
+
+    Parameters
+    ----------
+    table : DataFrame or path
+        With one row per verdict, or with ``judges`` one row per item and a column per judge. A path
+        is of a CSV, JSON or JSONL file, which pandas reads.
+    item : str or sequence of str
+        Columns that name an item together, such as ``["question", "system"]``.
+    judge : str or sequence of str
+        Columns that name a judge together, such as ``["model", "prompt"]``.
+    verdict : str
+        Column of the verdicts.
+    judges : sequence of str, optional
+        Columns of a wide table, one for every judge. ``judge``, ``verdict`` and ``swapped`` are not
+        used then.
+    swapped : str, optional
+        Column that says whether the judge saw the two outputs in the other order (true or 1). Such
+        verdicts are turned back, and are of a judge with " (swapped)" in its name.
+    missing : sequence
+        Verdicts that count as none, in upper or lower case: silence and failures.
+
+    Returns
+    -------
+    responses : Responses
+        For :func:`bayesfuse.fuse`. If all verdicts are preferences ("A", "B", "tie", "A>B",
+        "[[B]]", "B wins", …), classes are "A", "B" and, if there are any, "tie"; whole numbers are
+        grades, in their order; all other verdicts are classes as they are.
+    items : DataFrame
+        Columns of the table, such as the system, that have one value for every item, which is the
+        index: ``items["system"]`` is ``by=`` of :func:`bayesfuse.class_shares`.
+    orders : list of (given, swapped)
+        For :func:`bayesfuse.decisions.position_bias`.
+
+    Raises
+    ------
+    ResponsesError
+        Columns that are not there; no verdicts; ``swapped`` without preferences; files that pandas
+        cannot read.
+
+    Examples
+    --------
+    >>> import pandas as pd, bayesfuse as bf
+    >>> rows = [(1, "new", "x", "[[A]]"), (1, "new", "y", "B>A"), (2, "old", "x", "tie")]
+    >>> table = pd.DataFrame(rows, columns=["question", "system", "judge", "verdict"])
+    >>> responses, items, _ = bf.read_verdicts(table, item=["question", "system"])
+    >>> responses.classes.tolist(), responses.raters.tolist()
+    (['A', 'B', 'tie'], ['x', 'y'])
+    >>> items["system"].to_dict()
+    {'1 / new': 'new', '2 / old': 'old'}
+    """
+    frame = _frame(table)
+    of_item, of_judge = ([each] if isinstance(each, str) else [*each] for each in (item, judge))
+    used = [*judges] if judges else [*of_judge, verdict, *([swapped] if swapped else [])]
+    if absent := [name for name in (*of_item, *used) if name not in frame]:
+        raise ResponsesError(
+            "item=, judge=, verdict= and swapped= name columns of the table, and judges= those of "
+            f"a table with a column per judge. Got: no {absent[0]!r} among {shown(frame.columns)}."
+        )
+    frame = frame.assign(**{"": _joined(frame, of_item, " / ")})
+    if judges:
+        long = frame[["", *judges]].melt("", list(judges), "judge", "verdict")
+        turned = np.zeros(len(long), dtype=bool)
+    else:
+        turned = _true(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
+        long = pd.DataFrame({"": frame[""], "verdict": frame[verdict]})
+        long["judge"] = _joined(frame, of_judge, " ")
+    silent = {str(mark).casefold() for mark in missing}
+    text = long["verdict"].astype(str).str.strip()
+    there = (long["verdict"].notna() & ~text.str.casefold().isin(silent)).to_numpy()
+    if not there.any():
+        raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
+    labels, classes = _labels(long["verdict"][there], text[there])
+    judges_of = long["judge"].astype(str)[there].to_numpy(dtype=object)
+    turned = turned[there]
+    if turned.any():
+        if "A" not in (classes or []):
+            raise ResponsesError(
+                "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
+                f"Got: verdicts {shown(pd.unique(labels))}."
+            )
+        labels = np.array(
+            [
+                TURNED.get(each, each) if back else each
+                for each, back in zip(labels, turned, strict=True)
+            ]
+        )
+        judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
+    responses = Responses.from_long(
+        {"item": long[""][there].to_numpy(), "rater": judges_of, "label": labels},
+        items=list(dict.fromkeys(frame[""])),
+        classes=classes,
+        ordered=classes is not None and "A" not in classes,
+    )
+    names = set(judges_of.tolist())
+    both = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
+    return Verdicts(responses, _constant(frame.drop(columns=used)), both)
+
+
+def _frame(table: Any) -> pd.DataFrame:
+    if isinstance(table, pd.DataFrame):
+        return table
+    if not isinstance(table, str | PathLike):
+        raise ResponsesError(
+            "Verdicts are a DataFrame, or the path of a CSV, JSON or JSONL file. Got: "
+            f"{type(table).__name__}."
+        )
+    lines = ".jsonl" in (suffixes := Path(table).suffixes)
+    try:
+        if lines or ".json" in suffixes:
+            return pd.read_json(table, lines=lines)
+        return pd.read_csv(table, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise ResponsesError(
+            f"A file of verdicts is CSV, JSON or JSONL (one object a line). Got: "
+            f"{brief(str(table))} ({in_short(error)})."
+        ) from None
+
+
+def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> pd.Series:
+    """Return one column as it is, several as text joined."""
+    if len(columns) == 1:
+        return frame[columns[0]]
+    joined: pd.Series = frame[columns].astype(str).agg(by.join, axis=1)
+    return joined
+
+
+def _true(column: pd.Series) -> Any:
+    return (
+        column.astype(str).str.strip().str.casefold().isin(["true", "1", "1.0", "yes"]).to_numpy()
+    )
+
+
+def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
+    """Return verdicts as labels, and classes: of preferences and grades, in their order."""
+    spelt = text.str.casefold().str.replace(" *([<>=]+) *", r"\1", regex=True)
+    if set(spelt) <= set(SPELT) and set(TURNED) & {SPELT[each] for each in set(spelt)}:
+        labels = spelt.map(SPELT).to_numpy(dtype=object)
+        return labels, ["A", "B", *(["tie"] if "tie" in labels else [])]
+    numbers = pd.to_numeric(text, errors="coerce")
+    if numbers.notna().all() and (numbers == np.floor(numbers)).all():
+        grades = numbers.to_numpy(dtype=np.int64)
+        return grades, list(range(int(grades.min()), int(grades.max()) + 1))
+    return (values if values.dtype.kind in "biuf" else text).to_numpy(), None
+
+
+def _constant(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the first row of every item, of the columns that are the same in all its rows."""
+    kept = [
+        name
+        for name in frame.columns
+        if name != "" and frame[name].map(pd.api.types.is_hashable).all()
+    ]
+    groups = frame.groupby("", sort=False)
+    kept = [name for name in kept if groups[name].nunique(dropna=False).max() == 1]
+    first: pd.DataFrame = frame.drop_duplicates("").set_index("")[kept]
+    return first.rename_axis("item")
