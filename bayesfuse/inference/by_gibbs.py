@@ -18,7 +18,7 @@ import xarray as xr
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.chains import Chain, ProgressBar, SteppedChain, run
-from bayesfuse.inference.compiled import CompiledChain, compilable
+from bayesfuse.inference.compiled import compilable
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.nuts import first_points, thinned
 from bayesfuse.inference.plan import Plan
@@ -71,7 +71,7 @@ def _chains(
     plan, began = begun.plan, time.perf_counter()
     tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
     # more sweeps for each are as good as draws that are made and dropped
-    kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
+    kind: type[Chain] = compilable(plan) or SteppedChain
     sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
     sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
     chains: list[Chain] = []
