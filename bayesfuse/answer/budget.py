@@ -11,7 +11,7 @@ import xarray as xr
 from bayesfuse.answer.candidates import Candidate
 from bayesfuse.answer.progress import Progress
 from bayesfuse.errors import ImpossibleDataError
-from bayesfuse.inference.by_gibbs import sweep_cost
+from bayesfuse.inference.by_gibbs import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
 from bayesfuse.pymc.model import LabelModel
@@ -97,7 +97,8 @@ class Budget:
         there is no time. The remaining fits share the remaining time.
         """
         model, enough = fit.model, fit.enough
-        step = sweep_cost(make_plan(model)) * CHAINS
+        plan = make_plan(model)
+        step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
         draws = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
         enough = Size(min(enough.draws, draws), min(enough.tune, draws))
         if self.left() / fits_left <= step * 2 * LEAST / ERROR:

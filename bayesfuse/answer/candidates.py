@@ -103,7 +103,7 @@ class Candidate:
 EVEN = {"consensus": "levels", "guesses": "even"}
 
 ITEMS = [
-    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (350, 100), "majority")
+    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (250, 50), "majority")
     for name, why, options in (
         (
             "consensus",

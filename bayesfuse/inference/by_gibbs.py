@@ -52,10 +52,7 @@ def sample_gibbs(
     plan = begun.plan
     _require_settings(settings, plan.whole)
     draws, seen = settings["draws"], None
-    if isinstance(plan.observation, Spread):
-        sweeps = sweeps or 1
-    if sweeps is None:
-        sweeps = int(np.clip(COMPLETING / sweep_cost(plan), 1, 10))
+    sweeps = sweeps or sweeps_of_draw(plan)
     if plan.observation.labels.moves_labels:
         sizes = settings["chains"], -(-draws // thin)
         seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
@@ -167,6 +164,14 @@ def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
             f"{sorted(given)}."
         )
+
+
+def sweeps_of_draw(plan: Plan) -> int:
+    """Return the default number of sweeps of a draw."""
+    if isinstance(plan.observation, Spread):
+        return 1
+    least = getattr(compilable(plan), "least_sweeps", 1)
+    return int(np.clip(COMPLETING / sweep_cost(plan), least, 10))
 
 
 def sweep_cost(plan: Plan) -> float:

@@ -139,6 +139,8 @@ class WholeChain(Chain):
 class ConsensusChain(WholeChain):
     """A chain of types of items with fixed consensus rows, under independent labels."""
 
+    least_sweeps = 4  # of a draw: chains of a thousand draws then agree in all labels
+
     def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
         super().__init__(sweep, state, rng, **sizes)
         observation, rows = sweep.observation, state.rows
@@ -153,12 +155,13 @@ class ConsensusChain(WholeChain):
         shares = log_share, each, trust, *mean_sd, own.log_consensus, *kept
         n_raters, n_classes = observation.table.n_raters, observation.table.n_classes
         competence = self._rows(rows, pools["competence"])
-        guess: Any = np.full((n_raters, n_classes), -math.log(n_classes)), None, None
+        even = np.full((n_raters, n_classes), -math.log(n_classes))
+        guess, guess_pool, kept_guess = even, None, np.empty((0, n_raters, n_classes))
         if "guess" in pools:
-            guess = self._rows(rows, pools["guess"])
+            guess, guess_pool, kept_guess = self._rows(rows, pools["guess"])
         copies = observation.table.multiplicity
         data = start, cell, gold, copies, types, len(values)
-        self._arguments = shares, competence, guess, data, values, rng
+        self._arguments = shares, competence, (guess, kept_guess), guess_pool, data, values, rng
 
     def _rows(self, rows: Rows, pooled: PooledBlock) -> tuple[Any, ...]:
         """Return rows, their pool and the draws of the rows."""

@@ -98,8 +98,8 @@ class ConsensusShares(Pool):
         return {**self.fixed, **values}["trust"]
 
     def seconds(self, n_responses):
-        by_response = 200e-9 + 6e-9 * len(self.log_consensus)
-        return 0.8e-3 + by_response * n_responses + 2e-9 * self.n_kinds * self.log_consensus.size
+        by_response = 60e-9 + 4e-9 * len(self.log_consensus)
+        return 0.1e-3 + by_response * n_responses + 2e-9 * self.n_kinds * self.log_consensus.size
 
     def implied(self, values):
         """Return prevalence and shares of types within classes."""

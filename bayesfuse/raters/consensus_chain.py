@@ -17,7 +17,7 @@ from bayesfuse.numerics.rows import draw_rows, split
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
 from bayesfuse.raters.consensus_kernels import prepare, weigh
 
-OF_LOOKS = 5
+OF_LOOKS = 2
 """Rounds of looks, competences and guesses in a sweep."""
 
 OTHERS = 0.5
@@ -269,16 +269,17 @@ def _draw_competence(prior, said, listed, log_competence, log_guess, rng):
 
 
 @kernel
-def chain(n_draws, n_sweeps, first, shares, competence, guess, data, values, rng):
+def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data, values, rng):
     """Make draws, written from ``first`` on unless negative.
 
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
     logarithm (NaN if it is given), log consensus rows, and draws of shares and trust. Competences
-    and guesses are log rows, their pool (of guesses none if they are even), and draws of the rows.
+    are log rows, their pool and draws of the rows; guesses log rows and draws. Without a pool
+    these are given.
     """
     log_share, share_prior, trust, mean, sd, log_rows, kept_shares, kept_trust = shares
     log_competence, pool, kept_competence = competence
-    log_guess, guess_pool, kept_guess = guess
+    log_guess, kept_guess = guess
     _, _, gold, copies, _, n_settings = data
     n_types, n_classes = log_rows.shape
     n_raters = log_guess.shape[0]
@@ -287,7 +288,7 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, data, values, rng
     total, rest, slope = np.empty(gold.size), np.empty(gold.size), np.empty(gold.size)
     by_type = np.zeros((1, n_types))
     cells = np.empty((n_raters * n_classes, 3 * n_settings))
-    n_cells = min(data[1].size, cells.size)
+    n_cells = cells.size
     responses = np.empty(n_cells)
     listed = (
         np.zeros(n_raters + 1, np.int64),
