@@ -3,6 +3,8 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 EXTRAS = dev notebooks benchmarks docs
+# A test that ends its process fails the run, which else might wait for that process for ever.
+WORKERS = -n 2 --max-worker-restart=0
 
 .PHONY: help demo test test-slow check docs notebooks bench bench-quick release clean
 
@@ -25,10 +27,10 @@ demo: $(VENV)/.plain
 # The tests of a file stay in one process, in which they share what they fit. Compiling kernels is a large
 # part of the time, so these are optimised less, and kept apart from those that users run.
 test: check
-	NUMBA_OPT=1 NUMBA_CACHE_DIR="$(CURDIR)/.pytest_cache/kernels" $(PY) -m pytest -n 2 --dist loadfile -m 'not slow'
+	NUMBA_OPT=1 NUMBA_CACHE_DIR="$(CURDIR)/.pytest_cache/kernels" $(PY) -m pytest $(WORKERS) --dist loadfile -m 'not slow'
 
 test-slow: $(VENV)/.with-dev
-	$(PY) -m pytest -n 2 -m slow
+	$(PY) -m pytest $(WORKERS) -m slow
 
 # mypy knows no package-dir mapping, so it is shown a tree of links in which models/ is bayesfuse/models.
 check: $(VENV)/.with-dev

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is beside this folder
     __path__.append(str(Path(__file__).parents[1]))
 
-from bayesfuse.lazy import importer
+from bayesfuse.numerics.lazy import importer
 
 if TYPE_CHECKING:
     from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
@@ -55,13 +55,12 @@ if TYPE_CHECKING:
     from bayesfuse.results.averaging import average, common_units
     from bayesfuse.results.class_shares import class_shares
     from bayesfuse.results.difficulty import difficulty
-    from bayesfuse.results.partitions import label_partitions
     from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
     from bayesfuse.results.predict import predict, predict_batches
     from bayesfuse.results.probabilities import label_probabilities, vote_shares
     from bayesfuse.results.rater_tables import grades, rater_grades, sources
     from bayesfuse.results.summaries import summary
-    from bayesfuse.results.write_labels import write_labels
+    from bayesfuse.results.write_labels import label_partitions, write_labels
 
 __all__ = [
     "Abstaining",
@@ -154,13 +153,12 @@ _HOMES = {
     "results.averaging": "average common_units",
     "results.class_shares": "class_shares",
     "results.difficulty": "difficulty",
-    "results.partitions": "label_partitions",
     "results.paths": "decode draw_labels run_lengths spans",
     "results.predict": "predict predict_batches",
     "results.probabilities": "label_probabilities vote_shares",
     "results.rater_tables": "grades rater_grades sources",
     "results.summaries": "summary",
-    "results.write_labels": "write_labels",
+    "results.write_labels": "label_partitions write_labels",
 }
 """Modules of the public names, which are imported when a name is first used: that takes seconds."""
 

@@ -22,6 +22,8 @@ from bayesfuse.errors import (
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 
+WEIGHT = 1.5  # prior responses of a row of confusion, beside one for every class
+
 __all__ = ["bio_transitions", "diagonal", "mixture", "robust"]
 
 
@@ -71,7 +73,7 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
            [1.6, 1.6, 4.8]])
     """
     require_count("n_classes", n_classes, least=2)
-    weight = n_classes + 1.5 if weight is None else require_positive("weight", weight)
+    weight = n_classes + WEIGHT if weight is None else require_positive("weight", weight)
     accuracy = require_probability("accuracy", accuracy)
     wrong = weight * (1 - accuracy) / (n_classes - 1)
     rows = np.full((n_classes, n_classes), wrong)

@@ -18,7 +18,6 @@ from _shared import QUIET
 from scipy import sparse
 
 import bayesfuse as bf
-from bayesfuse.errors import CollapseWarning
 from bayesfuse.models import DawidSkene, ItemTypes
 
 try:
@@ -75,7 +74,7 @@ def mode(model, **options):
 
     def fit(responses, seed, gold, settings):
         with warnings.catch_warnings():  # a collapse is a result here; its scores are printed
-            warnings.simplefilter("ignore", CollapseWarning)
+            warnings.simplefilter("ignore", bf.errors.CollapseWarning)
             found = bf.find_map(model(responses, gold=gold, **options))
         return bf.label_probabilities(found)
 

@@ -8,14 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse import moments
-from bayesfuse.data.graph import Graph, as_graph
-from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_count, require_kind, require_number
-from bayesfuse.labels import paper_coupling, potts_kernels
+import bayesfuse as bf
+from bayesfuse.labels import potts_kernels
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
-from bayesfuse.raters.confusion import Confusion
 
 PASSES = 100
 """Passes of iterated modes within every step of EM, at most."""
@@ -47,8 +43,8 @@ class PointLabels:
 
 
 def icm_em(
-    responses: Responses,
-    graph: Graph,
+    responses: bf.Responses,
+    graph: bf.Graph,
     *,
     trust: Literal["paper", "neighbours"] | float = "paper",
     start: Literal["moments", "majority"] = "moments",
@@ -62,8 +58,8 @@ def icm_em(
 
     Parameters
     ----------
-    responses : Responses
-    graph : Graph
+    responses : bf.Responses
+    graph : bf.Graph
         Which items are neighbours; the same items in any order.
     trust : "paper", "neighbours" or number
         δ of eq. 28, of which every edge counts half: the number of raters, as the paper takes for
@@ -94,22 +90,22 @@ def icm_em(
     ----------
     Traganitis & Giannakis (2020), Algorithms 3 and 4, eqs. 31 to 36; Besag (1986).
     """
-    require_kind("responses", responses, Responses)
-    require_count("iterations", iterations)
-    tolerance = require_number("tolerance", tolerance)
+    bf.errors.require_kind("responses", responses, bf.Responses)
+    bf.errors.require_count("iterations", iterations)
+    tolerance = bf.errors.require_number("tolerance", tolerance)
     if not responses.is_plain:
-        raise ModelError(
+        raise bf.errors.ModelError(
             "Items on a graph need one row each: call responses.expand(). Got: a table of counts."
         )
-    ordered = as_graph(graph).ordered(responses)
+    ordered = graph.ordered(responses)
     rows = ordered.start, ordered.neighbour
     weight = ordered.weight
     coupling = 0.25
     if trust == "neighbours":  # not a potential of any field, since it depends on who looks
         weight = weight * np.repeat(responses.per_item, ordered.degree)
     else:
-        coupling = paper_coupling(trust, responses)
-    structure = Confusion(None).structure(responses, np.full(responses.n_items, -1))
+        coupling = bf.labels.paper_coupling(trust, responses)
+    structure = bf.Confusion(None).structure(responses, np.full(responses.n_items, -1))
     labels, confusion = _begin(responses, structure, start)
     n_classes = responses.n_classes
     flat = np.full(n_classes, 1 / n_classes)
@@ -117,12 +113,12 @@ def icm_em(
     while done < iterations and change > tolerance:
         with np.errstate(divide="ignore"):  # what was never said has probability zero
             log_confusion = np.log(confusion)
-        likelihood, log_scale = Confusion.likelihood_kernel(log_confusion, *structure)
+        likelihood, log_scale = bf.Confusion.likelihood_kernel(log_confusion, *structure)
         potts_kernels.iterate_modes(labels, flat, likelihood, coupling, *rows, weight, PASSES)
         probability, _ = potts_kernels.conditionals(
             labels, flat, likelihood, log_scale, coupling, *rows, weight
         )
-        (counts,) = Confusion.expected_kernel(log_confusion, probability, *structure)
+        (counts,) = bf.Confusion.expected_kernel(log_confusion, probability, *structure)
         new = shares(counts, confusion)
         change = float(np.abs(new - confusion).max())
         confusion, done = new, done + 1
@@ -131,20 +127,20 @@ def icm_em(
 
 
 def _begin(
-    responses: Responses, structure: tuple[Any, ...], start: str
+    responses: bf.Responses, structure: tuple[Any, ...], start: str
 ) -> tuple[NDArray[np.int32], Array]:
     """Return labels and confusion matrices from moments or majority vote."""
     if start == "moments":
-        estimate = moments.confusion(responses)
+        estimate = bf.moments.confusion(responses)
         confusion = np.ascontiguousarray(estimate["confusion"].values)
         with np.errstate(divide="ignore"):
-            likelihood, _ = Confusion.likelihood_kernel(np.log(confusion), *structure)
+            likelihood, _ = bf.Confusion.likelihood_kernel(np.log(confusion), *structure)
         labels = (likelihood * estimate["prevalence"].values).argmax(axis=1)
         return labels.astype(np.int32), confusion
     if start != "majority":
-        raise ModelError(f"start must be 'moments' or 'majority'. Got: {start!r}.")
+        raise bf.errors.ModelError(f"start must be 'moments' or 'majority'. Got: {start!r}.")
     labels = responses.votes().argmax(axis=1)
     n_classes = responses.n_classes
     flat = np.zeros((responses.n_raters, n_classes, n_classes))
-    (counts,) = Confusion.expected_kernel(flat, np.eye(n_classes)[labels], *structure)
+    (counts,) = bf.Confusion.expected_kernel(flat, np.eye(n_classes)[labels], *structure)
     return labels.astype(np.int32), shares(counts, 1 / n_classes)

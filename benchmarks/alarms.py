@@ -23,8 +23,6 @@ from _shared import QUIET, Arguments, Report
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse import checks
-from bayesfuse.errors import CollapseWarning, PoorFitWarning
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,
@@ -33,7 +31,6 @@ from bayesfuse.models import (
     LatentGroup,
     MarkovRandomField,
 )
-from bayesfuse.testing import simulate
 
 SIDE, N_RATERS, LEVEL = 12, 8, 0.05
 N_ITEMS = SIDE * SIDE
@@ -100,7 +97,7 @@ def regions(rng):
 def field(rng):
     """Labels of a random field with a coupling somewhat below the critical one."""
     empty = MarkovRandomField(table(np.zeros((N_ITEMS, 5), dtype=int)), GRID, trust=1.4)
-    return simulate(empty, rng)[2]
+    return bf.testing.simulate(empty, rng)[2]
 
 
 def sharper(rng):
@@ -133,11 +130,11 @@ COLUMNS = "pairs", "any pair", "mistakes", "items", "mean", "runs", "neighbours"
 def alarms(result, model, draws, seed):
     """Return whether each check raises an alarm."""
     settings = {"draws": draws, "random_seed": seed}
-    pairs = checks.pairwise_agreement(result, model, **settings)
-    mistakes = checks.conditional_dependence(result, model, **settings)
-    items = checks.item_difficulty(result, model, **settings)
-    runs = checks.runs(result, model, SEQUENCES, **settings)
-    neighbours = checks.neighbour_agreement(result, model, GRID, **settings)
+    pairs = bf.checks.pairwise_agreement(result, model, **settings)
+    mistakes = bf.checks.conditional_dependence(result, model, **settings)
+    items = bf.checks.item_difficulty(result, model, **settings)
+    runs = bf.checks.runs(result, model, SEQUENCES, **settings)
+    neighbours = bf.checks.neighbour_agreement(result, model, GRID, **settings)
     return [
         pairs.attrs["p_value"] < LEVEL,
         bool(pairs["unusual"].any()),
@@ -169,7 +166,7 @@ def drift(share=0.0, rare=False):
             new = new.take(np.flatnonzero((truth == 2) | (rng.random(400) < 0.25)))
         model = DawidSkene(made.responses.take(np.arange(600)))
         result = bf.fit(model, draws=200, random_seed=seed, log_likelihood=False, progressbar=False)
-        found = checks.rater_drift(result, new, draws=99, random_seed=seed)
+        found = bf.checks.rater_drift(result, new, draws=99, random_seed=seed)
         return bool(found["unusual"].any())
 
     return alarm
@@ -187,7 +184,7 @@ def collapses(model, rules):
         else:
             matrix = answers(rng, (rng.random(400) < 0.1).astype(int), 0.8, 5)
         fitted = model(table(matrix))
-        return checks.collapse(bf.find_map(fitted), fitted).attrs["collapsed"]
+        return bf.checks.collapse(bf.find_map(fitted), fitted).attrs["collapsed"]
 
     return alarm
 
@@ -202,7 +199,7 @@ def phases(**options):
         matrix[rng.random(matrix.shape) > 0.7] = -1
         model = MarkovRandomField(table(matrix, 3), bf.Graph.grid((16, 16)), **options)
         result = bf.sample(model, 100, chains=2, random_seed=seed, **QUIET)
-        return checks.phase_transition(result, model, random_seed=seed).attrs["trouble"]
+        return bf.checks.phase_transition(result, model, random_seed=seed).attrs["trouble"]
 
     return alarm
 
@@ -219,7 +216,7 @@ def switches(planted):
                 values = posterior[name].values
                 values[1] = np.flip(values[1], axis=[axis + 1 for axis in axes])
             result["posterior"] = xr.DataTree(posterior)
-        return not checks.switching(result).attrs["agree"]
+        return not bf.checks.switching(result).attrs["agree"]
 
     return alarm
 
@@ -249,8 +246,8 @@ def main() -> None:
         rows = {name: ROWS[name] for name in ("as modelled", "copies")}
         others = {name: OTHERS[name] for name in list(OTHERS)[:4:3]}
     report = Report(options)
-    warnings.simplefilter("ignore", PoorFitWarning)
-    warnings.simplefilter("ignore", CollapseWarning)
+    warnings.simplefilter("ignore", bf.errors.PoorFitWarning)
+    warnings.simplefilter("ignore", bf.errors.CollapseWarning)
     fit = QUIET | {"chains": 2, "log_likelihood": False}
     most = stats.binom.ppf(0.999, options.sets, LEVEL)
     report.line(f"{options.sets} data sets per row; alarms per hundred of them\n")

@@ -38,7 +38,6 @@ from bayesfuse.models import (
 )
 from bayesfuse.observation import blocks
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.testing import sbc_ranks
 
 DRAWS = 99
 GIBBS = {"sweeps": 5, "thin": 2, "start": "prior"}
@@ -226,7 +225,7 @@ CASES = {
 
 def uniforms(case: Case, simulations: int) -> tuple[np.ndarray, np.ndarray]:
     """Return ranks on (0, 1) of parameters (simulation, entry) and labels (simulation, item)."""
-    ranks = sbc_ranks(
+    ranks = bf.testing.sbc_ranks(
         case.build,
         case.design,
         revealed=case.revealed,

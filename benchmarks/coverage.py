@@ -27,7 +27,6 @@ from calibration import DIAGONAL, SHARED, sparse
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LabellingFunctions, LatentGroup
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.testing import simulate
 
 N_ITEMS, LENGTH = 60, 10
 ALL, FITTED, NEW = np.arange(N_ITEMS), np.arange(N_ITEMS // 2), np.arange(N_ITEMS // 2, N_ITEMS)
@@ -99,7 +98,7 @@ SLOW = "covariates", "classifier"
 def one_set(name, stream, design, draws):
     """Return expected, real and covered: of fitted items jointly and apart, and of new ones."""
     _, build, told = MODELS[name]
-    _, truth, table = simulate(build(design, ALL), stream)
+    _, truth, table = bf.testing.simulate(build(design, ALL), stream)
     model = build(table.take(FITTED), FITTED)
     settings = {"tune": 100} if name in SLOW else {}
     with plain_python():

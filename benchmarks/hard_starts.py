@@ -39,7 +39,6 @@ from _shared import Arguments
 from scipy.optimize import linear_sum_assignment
 
 import bayesfuse as bf
-from bayesfuse import priors
 from bayesfuse.inference import em
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.start import find_start
@@ -97,8 +96,8 @@ class Problem:
             bf.Confusion(self.values["confusion"]),
         )
         self.prior = {
-            "prevalence": Dirichlet(priors.prevalence(None, self.responses)),
-            "confusion": Dirichlet(priors.confusion(None, self.responses)),
+            "prevalence": Dirichlet(bf.priors.prevalence(None, self.responses)),
+            "confusion": Dirichlet(bf.priors.confusion(None, self.responses)),
         }
         self.mode = self.climb(self.seen.rows(self.values))
 

@@ -29,7 +29,6 @@ from scipy.optimize import linear_sum_assignment
 from traganitis2020 import LENGTH, N_CLASSES, simulate
 
 import bayesfuse as bf
-from bayesfuse import moments, testing
 from bayesfuse.inference import em
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
@@ -68,7 +67,7 @@ def from_prior(rng, n_items, n_raters):
     unanswered = np.zeros((n_items, n_raters), dtype=int)
     table = bf.Responses.from_matrix(unanswered, classes=range(N_CLASSES))
     model = HiddenMarkov(table, sequences_of(n_items), initial="stationary")
-    values, truth, responses = testing.simulate(model, rng)
+    values, truth, responses = bf.testing.simulate(model, rng)
     return values["transition"], values["confusion"], truth, responses
 
 
@@ -130,9 +129,9 @@ def one_run(rng, problem, n_items, n_raters, draws):
     )
     add("majority vote", ties, by_votes, by_pairs)
     climb("majority + Baum–Welch", by_pairs, by_votes)
-    estimate = moments.confusion(responses)
+    estimate = bf.moments.confusion(responses)
     rows = estimate.confusion.values
-    steps = moments.transition(responses, sequences.lengths, rows).transition.values
+    steps = bf.moments.transition(responses, sequences.lengths, rows).transition.values
     apart = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
     point = apart.rows({"prevalence": estimate.prevalence.values, "confusion": rows})
     guess = apart.by_item(apart.marginal(point).probability).argmax(axis=1)

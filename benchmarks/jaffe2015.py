@@ -10,7 +10,6 @@ import numpy as np
 from _shared import Arguments, save
 
 import bayesfuse as bf
-from bayesfuse.errors import MomentsError
 from bayesfuse.moments import class_imbalance, covariance
 from bayesfuse.moments.imbalance import triple_sums
 
@@ -33,7 +32,7 @@ def estimates(rng, items, imbalance, runs):
         for column, method in enumerate(METHODS):
             try:
                 found[run, column] = class_imbalance(responses, method).imbalance
-            except MomentsError:
+            except bf.errors.MomentsError:
                 continue
     return found
 

@@ -18,8 +18,6 @@ from magic_families import FAMILY, NAMES, train
 from scaling import peak
 
 import bayesfuse as bf
-from bayesfuse.checks import group_summary
-from bayesfuse.errors import NoGroupsWarning
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
@@ -134,7 +132,7 @@ def cartel(repeats, draws, first=0, raters=100, items=600, share=0.33):
         responses = bf.Responses.from_matrix((source == right).astype(int), classes=[0, 1])
         model = LatentGroup(responses, "posterior")
         result = fit(model, draws, seed)
-        table = group_summary(result, least=0.0)
+        table = bf.checks.group_summary(result, least=0.0)
         whole = [set(each) == set(np.flatnonzero(members)) for each in table["raters"]]
         caught = [len(set(each) & set(np.flatnonzero(members))) for each in table["raters"]]
         largest = int(np.argmax(caught)) if len(caught) else None
@@ -259,7 +257,7 @@ def main():
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first repeat")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", NoGroupsWarning)  # the table has how often they are found
+    warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # they are in the table
     items, repeats, draws = 10_000, options.repeats, options.draws
     people, sizes = {}, SIZES
     if options.quick:

@@ -22,7 +22,6 @@ from scipy.ndimage import gaussian_filter
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.plots.axes import class_colours
 
 with extras():
     from sklearn.cluster import KMeans
@@ -55,7 +54,7 @@ def show(name, truth, probability, seconds, note=""):
 
 def picture(photograph, truth, found, path):
     """Save the photograph, the truth and the labels of each method."""
-    colours = np.array([to_rgb(c) for c in class_colours(np.arange(N_CLASSES)).values()])
+    colours = np.array([to_rgb(f"C{k}") for k in range(N_CLASSES)])
     shape = photograph.shape[:2]
     panels = {"photograph": photograph, "truth": colours[truth.reshape(shape)]}
     for name, (guess, _) in found.items():

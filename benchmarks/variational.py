@@ -25,10 +25,8 @@ import pandas as pd
 from _shared import DATA, QUIET, Arguments
 
 import bayesfuse as bf
-from bayesfuse.errors import PoorFitWarning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
-from bayesfuse.testing import simulate
 
 NAMES = "prevalence", "confusion"
 COVER = 0.9
@@ -118,7 +116,7 @@ def coverage(methods, replicates, n_items, n_raters, per_item):
     width = {name: [] for name in methods}
     loss = {name: [] for name in methods}
     for stream in np.random.default_rng(1).spawn(replicates):
-        parameters, truth, responses = simulate(template, stream)
+        parameters, truth, responses = bf.testing.simulate(template, stream)
         true = np.concatenate([parameters[name].ravel() for name in NAMES])
         model = DawidSkene(responses)
         for name in methods:
@@ -144,7 +142,7 @@ def main():
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--methods", nargs="+", choices=METHODS)
     given = parser.parse_args()
-    warnings.simplefilter("ignore", PoorFitWarning)  # the tables say it
+    warnings.simplefilter("ignore", bf.errors.PoorFitWarning)  # the tables say it
     logging.getLogger("pymc").setLevel(logging.ERROR)
     methods = given.methods or list(METHODS)
     if given.quick:

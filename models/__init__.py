@@ -8,7 +8,7 @@ if __name__ != "bayesfuse.models":
 
 from typing import TYPE_CHECKING
 
-from bayesfuse.lazy import importer
+from bayesfuse.numerics.lazy import importer
 
 if TYPE_CHECKING:
     from bayesfuse.models.dawid_skene import DawidSkene

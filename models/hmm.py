@@ -24,7 +24,6 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
-from bayesfuse import priors
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
@@ -142,10 +141,10 @@ class HiddenMarkov(LabelModel):
                 "and others."
             )
         if bio:
-            legal = priors.bio_transitions(responses.classes.tolist())
+            legal = bf.priors.bio_transitions(responses.classes.tolist())
             initial_prior, transition_prior = legal["initial_prior"], legal["transition_prior"]
-        rows = priors.transition(transition_prior, responses, irreducible=stationary)
-        begin = None if stationary else priors.initial(initial_prior, rows, responses)
+        rows = bf.priors.transition(transition_prior, responses, irreducible=stationary)
+        begin = None if stationary else bf.priors.initial(initial_prior, rows, responses)
         of: tuple[str, ...] = ()
         if populations is not None:
             names, number = read_populations(sequences.names, populations, unit="sequence")

@@ -51,7 +51,7 @@ from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.pymc.rater_rows import shared_guesses, shared_shares
+from bayesfuse.pymc.rater_rows import shared_rows, shared_shares
 from bayesfuse.raters.consensus import Dictionary
 
 CONCENTRATION = 3.0
@@ -211,7 +211,7 @@ class ItemTypes(LabelModel):
         self.newcomers["competence"] = self["competence_mean"]
         guess = None
         if guesses == "own":
-            guess, pool = shared_guesses("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
+            guess, pool = shared_rows("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
             self.pools.append(pool)
             self.newcomers["guess"] = self["guess_mean"]
         channel = bf.Consensus(

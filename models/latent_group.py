@@ -30,7 +30,6 @@ import pytensor.tensor as pt
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse import priors
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
@@ -166,7 +165,7 @@ class LatentGroup(LabelModel):
         labels = independent_labels(
             responses, prevalence_prior, populations, covariates, classifier
         )
-        rows = priors.confusion(confusion_prior, responses)
+        rows = bf.priors.confusion(confusion_prior, responses)
         if inferred and isinstance(rows, DirichletMixture):
             raise ModelError(
                 "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
@@ -178,10 +177,10 @@ class LatentGroup(LabelModel):
         inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
         outer, assignment = None, self.groups.assignment
         if names:
-            rows = priors.groups(group_prior, len(names), responses, alike=inferred)
+            rows = bf.priors.groups(group_prior, len(names), responses, alike=inferred)
             outer = bf.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
         if inferred:
-            alpha = priors.sharing(share_prior, responses)
+            alpha = bf.priors.sharing(share_prior, responses)
             assignment = partition(
                 "assignment", responses.n_raters, len(names), alpha, start=assignment, dims="rater"
             )

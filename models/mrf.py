@@ -32,7 +32,6 @@ import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
-from bayesfuse.labels import bethe_coupling, paper_coupling
 from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 
@@ -146,12 +145,14 @@ class MarkovRandomField(LabelModel):
         responses = self.responses
         self.require_whole("labels on a graph depend on each other across partitions")
         if trust == "infer":
-            scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)
+            scale = (
+                3.0 if edges == "drawn" else bf.labels.bethe_coupling(graph, responses.n_classes)
+            )
             if coupling_scale is not None:
                 scale = require_positive("coupling_scale", coupling_scale)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
-            coupling = paper_coupling(trust, responses)
+            coupling = bf.labels.paper_coupling(trust, responses)
             pm.Data("coupling", coupling)
         prior = bf.PlantedPotts if edges == "drawn" else bf.Potts
         if approximation == "mean field":

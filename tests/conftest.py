@@ -1,7 +1,5 @@
 """What several test files share: the development data, and posteriors fitted once."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Simulation-based calibration finds a wrong prior; benchmarks/calibration.py tries all models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -22,5 +20,6 @@ def test_ranks_under_another_prior_than_the_one_simulated_from_are_not_uniform()
     fit = {"draws": 9, "tune": 5, "sweeps": 3, "start": "prior"}
     ranks = sbc_ranks(build, table, revealed=[0], simulations=20, random_seed=3, **fit)
     assert ranks["confusion"].shape == (20, 3, 2, 2) and ranks["labels"].shape == (20, 8)
+    assert ((ranks["labels"] > 0) & (ranks["labels"] < 1)).all()
     with pytest.raises(AssertionError, match="prevalence"):
         assert_uniform(ranks["prevalence"].values[:, 0], 9, "prevalence", bins=5)

@@ -1,7 +1,5 @@
 """Arguments that make no sense are refused by one rule each, in all functions that take them."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """A channel, a support and a label prior of one's own get all that those of the package get."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -71,10 +69,7 @@ def test_the_shipped_contracts_hold(crowd):
     prior = ByItem(odds)
     small = bf.Responses.from_matrix([[0, 1], [1, 1], [2, -1], [0, 0]], classes=[0, 1, 2])
     check_label_prior(
-        prior,
-        prior.expand((odds,), 3, np),
-        np.log(rng.random((4, 3))),
-        prior.structure(small),
+        prior, prior.expand((odds,), 3, np), np.log(rng.random((4, 3))), prior.structure(small)
     )
     skill = np.log([[0.9, 0.1], [0.6, 0.4]])
     for ease in (np.log([[0.7, 0.3]]), np.log([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])):

@@ -59,7 +59,8 @@ def test_a_checkout_is_whole_without_an_installation():
         "sys.meta_path = [each for each in sys.meta_path if 'Editable' not in repr(each)]\n"
         "import bayesfuse as bf; print(bf.models.__file__); bf.nothing"
     )
-    run = subprocess.run([sys.executable, "-c", says], cwd=ROOT, capture_output=True, text=True)
+    told = {"capture_output": True, "text": True, "timeout": 300}
+    run = subprocess.run([sys.executable, "-c", says], cwd=ROOT, **told)
     assert run.stdout.strip() == str(ROOT / "models/__init__.py")
     assert "module 'bayesfuse' has no attribute 'nothing'" in run.stderr
 
@@ -151,7 +152,8 @@ def test_sdist_and_wheel_are_whole(tmp_path):
             ".git", ".venv", ".*_cache", "build", "dist", "*.egg-info", "__pycache__"
         ),
     )
-    subprocess.run([sys.executable, "-m", "build", "--no-isolation", tree], check=True)
+    command = [sys.executable, "-m", "build", "--no-isolation", tree]
+    subprocess.run(command, check=True, timeout=600)
     (wheel,) = (tree / "dist").glob("*.whl")
     (sdist,) = (tree / "dist").glob("*.tar.gz")
 
@@ -174,5 +176,6 @@ def test_sdist_and_wheel_are_whole(tmp_path):
         check=True,
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert Path(run.stdout.strip()) == tmp_path / "site/bayesfuse/models/__init__.py"

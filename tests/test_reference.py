@@ -1,7 +1,5 @@
 """Published numbers: the R package rater on the anesthesia data, with the same priors."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pytest

@@ -3,8 +3,6 @@
 import importlib.util
 import re
 import shutil
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -86,32 +84,3 @@ def test_every_dependency_has_a_lower_bound(release, tree):
 
 def test_the_oldest_python_declared_is_the_oldest_allowed(release):
     assert release.project()["requires-python"] == f">={release.declared_pythons()[0]}"
-
-
-@pytest.fixture
-def archives(tmp_path):
-    """Make an sdist and a wheel of three files, to leave some out or add some."""
-
-    def make(sdist, wheel):
-        with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
-            for name in sdist:
-                archive.addfile(tarfile.TarInfo(f"x-1/{name}"))
-        with zipfile.ZipFile(tmp_path / "x.whl", "w") as archive:
-            for name in wheel:
-                archive.writestr(name, "")
-        return tmp_path / "x.tar.gz", tmp_path / "x.whl"
-
-    return make
-
-
-FILES = {"bayesfuse/py.typed", "models/hmm.py", "tests/test_a.py", ".github/a.yml"}
-IN_SDIST = FILES - {".github/a.yml"}
-IN_WHEEL = {"bayesfuse/py.typed", "bayesfuse/models/hmm.py", "x-1.dist-info/METADATA"}
-
-
-def test_archives_are_whole_and_hold_no_more(release, archives):
-    release.check_contents(FILES, *archives(IN_SDIST, IN_WHEEL))
-    with pytest.raises(release.ReleaseError, match=r"Missing: \{'models/hmm\.py'\}"):
-        release.check_contents(FILES, *archives(IN_SDIST - {"models/hmm.py"}, IN_WHEEL))
-    with pytest.raises(release.ReleaseError, match=r"not wanted: \{'tests/test_a\.py'\}"):
-        release.check_contents(FILES, *archives(IN_SDIST, IN_WHEEL | {"tests/test_a.py"}))

@@ -9,8 +9,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.results.averaging import common_units
-from bayesfuse.results.compatibility import evenly_spaced
-from bayesfuse.results.contents import all_draws, named
+from bayesfuse.results.contents import all_draws, evenly_spaced, named
 
 LOST = 0.05
 """Nats per response by which a model must predict worse than the best to have no weight.

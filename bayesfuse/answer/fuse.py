@@ -43,9 +43,8 @@ from bayesfuse.errors import (
     takes_seed,
 )
 from bayesfuse.pymc.model import LabelModel, observed
-from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.averaging import average
-from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.difficulty import difficulty, has_types
 from bayesfuse.results.posterior import add_constants
 from bayesfuse.results.probabilities import vote_shares
 
@@ -313,8 +312,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     if draws is not None:
         children["posterior"] = draws.drop_dims("rater") if first.split else draws
     children |= {f"models/{name}": result for name, result in results.items()}
-    has_types = (isinstance(observed(fit.model)[1].raters, Consensus) for fit in done)
-    typed = next((fit for fit, has in zip(done, has_types, strict=True) if has), None)
+    typed = next((fit for fit in done if has_types(observed(fit.model)[1])), None)
     if typed is not None and inputs.responses is table:
         children["difficulty"] = difficulty(typed.result, typed.model)
     learnt = known.improve(children, inputs, seed)

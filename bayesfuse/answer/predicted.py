@@ -14,7 +14,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
 from bayesfuse.results.contents import gold_of, responses_of
-from bayesfuse.results.new_items import with_classes
+from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
 

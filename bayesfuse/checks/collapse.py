@@ -24,8 +24,7 @@ from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
 FAR = 4.0  # standard deviations by which raters agree more than collapsed labels explain
-LOST = 0.2
-"""A class is lost if its share of the labels is below this times its share of the responses."""
+LOST = 0.2  # share of the responses for a class below which its share of the labels counts as lost
 NEARLY_ALL = 0.95  # share of the items without responses in one class that is reported
 APART = 0.1  # share of the items (of the coupling) by which chains in different phases differ
 MIXED = 1.1  # largest R-hat of chains that may have one distribution
@@ -70,10 +69,8 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
 
     On two tables of labelling functions (1,956 messages, two classes; 5,965 questions, six classes)
     the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a collapse, 0.91 and 0.60 with
-    ``prevalence_prior`` equal shares times the number of items (0.91 and 0.50 at the mode), and
-    with 50 or 200 known labels at most 0.55 and 0.21. Fewer parameters per rater did not help.
-    ``ItemTypes`` kept all classes, but its labels were uninformative (log-loss 0.70 and 1.80, equal
-    shares 0.69 and 1.79). ``LabellingFunctions`` has 0.92 and 0.60 (log-loss 0.26 and 1.27).
+    ``prevalence_prior`` equal shares times the number of items, and with 50 or 200 known labels at
+    most 0.55 and 0.21. ``LabellingFunctions`` has 0.92 and 0.60.
 
     Examples
     --------
@@ -86,13 +83,9 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     probability = label_probabilities(result, model).transpose("item", "class")
     found = lost_classes(probability.values, observation)
     responses = observation.responses
+    by_class = {name: ("class", getattr(found, name)) for name in ("favoured", "expected", "lost")}
     return xr.Dataset(
-        {
-            "favoured": ("class", found.favoured),
-            "expected": ("class", found.expected),
-            "lost": ("class", found.lost),
-            "one_label": ("rater", found.one_label >= 0),
-        },
+        by_class | {"one_label": ("rater", found.one_label >= 0)},
         {"class": responses.classes, "rater": responses.raters},
         {"collapsed": bool(found.lost.any()), "verdict": in_words(found, observation)},
     )
@@ -103,13 +96,10 @@ def phase_transition(
 ) -> xr.Dataset:
     """Check whether strongly coupled labels on a graph ignore the responses.
 
-    With a strong coupling all labels may take one class, with probabilities near one, and raters
-    appear inaccurate. Three problems are checked:
-
-    * the labels *collapsed*: classes that raters name are lost, and raters agree with each other
-      more often than the remaining labels explain;
-    * chains are in different *phases*, some of them collapsed;
-    * items *without responses*, informed by the prior alone, all have the same class.
+    With a strong coupling all labels may take one class, and raters appear inaccurate. Three
+    problems are checked: the labels *collapsed* (classes that raters name are lost, and raters
+    agree more often than the remaining labels explain); chains are in different *phases*; items
+    *without responses* all have the same class.
 
     Above the critical coupling, where the agreement of neighbours rises fastest, the prior favours
     labels of one class. This is usual for images, and harmless with enough responses.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -23,8 +24,7 @@ from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, 
 from bayesfuse.results.contents import all_draws, constants, evenly_spaced, named
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
-MOST_DRAWS = 200
-"""Largest number of evenly spaced draws for passes over pairs of raters or over all items."""
+MOST_DRAWS = 200  # evenly spaced draws for passes over pairs of raters or over all items
 
 
 def co_assignment(result: xr.DataTree) -> xr.DataArray:
@@ -129,16 +129,9 @@ def group_summary(
     rows = []
     for members, parts in sets.items():
         values = np.concatenate(parts)
-        rows.append(
-            (
-                listed(raters[list(members)]),
-                len(values) / len(informed),
-                values.mean(),
-                *np.quantile(values, ends),
-                np.mean(values > margin),
-                np.mean(values < -margin),
-            )
-        )
+        names, probability = listed(raters[list(members)]), len(values) / len(informed)
+        beyond = [np.mean(sign * values > margin) for sign in (1, -1)]
+        rows.append([names, probability, values.mean(), *np.quantile(values, ends), *beyond])
     table = pd.DataFrame(rows, columns=columns)
     table = table[table["probability"] >= least]
     return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
@@ -263,23 +256,17 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     chosen = evenly_spaced(min(n_draws, MOST_DRAWS), n_draws)
     sources = _by_draw(result, n_draws)[chosen]
     drawn = [draws[name].values.reshape(n_draws, *draws[name].shape[2:])[chosen] for name in names]
-    values = np.zeros((len(chosen), *seen.shape))
-    for value, *point in zip(values, sources, *drawn, strict=True):
-        for c in classes:
-            value += _implied(c, *point)
+    points = zip(sources, *drawn, strict=True)
+    values = np.array([sum(_implied(c, *point) for c in classes) for point in points])
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (seen - implied) / np.sqrt(variance + values.var(axis=0))
     np.fill_diagonal(z, np.nan)
     pair = ("rater", "other")
     together = np.mean([_together(each) for each in sources], axis=0)
+    found = {"observed": seen, "implied": implied, "z": z, "together": together}
     return xr.Dataset(
-        {
-            "observed": (pair, seen),
-            "implied": (pair, implied),
-            "z": (pair, z),
-            "together": (pair, together),
-        },
+        {name: (pair, each) for name, each in found.items()},
         {"rater": responses.raters, "other": responses.raters},
         {"excess": float(np.nanmean(z**2))},
     )
@@ -300,25 +287,17 @@ def _sampling_variance(responses: Responses) -> Array:
         own[:] = -1
         own[item[rater == m]] = np.flatnonzero(rater == m)
         shared = np.flatnonzero(own[item] >= 0)
-        mine = answer[own[item[shared]]]
-        variance[m] = _of_centred(mine, answer[shared], rater[shared], weight[shared], n_raters)
+        who = rater[shared]
+        at = who, np.arange(len(who))
+        common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(who)))
+        size = common.sum(axis=1)
+        size[size < 2] = np.nan
+        both = np.stack([answer[own[item[shared]]], answer[shared]])
+        centred = both - np.stack([common @ each / size[:, None] for each in both])[:, who]
+        product = centred.prod(axis=0).sum(axis=1)
+        mean, square = common @ product / size, common @ product**2 / size
+        variance[m] = (square - mean**2) / (size - 1.0)
     return 16.0 * variance  # of labels that are ±1
-
-
-def _of_centred(
-    mine: Array, theirs: Array, who: NDArray[np.int64], weight: Array, n_raters: int
-) -> Array:
-    """Return the variance of the mean of the product of two centred answers, by rater."""
-    size = np.bincount(who, weight, n_raters)
-    size[size < 2] = np.nan
-
-    def mean(values: Array) -> Array:
-        return np.asarray(np.bincount(who, weight * values, n_raters) / size)
-
-    number = np.zeros(len(who))
-    for one, other in zip(mine.T, theirs.T, strict=True):
-        number += (one - mean(one)[who]) * (other - mean(other)[who])
-    return (mean(number**2) - mean(number) ** 2) / (size - 1.0)
 
 
 def _implied(

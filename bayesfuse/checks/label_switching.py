@@ -9,16 +9,16 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks import class_matching
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import observation_of, parameters
+from bayesfuse.results.compatibility import names_differ, observation_of, parameters
 from bayesfuse.results.contents import (
     all_draws,
     constants,
+    evenly_spaced,
     kept_labels,
     named,
     of_all_draws,
@@ -27,22 +27,23 @@ from bayesfuse.results.contents import (
 )
 from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.results.storage import round_off
-from bayesfuse.results.summaries import assignment, posterior_draws
+from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
-
-DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
-"""Sampler statistics of the posterior density, which a permutation may change."""
+DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"  # a permutation changes them
+NEARER = 0.5  # a permutation must reduce the squared distance to the reference to this share
+CANDIDATES = 50  # draws among which the most central one is the initial reference
+ROUNDS = 20  # largest number of times that the reference is updated
+AT_ONCE = 10**7  # entries of profiles compared at one time
 
 
 def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
     r"""Check for label switching between and within chains.
 
-    The likelihood is invariant to permuting the classes in all confusion matrices and the
-    prevalence, so a chain may be in a permuted mode or change modes. Draws are compared with a
-    reference class by class, by the squared distances of the raters' confusion rows (weighted by
-    their number of responses) and of the prevalence. The best one-to-one assignment counts as a
-    switch if it halves the distance.
+    The likelihood is invariant to permutations of the classes, so a chain may be in a permuted mode
+    or change modes. Classes are matched with those of a reference by the squared distances of the
+    prevalence and of the raters' confusion rows, weighted by their number of responses. The best
+    assignment counts as a switch if it halves the distance.
 
     Parameters
     ----------
@@ -69,10 +70,9 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
 
     Notes
     -----
-    The prior identifies the classes, and a Dirichlet prior weighs raters by log odds: one rater who
-    almost never gives a class its name can outweigh several that mostly do. ``named`` detects this
-    by one vote per rater and class, the rater's most frequent label; with ``bf.priors.robust`` it
-    is rare.
+    Under a Dirichlet prior, one rater who almost never gives a class its name can outweigh several
+    who mostly do. ``named`` detects this by one vote per rater and class, the rater's most frequent
+    label; with ``bf.priors.robust`` it is rare.
 
     References
     ----------
@@ -87,32 +87,27 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> print(bf.checks.switching(result).attrs["verdict"])
     Labels are not switched in 2 chains. Most raters give every class its own name.
     """
-    prevalence, confusion = class_matching.profiles(result)
-    share, rows = class_matching.target(result, reference)
-    weight = class_matching.weights(result)
-    by_draw = class_matching.orders(prevalence, confusion, share, rows, weight)
+    profile, weight = _profiles(result), _weights(result)
+    target = _target(result, reference)
+    by_draw = _orders(profile, target)
     counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)
     best = np.array([found[count.argmax()] for found, count in counted])  # most frequent
-    own = np.arange(prevalence.shape[-1])
-    plain, nearest = (
-        [
-            np.trace(
-                class_matching.costs(*class_matching.aligned_mean(*chain), share, rows, weight)
-            )
-            for chain in zip(prevalence, confusion, order, strict=True)
-        ]
-        for order in (np.broadcast_to(own, by_draw.shape), by_draw)
-    )
+    own = np.arange(profile.shape[2])
+
+    def apart(order: NDArray[np.int64]) -> Array:
+        chains = map(_aligned_mean, profile, order)
+        return np.sqrt([np.trace(_costs(mean, target)) / len(own) for mean in chains])
+
     switched = (by_draw != own).any(axis=2).mean(axis=1)
-    named = class_matching.uses_names(rows, weight)
+    named = _uses_names(target, weight)
     agree = bool((best == own).all() and not switched.any())
     draws = posterior_draws(result, "confusion")["confusion"]
     chain = {"chain": draws["chain"].values}
     return xr.Dataset(
         {
             "permutation": (("chain", "class"), draws["class"].values[best]),
-            "distance": ("chain", np.sqrt(np.array(plain) / len(own))),
-            "best_distance": ("chain", np.sqrt(np.array(nearest) / len(own))),
+            "distance": ("chain", apart(np.broadcast_to(own, by_draw.shape))),
+            "best_distance": ("chain", apart(by_draw)),
             "switched": ("chain", switched),
         },
         chain | {"class": draws["class"].values},
@@ -155,9 +150,9 @@ def align_labels(
 
     Notes
     -----
-    A permuted draw has the same likelihood but, unless the prior is the same for all classes and no
-    label is known, not the same posterior density: if chains are in different modes, check which
-    mode the prior prefers, see ``bf.find_map``. The verdicts of groups are not permuted.
+    Unless the prior is the same for all classes and no label is known, a permuted draw has another
+    posterior density: if chains are in different modes, check which one the prior prefers by
+    ``bf.find_map``. The verdicts of groups are not permuted.
 
     Examples
     --------
@@ -169,31 +164,21 @@ def align_labels(
     """
     posterior = require_draws(result, "Aligning classes")
     observation = None if model is None else observation_of(result, model)
-    order = class_matching.orders(
-        *class_matching.profiles(result),
-        *class_matching.target(result, reference),
-        class_matching.weights(result),
-    )
+    order = _orders(_profiles(result), _target(result, reference))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    has_covariates = "other_class" in posterior.dims
-    for found, what, reason in (
-        (named(posterior, "accuracy") is not None, "accuracies", "wrong labels have no accuracy"),
-        (
-            has_covariates or named(posterior, "classifier_scale") is not None,
-            "covariates or a classifier",
-            "these inform the classes, and the likelihood would change",
-        ),
-    ):
-        if found:
-            raise ModelError(
-                f"Classes of models with {what} cannot be permuted, because {reason}: start all "
-                "chains at one point (start='moments') instead. Got: "
-                f"{int(moved.sum())} permuted draws of such a model."
-            )
+    informed = "other_class" in posterior.dims or named(posterior, "classifier_scale") is not None
+    if informed or named(posterior, "accuracy") is not None:
+        what = "accuracies cannot be permuted, because wrong labels have no accuracy"
+        if informed:
+            what = "covariates or a classifier cannot be permuted, because these inform the classes"
+        raise ModelError(
+            f"Classes of models with {what}: start all chains at one point (start='moments') "
+            f"instead. Got: {int(moved.sum())} permuted draws of such a model."
+        )
     common = bool((order == order[0, 0]).all()) and (
         "label_posterior" not in result.children or of_all_draws(result)
     )
@@ -237,12 +222,11 @@ def _align_others(
         values = drawn["label"].values
         if known or ("sample" in drawn.dims and not common):
             dropped.add("label_draws")
-        elif "sample" in drawn.dims:
-            moved = np.argsort(order[0, 0]).astype(values.dtype)[values]
-            aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
         else:
-            # −1 stands for no label and must not index the last class
-            moved = np.take_along_axis(np.argsort(order, axis=2), np.maximum(values, 0), axis=2)
+            back = np.argsort(order, axis=2)
+            at = np.maximum(values, 0)  # −1 stands for no label and must not index the last class
+            joint = "sample" in drawn.dims
+            moved = back[0, 0][at] if joint else np.take_along_axis(back, at, axis=2)
             moved = np.where(values < 0, values, moved).astype(values.dtype)
             aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
     for name in dropped:
@@ -270,6 +254,105 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
     return f"{said}. Most raters give some class another name: a few gold labels would settle it."
 
 
+# ---------------------------------------------------------------- matching
+
+
+def _weights(result: xr.DataTree) -> Array:
+    """Return every rater's share of the responses."""
+    answered = responses_per_rater(result).astype(float)
+    return answered / max(answered.sum(), 1.0)
+
+
+def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
+    """Return the profile of every class (chain, draw, class, 1 + raters × labels).
+
+    It consists of the prevalence and the confusion rows, times the root of the rater's weight.
+    """
+    found = all_draws(result)
+    if missing := [name for name in ("prevalence", "confusion") if named(found, name) is None]:
+        raise ModelError(
+            "Classes are compared by prevalence and confusion matrices; labels on a graph have no "
+            f"prevalence. Got: no {missing[0]!r} among {list(found.data_vars)}."
+        )
+    draws = posterior_draws(result, "prevalence", "confusion")
+    root = np.sqrt(_weights(result) if weight is None else weight)
+    rows = np.moveaxis(draws["confusion"].values * root[:, None, None], 2, 3)
+    share = draws["prevalence"].values
+    return np.concatenate([share[..., None], rows.reshape(*share.shape, -1)], axis=-1)
+
+
+def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
+    """Return the profile of the reference, by default the first chain: the mean in one mode.
+
+    Draws are aligned to the most central one, then to the mean of the aligned draws, until nothing
+    changes (Stephens 2000, section 4).
+    """
+    if reference is None:
+        profile = _profiles(result)[0]
+    else:
+        one, other = (posterior_draws(r, "confusion")["confusion"] for r in (reference, result))
+        for dim in ("rater", "class"):
+            if differ := names_differ(dim, one[dim].values, other[dim].values):
+                raise ModelError(
+                    "The reference must have the same raters and classes as the result, because "
+                    f"their confusion matrices are compared. Got: {differ}."
+                )
+        profile = _profiles(reference, _weights(result))
+        profile = profile.reshape(-1, *profile.shape[2:])
+    few = profile[evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
+    apart = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
+    found = few[np.argmin(apart)]
+    order: NDArray[np.int64] | None = None
+    for _ in range(ROUNDS):
+        before, order = order, _orders(profile, found)
+        if before is not None and np.array_equal(before, order):
+            break
+        found = _aligned_mean(profile, order)
+    return found
+
+
+def _aligned_mean(profile: Array, order: NDArray[np.int64]) -> Array:
+    """Return the mean over draws with classes in the given order (draw, class)."""
+    mean: Array = np.take_along_axis(profile, order[..., None], axis=1).mean(axis=0)
+    return mean
+
+
+def _costs(profile: Array, target: Array) -> Array:
+    """Return squared distances (…, class of the target, class)."""
+    # expanded as |a|² − 2ab + |b|² to save memory
+    squares = np.einsum("...kf,...kf->...k", profile, profile)
+    wanted = np.einsum("kf,kf->k", target, target)
+    distance = wanted[:, None] + squares[..., None, :] - 2 * target @ profile.swapaxes(-1, -2)
+    return np.maximum(distance, 0.0)
+
+
+def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
+    """Return the class that matches each class of the target at every draw, (…, class)."""
+    from scipy.optimize import linear_sum_assignment
+
+    flat = profile.reshape(-1, *target.shape)
+    own = np.arange(len(target))
+    order = np.tile(own, (len(flat), 1))
+    step = max(AT_ONCE // target.size, 1)
+    for at in range(0, len(flat), step):
+        for n, cost in enumerate(_costs(flat[at : at + step], target), at):
+            _, best = linear_sum_assignment(cost)
+            if cost[own, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
+                order[n] = best
+    return order.reshape(profile.shape[:-1])
+
+
+def _uses_names(target: Array, weight: Array) -> bool:
+    """Return whether no permutation of the classes makes more raters mostly right."""
+    from scipy.optimize import linear_sum_assignment
+
+    own = np.arange(len(target))
+    label = target[:, 1:].reshape(len(own), len(weight), -1).argmax(axis=-1)  # (classes, raters)
+    votes = (label[..., None] == own).swapaxes(1, 2) @ weight
+    _, best = linear_sum_assignment(votes, maximize=True)
+    return bool(votes[own, best].sum() <= np.trace(votes) + 1e-9)
+
+
 # ---------------------------------------------------------------- permuting
 
 
@@ -288,39 +371,23 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
             picked = values.drop_vars(dim, errors="ignore").isel({dim: index})
             values = picked.transpose(*values.dims)
         changed[name] = (values.dims, values.values)
+    groups: Any = assignment(result)  # raters in one respond to its verdict, not to the truth
     if grouped := "rater_confusion" in posterior:
         values = posterior["rater_confusion"]
         rows = np.take_along_axis(values.values, order[:, :, None, :, None], axis=3)
-        changed["rater_confusion"] = _where_alone(result, rows, values)
+        rows = xr.where(groups == ALONE, values.copy(data=rows), values).transpose(*values.dims)
+        changed["rater_confusion"] = (values.dims, rows.values)
     found = posterior.assign(changed)
     if "sensitivity" not in posterior:
         return found.rename(back)
-    found = found.assign(_rates(found))
+    rates = np.empty((2, *found["sensitivity"].shape))
+    for at in np.ndindex(order.shape[:2]):
+        confusion, prevalence = (found[n].values[at] for n in ("confusion", "prevalence"))
+        rates[(slice(None), *at)] = one_against_rest(confusion, prevalence, order.shape[-1])
+    dims = found["sensitivity"].dims
+    found = found.assign({name: (dims, rate) for name, rate in zip(RATES, rates, strict=True)})
     for name in RATES if grouped else ():
-        verdict = f"verdict_{name}"
-        found[verdict] = _where_alone(result, found[name].values, posterior[verdict])
+        values = posterior[f"verdict_{name}"]
+        own = xr.where(groups == ALONE, found[name], values).transpose(*values.dims)
+        found[f"verdict_{name}"] = (values.dims, own.values)
     return found.rename(back)
-
-
-def _where_alone(
-    result: xr.DataTree, own: Array, values: xr.DataArray
-) -> tuple[tuple[Any, ...], Array]:
-    """Return ``own`` for raters in no group and ``values`` for others, (chain, draw, rater, …).
-
-    Only the former respond to the truth, whose classes are permuted, and not to a verdict.
-    """
-    groups: Any = assignment(result)
-    alone = np.broadcast_to(groups.values == ALONE, own.shape[:3])
-    return values.dims, np.where(alone.reshape(*alone.shape, *[1] * (own.ndim - 3)), own, values)
-
-
-def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
-    """Compute sensitivity and specificity as models define them."""
-    dims = posterior["sensitivity"].dims
-    shape = posterior["sensitivity"].shape
-    found = np.empty((2, *shape))
-    n_classes = posterior.sizes["class"]
-    for at in np.ndindex(shape[:2]):
-        confusion, prevalence = (posterior[n].values[at] for n in ("confusion", "prevalence"))
-        found[(slice(None), *at)] = one_against_rest(confusion, prevalence, n_classes)
-    return {name: (dims, rate) for name, rate in zip(RATES, found, strict=True)}

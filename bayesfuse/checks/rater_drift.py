@@ -11,7 +11,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks.replicates import LEVEL, expanded, relabelled
-from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
@@ -19,16 +18,12 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.results.compatibility import central
+from bayesfuse.results.compatibility import central, from_model
 from bayesfuse.results.contents import evenly_spaced, require_draws
-from bayesfuse.results.fitted import FITTED, Fitted, from_result
-from bayesfuse.results.fitted_model import from_model
-from bayesfuse.results.new_items import confusion_at, see
+from bayesfuse.results.fitted import FITTED, Fitted, confusion_at, from_result, see
 from bayesfuse.results.summaries import tails
 
-FREE = 0.5
-"""Concentration of every entry of a row that has nothing to do with the fitted one (Jeffreys)."""
-
+FREE = 0.5  # concentration of the entries of a row unrelated to the fitted one (Jeffreys)
 SUREST = 1e9  # largest total concentration of a row, for rows that are known
 NAMED = 5  # maximum number of raters in the verdict
 
@@ -99,11 +94,9 @@ def rater_drift(
     flagged with probability 0.95.
 
     In simulations (8 raters with accuracies from 0.6 to 0.9, 3 classes, 4 responses per item, 1,000
-    fitted and 300 new items) a rater was flagged in 3.5 % of 200 batches without drift, and in 9 %
-    of 100 with mostly new items of the rarest class. A rater with 150 new responses, a fifth of
-    them random, was flagged in 16 % of 100 batches, with two fifths in 72 % (another rater in 2 %).
-    With 100 fitted items there were false alarms in 9 % of 100 batches for ``bf.fit`` and in 6 %
-    for ``bf.sample``.
+    fitted and 300 new items) a rater was flagged in 3.5 % of 200 batches without drift. A rater
+    with 150 new responses, a fifth of them random, was flagged in 16 % of 100 batches, with two
+    fifths in 72 %. With 100 fitted items there were false alarms in 6 to 9 % of 100 batches.
 
     The labels follow the majority: if most raters change together, the others appear to have
     changed. Known labels (``gold``) resolve this.
@@ -237,13 +230,12 @@ def _in_words(found: xr.Dataset) -> str:
             f"No evidence that any of {n_raters} raters differs from the fit "
             f"(smallest adjusted p-value {found.attrs['p_value']:.2f})."
         )
-    columns = (unusual[name].values for name in ("observed", "responses", "replicated"))
+    frame = unusual[["observed", "responses", "replicated"]].to_dataframe()
     named = [
-        f"{name!r} (right in {observed:.0%} of {number} responses, expected {expected:.0%})"
-        for name, observed, number, expected in zip(
-            listed(unusual["rater"].values), *columns, strict=True
-        )
-    ][:NAMED]
+        f"{own.Index!r} (right in {own.observed:.0%} of {own.responses} responses, expected "
+        f"{own.replicated:.0%})"
+        for own in frame.head(NAMED).itertuples()
+    ]
     more = f" and {count - NAMED} more" if count > NAMED else ""
     return (
         f"{count} of {n_raters} raters differ from the fit: {', '.join(named)}{more}. Use "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -21,11 +20,9 @@ from bayesfuse.results.compatibility import evenly_spaced_rows
 from bayesfuse.results.summaries import tails
 
 DRAWS = 200  # posterior draws at which data are replicated
-LEVEL = 0.05  # P-values above this are reported as no evidence against the model
-
+LEVEL = 0.05  # p-values above this are reported as no evidence against the model
+RATE = 0.05  # false discovery rate of unusual entries (Benjamini & Hochberg 1995)
 ITEM_TYPES = "bayesfuse.models.ItemTypes"
-
-RATE = 0.05  # false discovery rate of what is flagged as unusual (Benjamini & Hochberg 1995)
 
 
 def expanded(observation: Observation) -> Observation:
@@ -44,29 +41,6 @@ def expanded(observation: Observation) -> Observation:
     )
 
 
-def replicate(
-    statistic: Callable[[Responses], Array],
-    result: xr.DataTree,
-    model: pm.Model | None,
-    observation: Observation,
-    draws: int,
-    random_seed: Any,
-) -> tuple[Array, Array]:
-    """Return a statistic of the responses and of their replications.
-
-    New labels and responses are drawn at evenly spaced posterior draws, for the same items and
-    raters. Known labels are kept, and the others drawn given them. Shapes (entries,), (draws,
-    entries).
-    """
-    seen = statistic(observation.responses)
-    rng = require_seed(random_seed)
-    replicated = []
-    for rows in evenly_spaced_rows(result, model, observation, draws, least=2):
-        _, label = observation.simulate(rows, rng)
-        replicated.append(statistic(observation.responses.relabelled(label)))
-    return seen, np.array(replicated)
-
-
 def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
     """Return an :func:`expanded` observation with other responses, row by row."""
     table = observation.responses.relabelled(label)
@@ -74,42 +48,44 @@ def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observatio
 
 
 def against_replications(
-    statistic: Callable[[Responses], Array],
-    summary: Callable[[Array], Any],
-    fit: tuple[xr.DataTree, pm.Model, Observation],
+    statistic: Callable[[Responses], tuple[Any, ...]],
+    fit: tuple[xr.DataTree, Any, Observation],
     entries: tuple[str, Any],
-    *,
     draws: int,
+    ci_prob: float | None,
     random_seed: Any,
     total: Array | None = None,
-    ci_prob: float | None = None,
-) -> tuple[xr.Dataset, dict[str, float]]:
-    """Compare a statistic and a summary of it with those of replicated data.
+) -> tuple[xr.Dataset, list[dict[str, float]]]:
+    """Compare statistics of the responses with those of data replicated at posterior draws.
 
-    ``summary`` reduces entries, the last axis, to a number; ``entries`` are a dimension and its
-    coordinate.
+    ``statistic`` returns an array of ``entries`` (dimension and coordinate), then single numbers,
+    which are returned with their places among the replications. Labels and responses are drawn for
+    the same items and raters; known labels are kept.
     """
-    seen, others = replicate(statistic, *fit, draws, random_seed)
-    dim, names = entries
-    found = compare(seen, others, {dim: names}, dim, total=total, ci_prob=ci_prob)
-    return found, place_among(summary(seen), summary(others))
+    result, model, observation = fit
+    seen, *numbers = statistic(observation.responses)
+    rng = require_seed(random_seed)
+    drawn = []
+    for rows in evenly_spaced_rows(result, model, observation, draws, least=2):
+        _, label = observation.simulate(rows, rng)
+        drawn.append(statistic(observation.responses.relabelled(label)))
+    replicated, *others = (np.array(each) for each in zip(*drawn, strict=True))
+    places = [place_among(*both) for both in zip(numbers, others, strict=True)]
+    return compare(seen, replicated, entries, total, ci_prob), places
 
 
 def compare(
     seen: Array,
     replicated: Array,
-    coords: Mapping[Hashable, Any],
-    dims: str,
-    *,
+    entries: tuple[str, Any],
     total: Array | None = None,
     ci_prob: float | None = None,
 ) -> xr.Dataset:
-    """Compare statistics of the data with their replications.
+    """Compare statistics (entries,) with their replications (draws, entries).
 
-    Counts (entries,) and (draws, entries) with their ``total`` are returned as shares, and their
-    tails are those of a beta-binomial with the replications' mean and variance, else of a normal
-    distribution. The attribute ``p_value`` is of all entries together: how often replications are
-    as far from their mean, in the sum of squared standardised deviations.
+    Counts with a ``total`` are returned as shares, with the tails of a beta-binomial distribution,
+    others with those of a normal one. The attribute ``p_value`` is of all entries together, by the
+    sum of squared standardised deviations from the mean of the replications.
     """
     from scipy import stats
 
@@ -124,6 +100,12 @@ def compare(
     p_value = np.minimum(2 * np.minimum(below, above), 1.0)
     scale = 1.0 if total is None else total
     low, high = np.quantile(replicated, tails(ci_prob), axis=0) / scale
+    varies = variance > 0
+    z = (np.vstack([seen, replicated]) - mean)[:, varies] / np.sqrt(variance[varies])
+    own, *others = (z**2).sum(axis=1)
+    # the mean includes the replication that is compared with it
+    further = np.array(others) * (n_draws / (n_draws - 1)) ** 2 >= own
+    dim, coordinate = entries
     found = {
         "observed": seen / scale,
         "replicated": mean / scale,
@@ -132,12 +114,10 @@ def compare(
         "p_value": p_value,
         "unusual": unusual(p_value),
     }
-    far = _distance(seen, mean, variance)
-    # the mean includes the replication that is compared with it
-    others = _distance(replicated, mean, variance) * (n_draws / (n_draws - 1)) ** 2
-    overall = float(1 + np.count_nonzero(others >= far)) / (1 + n_draws)
     return xr.Dataset(
-        {name: (dims, values) for name, values in found.items()}, coords, {"p_value": overall}
+        {name: (dim, values) for name, values in found.items()},
+        {dim: coordinate},
+        {"p_value": float(1 + further.sum()) / (1 + n_draws)},
     )
 
 
@@ -168,12 +148,6 @@ def unusual(p_value: Array) -> NDArray[np.bool_]:
         return np.zeros(0, dtype=bool)
     flagged: NDArray[np.bool_] = stats.false_discovery_control(p_value) <= RATE
     return flagged
-
-
-def _distance(values: Array, mean: Array, variance: Array) -> Any:
-    """Sum squared standardised deviations over the entries that vary."""
-    varies = variance > 0
-    return ((values - mean)[..., varies] ** 2 / variance[varies]).sum(axis=-1)
 
 
 def _tails(

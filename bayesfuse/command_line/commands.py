@@ -19,16 +19,7 @@ from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
 from bayesfuse.command_line.report import report, shares_by
 from bayesfuse.command_line.tables import Tables, read_groups, read_tables
-from bayesfuse.errors import ModelError, NoGroupsWarning, QuickAnswerWarning
 from bayesfuse.inference.plan import make_plans
-from bayesfuse.models import (
-    DawidSkene,
-    HiddenMarkov,
-    ItemTypes,
-    LabellingFunctions,
-    LatentGroup,
-    MarkovRandomField,
-)
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.storage import choose
 
@@ -95,7 +86,7 @@ def fit(arguments: argparse.Namespace) -> int:
 def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
     """Return the average of the models that are sensible for the tables."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", QuickAnswerWarning)
+        warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
         warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {message}")
         return bf.fuse(
             tables.responses,
@@ -161,19 +152,21 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     if tables.sequences is not None:
         if arguments.bio:
             settings |= bf.bio_transitions(responses.classes.tolist())
-        return HiddenMarkov(responses, tables.sequences, **settings)
+        return bf.models.HiddenMarkov(responses, tables.sequences, **settings)
     if tables.graph is not None:
-        return MarkovRandomField(responses, tables.graph, edges=arguments.edges, **settings)
+        return bf.models.MarkovRandomField(
+            responses, tables.graph, edges=arguments.edges, **settings
+        )
     if arguments.model == "item-types":
         settings |= {name: getattr(arguments, name) for name in ("consensus", "guesses", "trust")}
-        return ItemTypes(responses, **settings)
+        return bf.models.ItemTypes(responses, **settings)
     if arguments.model == "labelling-functions":
-        return LabellingFunctions(responses, arguments.class_shares, **settings)
+        return bf.models.LabellingFunctions(responses, arguments.class_shares, **settings)
     if arguments.model == "latent-group":
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoGroupsWarning)  # stated in the report
-            return LatentGroup(responses, arguments.groups, **settings)
-    return DawidSkene(responses, **settings)
+            warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
+            return bf.models.LatentGroup(responses, arguments.groups, **settings)
+    return bf.models.DawidSkene(responses, **settings)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -187,7 +180,7 @@ def demo(arguments: argparse.Namespace) -> int:
         "truth is unknown. The model of Dawid and Skene infers the class of every patient and\n"
         "the accuracy of every anaesthetist from their disagreement.\n"
     )
-    model = DawidSkene(bf.datasets.anesthesia())
+    model = bf.models.DawidSkene(bf.datasets.anesthesia())
     with Interruption() as interruption:
         result = _sample(model, interruption, random_seed=1979)
         steps = [
@@ -220,7 +213,7 @@ def _sample(
         )
     except ValueError as error:
         # PyMC raises an error if a chain ended during tuning, without draws
-        if interruption.seen and not isinstance(error, ModelError):
+        if interruption.seen and not isinstance(error, bf.errors.ModelError):
             raise KeyboardInterrupt from None
         raise
 

@@ -12,7 +12,6 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse import plots
 from bayesfuse.answer.fused import picture
 from bayesfuse.command_line.console import say
 from bayesfuse.command_line.files import STDOUT, replacing
@@ -80,7 +79,7 @@ def _raters_and_labels(result: xr.DataTree) -> Any:
     labels = 5.0, 1.2 + 0.2 * min(BARS, probability.sizes["item"])  # inches, (width, height)
     if "sensitivity" not in result["posterior"]:  # labelling functions
         figure = Figure(labels, layout="constrained")
-        plots.plot_labels(result, most=BARS, ax=figure.subplots())
+        bf.plots.plot_labels(result, most=BARS, ax=figure.subplots())
         return figure
     n_classes, n_raters = probability.sizes["class"], result["posterior"].sizes["rater"]
     columns = min(n_classes, 5)
@@ -96,8 +95,8 @@ def _raters_and_labels(result: xr.DataTree) -> Any:
     panels = first.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for empty in panels[n_classes:]:
         empty.remove()
-    plots.plot_raters(result, axes=panels[:n_classes])
-    plots.plot_labels(result, most=BARS, ax=second.subplots())
+    bf.plots.plot_raters(result, axes=panels[:n_classes])
+    bf.plots.plot_labels(result, most=BARS, ax=second.subplots())
     return figure
 
 

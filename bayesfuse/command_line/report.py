@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+import bayesfuse as bf
 from bayesfuse.answer.findings import SURE
 from bayesfuse.answer.fused import (
     FEW,
@@ -23,8 +24,6 @@ from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError
-from bayesfuse.models import ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.class_shares import class_shares
 from bayesfuse.results.compatibility import observation_of
@@ -70,7 +69,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     graph: Graph | None = getattr(labels, "graph", None)
     data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
     how, classes = result["label_posterior"].attrs, collapse(result, model)
-    rules = isinstance(model, LabellingFunctions)
+    rules = isinstance(model, bf.models.LabellingFunctions)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
@@ -88,7 +87,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         *([_group_table(result)] if hasattr(model, "groups") else []),
         _source_table(model, result) if rules else _rater_table(result),
         _item_table(probability, sequences),
-        *([_hard_items(model, result)] if isinstance(model, ItemTypes) else []),
+        *([_hard_items(model, result)] if isinstance(model, bf.models.ItemTypes) else []),
         *([_check_list(model, result)] if checks and not rules else []),
         _convergence(model, result),
     ]
@@ -251,7 +250,7 @@ def _check_list(model: LabelModel, result: xr.DataTree) -> str:
     for check in (item_difficulty, conditional_dependence):
         try:
             words = check(result, model, random_seed=SEED).attrs["verdict"]
-        except ModelError as error:  # too few shared items
+        except bf.errors.ModelError as error:  # too few shared items
             words = f"{check.__name__}: {error}"
         verdicts.append(bullet(words))
     return "\n".join(verdicts)

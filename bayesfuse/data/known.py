@@ -80,10 +80,7 @@ def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def read_shares(given: Any, responses: Responses) -> tuple[Array | None, Array | None]:
-    """Return known shares (classes,), or the Dirichlet concentration of intervals of shares.
-
-    Middles of intervals, scaled to sum one, are the mean, and widths determine the concentration.
-    """
+    """Return shares (classes,), or the concentration that intervals of shares stand for."""
     if given is None:
         return None, None
     values = require_numbers("class_shares", _by_class(given, responses))
@@ -132,11 +129,7 @@ def read_populations(
     what: str = "populations=",
     group: str = "population",
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the names of the populations (by default those that occur) and codes (units,).
-
-    ``units`` are names of items or sequences, and ``given`` is a mapping or Series by name, which
-    may repeat itself, or an array (units,) in their order.
-    """
+    """Return names of populations and the code of every unit, given by name or in order."""
     if isinstance(given, Mapping):
         given = pd.Series(dict(given), dtype=object).infer_objects()
     if isinstance(given, pd.Series):
@@ -180,11 +173,7 @@ def read_populations(
 def read_covariates(
     responses: Responses, given: Any, names: list[str] | None = None
 ) -> tuple[list[str], Array]:
-    """Return the names of the covariates ("x1", … if unnamed) and their values (items, covariates).
-
-    ``given`` is a DataFrame or Series indexed by item, or an array in the order of the items. With
-    ``names``, there must be these columns, which are returned in this order.
-    """
+    """Return names of covariates, those given if any, and values (items, covariates)."""
     columns, table = _table("covariates=", responses, given)
     columns = [f"x{j + 1}" for j in range(table.shape[1])] if columns is None else columns
     columns = [str(column) for column in columns]
@@ -208,10 +197,7 @@ def read_covariates(
 
 
 def read_classifier(responses: Responses, given: Any) -> Array:
-    """Return a classifier's probabilities (items, classes).
-
-    ``given`` is a DataFrame or DataArray by item and class, or an array in their order.
-    """
+    """Return a classifier's probabilities (items, classes), given by item and class or in order."""
     if isinstance(given, xr.DataArray) and given.ndim == 2:
         given = given.transpose("item", "class").to_pandas()
     columns, table = _table("classifier=", responses, given)

@@ -91,10 +91,7 @@ def _hashable(value: Any) -> Any:
 
 
 def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) -> NDArray[np.int64]:
-    """Return the index of every given name among ``names``, which must be the same set.
-
-    Else raise ResponsesError with the rule ``known`` or ``whole``.
-    """
+    """Return the index of every given name among ``names``, which must be the same set."""
     place = places(as_array(given), names)
     unknown, absent = place < 0, np.ones(len(names), dtype=bool)
     refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not in the table")

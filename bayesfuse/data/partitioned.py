@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glob import glob
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.partitions import DaskPartition, Layout, ParquetFile, Partitions
@@ -81,26 +81,12 @@ class ReadsPartitions:
             raise ResponsesError(
                 f"There must be at least one parquet file. Got: none in {shown(given)}."
             )
-        kind = cast(Any, cls)
-        layout = Layout(kind, item, rater, label, sequence, position, abstain, ordered)
-        sources = [ParquetFile(n, path) for n, path in enumerate(files)]
-        return Partitions(layout, sources, (raters, classes))
+        columns = item, rater, label, sequence, position
+        layout = Layout(cls, *columns, raters, classes, abstain, ordered)
+        return Partitions(layout, [ParquetFile(n, path) for n, path in enumerate(files)])
 
     @classmethod
-    def from_dask(
-        cls,
-        frame: Any,
-        *,
-        item: str = "item",
-        rater: str = "rater",
-        label: str = "label",
-        sequence: str | None = None,
-        position: str | None = None,
-        raters: Any = None,
-        classes: Any = None,
-        abstain: Any = None,
-        ordered: bool | None = None,
-    ) -> Partitions:
+    def from_dask(cls, frame: Any, **columns: Any) -> Partitions:
         """Read a Dask dataframe with one row per response, partition by partition.
 
         Parameters
@@ -108,8 +94,9 @@ class ReadsPartitions:
         frame : dask.dataframe.DataFrame
             All rows of an item (or of a sequence) must be in one partition:
             ``frame.shuffle("item")``.
-        item, rater, label, sequence, position, raters, classes, abstain, ordered
-            As in :meth:`from_parquet`.
+        **columns
+            Names of columns, raters and classes, ``abstain`` and ``ordered``, as in
+            :meth:`from_parquet`.
 
         Returns
         -------
@@ -133,11 +120,10 @@ class ReadsPartitions:
                 "from_dask reads a Dask dataframe; from_long reads others. Got: "
                 f"{type(frame).__name__}."
             )
-        kind = cast(Any, cls)
-        layout = Layout(kind, item, rater, label, sequence, position, abstain, ordered)
+        layout = Layout(cls, **columns)
         if missing := set(layout.columns) - set(frame.columns):
             raise ResponsesError(
                 f"The frame must have the columns {layout.columns}. Got: no {sorted(missing)}."
             )
         parts = enumerate(frame[layout.columns].to_delayed())
-        return Partitions(layout, [DaskPartition(*each) for each in parts], (raters, classes))
+        return Partitions(layout, [DaskPartition(*each) for each in parts])

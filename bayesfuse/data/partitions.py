@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,6 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.cluster import Parts
 
-if TYPE_CHECKING:
-    from bayesfuse.data.responses import Responses
-
 AT_ONCE = 20_000_000  # items whose names are compared at a time, by their hashes
 
 
@@ -30,16 +27,16 @@ AT_ONCE = 20_000_000  # items whose names are compared at a time, by their hashe
 class Layout:
     """Columns and settings of a table, shared by all its partitions."""
 
-    kind: type[Responses]
-    item: str
-    rater: str
-    label: str
-    sequence: str | None
-    position: str | None
-    abstain: Any
-    ordered: bool | None
-    raters: NDArray[Any] | None = None
-    classes: NDArray[Any] | None = None
+    kind: Any  # bayesfuse.Responses, whose from_long reads a partition
+    item: str = "item"
+    rater: str = "rater"
+    label: str = "label"
+    sequence: str | None = None
+    position: str | None = None
+    raters: Any = None
+    classes: Any = None
+    abstain: Any = None
+    ordered: bool | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -52,7 +49,7 @@ class Layout:
         """The column whose values may not be in two partitions."""
         return self.sequence or self.item
 
-    def table(self, frame: pd.DataFrame) -> Responses:
+    def table(self, frame: pd.DataFrame) -> Any:
         """Return a partition as a table of responses."""
         names = ("item", "rater", "label", "raters", "classes", "abstain", "ordered")
         return self.kind.from_long(frame, **{name: getattr(self, name) for name in names})
@@ -204,7 +201,7 @@ class Partitions:
     raters: NDArray[Any]
     classes: NDArray[Any]
 
-    def __init__(self, layout: Layout, sources: Sequence[Any], declared: tuple[Any, Any]) -> None:
+    def __init__(self, layout: Layout, sources: Sequence[Any]) -> None:
         if not sources:
             raise ResponsesError("A table must have at least one partition. Got: none.")
         found: list[Survey] = _parts(layout, sources).map(survey, (layout,))
@@ -215,9 +212,9 @@ class Partitions:
             )
         self.sources, found = [sources[index] for index in kept], [found[index] for index in kept]
         _require_kinds(found, self.sources, layout)
-        self.raters = _names([one.raters for one in found], declared[0], "rater")
-        self.classes = _names([one.classes for one in found], declared[1], "class")
-        ordered = read_order(layout.ordered, [found[0].dtype], declared[1], self.classes)
+        self.raters = _names([one.raters for one in found], layout.raters, "rater")
+        self.classes = _names([one.classes for one in found], layout.classes, "class")
+        ordered = read_order(layout.ordered, [found[0].dtype], layout.classes, self.classes)
         self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
         self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
         self.content = f"{sum(one.content for one in found) % 2**64:016x}"
@@ -244,7 +241,7 @@ class Partitions:
         return frame
 
     @cached_property
-    def head(self) -> Responses:
+    def head(self) -> Any:
         """The first partition."""
         return self.layout.table(self._first)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.arrays import as_array, columns, plain, refuse
 from bayesfuse.data.names import encode, matched, names_of, numbered
 from bayesfuse.errors import ResponsesError
-
-if TYPE_CHECKING:
-    from bayesfuse.data.responses import Responses
 
 __all__ = ["Sequences"]
 
@@ -176,7 +173,7 @@ class Sequences:
             }
         )
 
-    def places(self, responses: Responses) -> NDArray[np.int64]:
+    def places(self, responses: Any) -> NDArray[np.int64]:
         """Return the index of every item in a table of responses, shape (items,).
 
         Raises
@@ -186,7 +183,7 @@ class Sequences:
         """
         return item_places(self.items, responses, "Items in sequence", "a sequence")
 
-    def split_raters(self, responses: Responses) -> Responses:
+    def split_raters(self, responses: Any) -> Any:
         """Split every rater by their label for the previous item.
 
         Errors within a sequence are dependent: an annotator who misses the start of a span tends to
@@ -254,7 +251,7 @@ class Sequences:
         return f"Sequences: {self.n_items:,} items in {self.n_sequences:,} sequences, {long} long"
 
 
-def require_separate(responses: Responses) -> None:
+def require_separate(responses: Any) -> None:
     """Raise ResponsesError for a table of counts, whose items have no order."""
     if not responses.is_plain:
         raise ResponsesError(
@@ -262,7 +259,7 @@ def require_separate(responses: Responses) -> None:
         )
 
 
-def item_places(items: NDArray[Any], responses: Responses, what: str, where: str) -> NDArray[Any]:
+def item_places(items: NDArray[Any], responses: Any, what: str, where: str) -> NDArray[Any]:
     """Return the index of every item in a table of responses, which must have the same items."""
     known = f"{what} must be items of the responses; declare items without responses with items=."
     whole = f"Every item of the responses must be in {where}, if only alone."

@@ -194,11 +194,7 @@ def with_stand_in(
 def apart(
     key: NDArray[np.int64], silent: NDArray[np.bool_], names: list[NDArray[Any]], declared: bool
 ) -> tuple[NDArray[np.int64], Silence]:
-    """Separate the rows of responses from those of silence.
-
-    ``key`` is ``(item * raters + rater) * classes + label``; ``names`` are of items, raters,
-    classes.
-    """
+    """Separate (item × raters + rater) × classes + label of responses from that of silence."""
     items, raters, classes = names
     pair, votes = key[silent] // len(classes), key[~silent]
     spoke = np.unique(votes // len(classes))

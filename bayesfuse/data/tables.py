@@ -27,12 +27,7 @@ RULE = (
 
 
 def read_table(
-    given: Any,
-    *,
-    item: str = ITEM,
-    rater: str = RATER,
-    label: str = LABEL,
-    missing: str = "error",
+    given: Any, *, item: str = ITEM, rater: str = RATER, label: str = LABEL, missing: str = "error"
 ) -> tuple[Responses, str]:
     """Return a table as responses, and in words how it was read.
 

@@ -57,11 +57,7 @@ class Terms:
         return np.asarray(votes.any(axis=1))
 
     def rows(self, items: NDArray[np.int64]) -> tuple[Array, Any]:
-        """Return the inputs of items in the order of the parameters, and their votes.
-
-        Columns: contrasts of the classes (classes − 1), the given logarithms, those apart, votes
-        weighted by competence, and their number. Rows are (items × classes).
-        """
+        """Return contrasts, given logarithms, these apart, weighted votes and number; and votes."""
         n_classes = self.given.shape[1]
         row = (items[:, None] * n_classes + np.arange(n_classes)).ravel()
         votes = self.votes[row]

@@ -20,10 +20,8 @@ from bayesfuse.errors import (
     require_positive,
     require_seed,
 )
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import evenly_spaced
-from bayesfuse.results.contents import constants, observed_rows
+from bayesfuse.results.contents import constants, evenly_spaced, observed_rows
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -152,7 +150,7 @@ def panel(
     return xr.Dataset(found, coords, attrs)
 
 
-def _cost(cost: Any, names: NDArray[Any]) -> Array:
+def _cost(cost: Any, names: NDArray[Any]) -> NDArray[Any]:
     """Return the cost of every rater."""
     if cost is None:
         return np.ones(len(names))
@@ -174,7 +172,7 @@ def _correlations(
     n_raters: int,
     n_items: int,
     rng: np.random.Generator,
-) -> Array:
+) -> NDArray[Any]:
     """Return correlations of centred errors (draws, raters, raters), items reweighted."""
     from scipy.sparse import csr_array
 
@@ -207,7 +205,7 @@ class _Votes:
     """Votes of any panel of the raters, and the labels they give."""
 
     def __init__(
-        self, seen: tuple[NDArray[Any], ...], probability: Array, correlation: Array
+        self, seen: tuple[NDArray[Any], ...], probability: NDArray[Any], correlation: NDArray[Any]
     ) -> None:
         from scipy.sparse import csr_array
 
@@ -238,7 +236,7 @@ class _Votes:
             found.append(total.argmax(axis=1).T)
         return np.concatenate(found)
 
-    def expected(self, labels: NDArray[np.int64]) -> Array:
+    def expected(self, labels: NDArray[np.int64]) -> NDArray[Any]:
         """Return the expected number of wrong ones among labels (panels, items)."""
         right = self.probability[np.arange(labels.shape[1]), labels]
         return labels.shape[1] - right.sum(axis=1)
@@ -255,7 +253,11 @@ class _Votes:
         return dict(zip(("lost", "lost_low", "lost_high"), (mean, *ends), strict=True))
 
     def path(
-        self, cost: Array, draws: NDArray[Any], gold: NDArray[np.int64], level: tuple[float, float]
+        self,
+        cost: NDArray[Any],
+        draws: NDArray[Any],
+        gold: NDArray[np.int64],
+        level: tuple[float, float],
     ) -> tuple[NDArray[np.int64], dict[str, Any]]:
         """Remove one rater after the other; return these, and what is known of every panel."""
         left, order, rows = np.ones(len(cost), dtype=bool), [], []

@@ -11,7 +11,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_count, require_seed
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
@@ -66,7 +65,7 @@ def rank_items(
     return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
 
 
-def entropy(probability: Array) -> Array:
+def entropy(probability: NDArray[Any]) -> NDArray[Any]:
     """Return the entropy of rows of probabilities, in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(probability > 0, probability * np.log(probability), 0.0)
@@ -150,7 +149,7 @@ def expected_errors(
     return xr.Dataset(numbers, attrs={"method": method})
 
 
-def number_of_errors(error: Array, copies: NDArray[np.int64]) -> Array:
+def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:
     """Return the Poisson-binomial distribution of the number of errors, by convolution in pairs."""
     from scipy.signal import convolve
     from scipy.stats import binom

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.decisions.ranks import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 from bayesfuse.results.summaries import balanced_accuracy
@@ -173,10 +172,10 @@ def _has_responded(
 def _joint(
     observation: Observation,
     points: list[Rows],
-    probability: Array,
+    probability: NDArray[Any],
     part: NDArray[np.int64],
     asked: NDArray[np.int64],
-) -> Array:
+) -> NDArray[Any]:
     """Return p(class, next response) of some items, (items, candidates, classes, labels).
 
     The probability of the response is the ratio of the likelihoods with and without it, so any
@@ -217,7 +216,7 @@ def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
     return replace(table, stated=copies.stated)
 
 
-def _gain(joint: Array, of: str) -> Array:
+def _gain(joint: NDArray[Any], of: str) -> NDArray[Any]:
     """Return the expected decrease of errors or entropy, (items, candidates)."""
     label, response = joint.sum(axis=3), joint.sum(axis=2)
     if of == "errors":

@@ -35,11 +35,7 @@ def fit_dirichlet(
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit to all data at once, to random batches of units, or to batches that are read once.
-
-    With ``batch_size`` only the last number of the trace is the bound over all data; of batches
-    that are read once, the Pareto shape, which takes all data, is NaN.
-    """
+    """Fit to all data at once, to random batches of units, or to batches that are read once."""
     observation, priors = plan.begun(), plan.continuous_priors()
     prior = {name: each for name, each in priors.items() if isinstance(each, RowPrior)}
     # all other parameters stay where EM has put them

@@ -176,8 +176,8 @@ def make_plan(model: pm.Model) -> Plan:
     variables = parameter_variables(variable)
     blocks = {
         name: block
-        for name, parameter in variables.items()
-        if (block := _block(model, variable, name, parameter, observation.support(name)))
+        for name in variables
+        if (block := _block(model, variable, variables, name, observation.support(name)))
         is not None
     }
     with np.errstate(divide="ignore"):  # zero is a legal probability
@@ -215,10 +215,19 @@ def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:
 
 
 def _block(
-    model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable, support: Support
+    model: pm.Model,
+    answers: TensorVariable,
+    arguments: Mapping[str, TensorVariable],
+    name: str,
+    support: Support,
 ) -> Block | None:
-    if parameter not in model.free_RVs or _informs_others(model, answers, parameter):
-        return None  # its conditional is not that of the labels alone
+    parameter = arguments[name]
+    # something else in the model may learn from it: its conditional is not that of labels alone
+    others = {*model.basic_RVs, *model.potentials, *arguments.values()} - {answers, parameter}
+    twice = sum(argument is parameter for argument in arguments.values()) > 1
+    informs = twice or any(parameter in ancestors([other]) for other in others)
+    if parameter not in model.free_RVs or informs:
+        return None
     with plain_python():
         coordinates = support.coordinates(model, parameter)
         if coordinates is None:
@@ -230,14 +239,6 @@ def _block(
             return None
     value = model.rvs_to_values[parameter].name
     return Block(name, parameter, value, support, coordinates, prior, varying)
-
-
-def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:
-    """Whether something else in the model than the responses learns from the parameter."""
-    arguments = list(parameter_variables(answers).values())
-    others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}
-    twice = sum(argument is parameter for argument in arguments) > 1
-    return twice or any(parameter in ancestors([other]) for other in others)
 
 
 def require_mode(plan: Plan, who: str) -> None:

@@ -8,7 +8,6 @@ Where a pool has inputs (what is known of items), their slopes begin with the la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from bayesfuse.observation import Counts, Observation, Rows, Spread
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.raters.confusion import Confusion
 
 SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
 AVERAGE = "log-odds of average items"  # the value that stands for the class shares
@@ -136,10 +134,8 @@ def disperse(
 
 def _plain(plan: Plan) -> Observation:
     """Return the observation in the model without pools, or with one confusion matrix per rater."""
-    observation, channel = plan.observation, Confusion(None)
-    if _unpooled(plan) is not None:
-        return observation
-    return replace(observation, raters=channel, arranged=None)
+    pooled = _unpooled(plan) is None
+    return plan.observation.with_matrices() if pooled else plan.observation
 
 
 def _plain_priors(plan: Plan) -> Mapping[str, Prior]:

@@ -10,11 +10,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from pymc.backends.arviz import (
-    coords_and_dims_for_inferencedata,
-    find_constants,
-    find_observations,
-)
+from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
 from bayesfuse.numerics.kernels import Array
@@ -28,10 +24,7 @@ SAME = 1e-6  # log ratios that differ by less differ by rounding
 
 @dataclass(frozen=True)
 class Approximation:
-    """Draws (draw, …) by free variable, the bound by iteration, and k̂ of :func:`pareto_shape`.
-
-    ``rows`` are prior and fitted distribution by parameter, where these are Dirichlet.
-    """
+    """Draws (draw, …), bound by iteration, k̂, and prior and fit by parameter where Dirichlet."""
 
     values: dict[str, Array]
     trace: Array

@@ -10,16 +10,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse import errors
 from bayesfuse.data.vote_terms import Terms
-from bayesfuse.errors import (
-    IncompleteWarning,
-    ModelError,
-    interruptible,
-    require_count,
-    require_flag,
-    require_own_names,
-    require_seed,
-)
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.by_gibbs import sample_gibbs
 from bayesfuse.inference.nuts import sample_nuts, thinned
@@ -39,7 +31,7 @@ from bayesfuse.results.storage import Precision, decide, round_off
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
 
-@interruptible
+@errors.interruptible
 def sample(
     model: pm.Model,
     draws: int = 1000,
@@ -144,20 +136,20 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
-    require_own_names(kwargs)
+    errors.require_own_names(kwargs)
     counts = {"draws": (draws, 1), "chains": (chains, 1), "tune": (tune, 0), "cores": (cores, 1)}
     for name, (number, least) in (counts | {"sweeps": (sweeps, 1)}).items():
         if number is not None:
-            require_count(name, number, least=least)
+            errors.require_count(name, number, least=least)
     if log_likelihood is not None:
-        require_flag("log_likelihood", log_likelihood)
+        errors.require_flag("log_likelihood", log_likelihood)
     if isinstance(random_seed, np.random.RandomState):
-        raise ModelError(
+        raise errors.ModelError(
             "random_seed must be a whole number or a Generator, from which every chain gets a "
             "stream of its own. Got: a RandomState."
         )
     if taken := RESERVED & set(kwargs):
-        raise ModelError(
+        raise errors.ModelError(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
             f"chains begin; use pm.sample to choose them. Got: {sorted(taken)}."
         )
@@ -169,7 +161,7 @@ def sample(
         "tune": None if tune is None else int(tune),
         "chains": int(chains),
         "cores": None if cores is None else int(cores),
-        "random_seed": require_seed(random_seed),
+        "random_seed": errors.require_seed(random_seed),
         "progressbar": progressbar,
         "compute_convergence_checks": False,
         **kwargs,
@@ -186,7 +178,7 @@ def sample(
     uses_gibbs = _uses_gibbs(sampler, sweeps, plans)
     foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
     if foreign[1] is not None:
-        raise ModelError(
+        raise errors.ModelError(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
@@ -238,7 +230,7 @@ def _complete(
             groups.add(joint_labels.GROUP)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
     try:
-        with interruptible, threads(cores):
+        with errors.interruptible, threads(cores):
             if seen is not None:  # at once: labels that were drawn cannot be computed anew
                 groups = seen.groups
                 store(seen, result)
@@ -262,7 +254,7 @@ def _complete(
             warnings.warn(
                 "An interrupted result keeps the draws of the parameters that were made before it "
                 f"was completed. Got: an interruption before {result.attrs['missing']}.",
-                IncompleteWarning,
+                errors.IncompleteWarning,
                 stacklevel=4,
             )
     round_off(result, kept.precision)
@@ -285,9 +277,9 @@ def _add_labels(
 
 def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:
     if sampler not in ("auto", "gibbs", "nuts"):
-        raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
+        raise errors.ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
     if len(plans) > 1 and (sampler == "gibbs" or sweeps is not None):
-        raise ModelError(
+        raise errors.ModelError(
             "Models of several tables are sampled by NUTS, because parameters that tables share "
             "have no update given the labels of one: leave sampler= and sweeps= out. Got: "
             f"{sampler!r} and {sweeps} for {list(plans)}."
@@ -296,7 +288,7 @@ def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> boo
     if sampler != "nuts" and len(plans) == 1 and gibbs:
         return True
     if indices := {name for plan in plans.values() for name in plan.inferred}:
-        raise ModelError(
+        raise errors.ModelError(
             "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "
             f"give their values. Got: {sorted(indices)} to be inferred."
         )

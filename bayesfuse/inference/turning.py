@@ -19,10 +19,7 @@ from bayesfuse.parameters.dirichlet import RowPrior
 
 
 def turn(
-    observation: Observation,
-    rows: Rows,
-    priors: Mapping[str, RowPrior],
-    rng: np.random.Generator,
+    observation: Observation, rows: Rows, priors: Mapping[str, RowPrior], rng: np.random.Generator
 ) -> tuple[Rows, tuple[Array, Array] | None]:
     r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 

@@ -12,20 +12,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse import errors
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import (
-    ModelError,
-    PoorFitWarning,
-    interruptible,
-    require_count,
-    require_kind,
-    require_number,
-    require_seed,
-    takes_seed,
-)
 from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
 from bayesfuse.numerics.kernels import Array
@@ -33,26 +24,18 @@ from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results import natural
+from bayesfuse.results import natural, posterior
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import constants
-from bayesfuse.results.fitted import Fitted, from_result
+from bayesfuse.results.fitted import Fitted, confusion_at, from_result, see, with_classes
 from bayesfuse.results.natural import Natural, by_rater
-from bayesfuse.results.new_items import confusion_at, see, with_classes
-from bayesfuse.results.posterior import (
-    ORDERED,
-    PREDICTION,
-    add_constants,
-    note_draws,
-    order_variables,
-)
 from bayesfuse.results.predict import labels_of
 
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
 
-@takes_seed
-@interruptible
+@errors.takes_seed
+@errors.interruptible
 def update(
     result: xr.DataTree,
     responses: Responses,
@@ -153,10 +136,10 @@ def update(
     >>> result.attrs["batches"], bf.label_probabilities(result).sizes["item"]
     (3, 200)
     """
-    require_kind("responses", responses, Responses)
-    require_count("draws", draws)
-    forgetting = require_number("forgetting", forgetting, most=1.0)
-    rng = require_seed(random_seed)
+    errors.require_kind("responses", responses, Responses)
+    errors.require_count("draws", draws)
+    forgetting = errors.require_number("forgetting", forgetting, most=1.0)
+    rng = errors.require_seed(random_seed)
     known, fitted = natural.read(result), from_result(result)
     told = {"sequences": sequences, "populations": populations}
     observation, known, held = _see(result, fitted, known, responses, told, gold)
@@ -167,7 +150,7 @@ def update(
         warnings.warn(
             "The bound of the log evidence was still rising when the update ended, so the labels "
             f"of the new items have not settled. Got: {len(found.trace)} iterations.",
-            PoorFitWarning,
+            errors.PoorFitWarning,
             stacklevel=4,
         )
     rows = draw_rows(found.approximation, int(draws), rng)
@@ -176,15 +159,15 @@ def update(
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
     updated = xr.DataTree()
     updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
-    prediction = json.loads(constants(result).attrs[PREDICTION])
+    prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
     homes = [where for where in prediction["parameters"].values() if where]
     if kept := [where["constant"] for where in homes if "constant" in where]:
         updated["constant_data"] = xr.DataTree(constants(result)[kept])
-    add_constants(updated, observation)
+    posterior.add_constants(updated, observation)
     labels = labels_of(observation, values, batch_size=100_000)
     updated["label_posterior"] = xr.DataTree(labels.assign_attrs(chains=1, draws=int(draws)))
-    note_draws(updated)
-    order_variables(updated)
+    posterior.note_draws(updated)
+    posterior.order_variables(updated)
     warn_of_collapse(updated, observation)
     known = {name: replace(known[name], posterior=q) for name, q in found.approximation.items()}
     natural.store(updated, known, found.trace, counted)
@@ -207,18 +190,15 @@ def _see(
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[Observation, dict[str, Natural], Rows]:
-    """Return new responses seen through a fit by all raters so far, and all parameters for these.
-
-    The last are those without a Dirichlet distribution, in kernel coordinates.
-    """
+    """Return new responses seen through a fit by all raters so far, its rows and what it holds."""
     if "graph" in fitted.needs:
-        raise ModelError(
+        raise errors.ModelError(
             "Batches must be independent given the parameters, as items or whole sequences are; "
             "labels on a graph depend on those of all other items. Got: a result of "
             f"{fitted.labels.__name__} labels."
         )
     if responses.n_items == 0 or not (responses.n_responses or responses.stated is not None):
-        raise ModelError(
+        raise errors.ModelError(
             "A batch must have responses, because nothing is learnt from none. Got: "
             f"{responses.n_items} items without a response."
         )
@@ -239,13 +219,13 @@ def _see(
         if name not in known:
             values[name] = drawn[:1, :1]
             if (drawn != values[name]).any():
-                raise ModelError(
+                raise errors.ModelError(
                     "Parameters without a Dirichlet distribution must be known to learn on, or "
                     f"held as bf.fit holds them without sweeps=. Got: draws of {name} that vary."
                 )
     raters = _all_raters(fitted, responses)
     responses = _by(raters, with_classes(responses, fitted.class_names), fitted)
-    responses = replace(responses, ordered=bool(constants(result).attrs[ORDERED]))
+    responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
     told = {name: each for name, each in told.items() if each is not None}
     point = replace(
         fitted, values=values, newcomers=newcomers, sources=dict.fromkeys(newcomers, PRIOR)
@@ -274,7 +254,7 @@ def _by(raters: NDArray[Any], responses: Responses, fitted: Fitted) -> Responses
     if np.array_equal(raters, responses.raters):
         return responses
     if responses.silent is not None or responses.stated is not None:
-        raise ModelError(
+        raise errors.ModelError(
             "Batches with silence or stated probabilities must have the sources of the fit, in "
             "their order, because a source that is not in the table was not asked: declare them "
             f"with raters=. Got: {shown(responses.raters)}, not {shown(fitted.rater_names)}."
@@ -289,7 +269,7 @@ def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64
     """Return the digests of all tables, the new one last, or raise ModelError if it is known."""
     before, own = natural.digests(result), natural.digest(observation)
     if own in before:
-        raise ModelError(
+        raise errors.ModelError(
             "Every table counts once, else the same responses would count as new evidence; items "
             "that only share names with earlier ones need names of their own. Got: the responses "
             f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
@@ -305,7 +285,7 @@ def _posterior(
 ) -> xr.Dataset:
     """Return draws of all variables, named as in the result before."""
     before = result["posterior"].dataset
-    told = json.loads(constants(result).attrs[PREDICTION])["parameters"]
+    told = json.loads(constants(result).attrs[posterior.PREDICTION])["parameters"]
     homes = {name: (where or {}).get("variable") for name, where in told.items()}
     found = {own: values[name] for name, own in homes.items() if own is not None}
     prefix = "".join(next(iter(known.values())).variable.rpartition("::")[:2])
@@ -341,7 +321,7 @@ def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str,
 
 def _as_before(result: xr.DataTree, observation: Observation) -> Observation:
     """Return an observation that results describe as they described the one before."""
-    prediction = json.loads(constants(result).attrs[PREDICTION])
+    prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
     prediction["raters"] = kind(observation.raters)
     observation = replace(observation, prediction=prediction)
     if "observed_data" not in result.children:  # of responses in partitions

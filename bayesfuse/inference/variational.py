@@ -10,29 +10,13 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse import errors
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import (
-    ModelError,
-    PoorFitWarning,
-    require_count,
-    require_flag,
-    require_number,
-    require_own_names,
-    require_seed,
-)
-from bayesfuse.inference import gibbs
+from bayesfuse.inference import gibbs, recording
 from bayesfuse.inference.dirichlet import fit_dirichlet
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
-from bayesfuse.inference.recording import (
-    FEW_DRAWS,
-    LARGE_K,
-    Approximation,
-    add_data,
-    add_deterministics,
-    as_posterior,
-)
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
@@ -191,7 +175,7 @@ def fit(
     >>> result["posterior"]["prevalence"].mean(("chain", "draw")).round(1).values.tolist()
     [0.4, 0.4, 0.1, 0.0]
     """
-    require_own_names(kwargs)
+    errors.require_own_names(kwargs)
     numbers: dict[str, Any] = {
         "batch_size": batch_size,
         "n_items": n_items,
@@ -201,14 +185,14 @@ def fit(
         method = "cavi"
     _check(method, sweeps, draws=draws, **numbers)
     if (batches is None) != (n_items is None) or (batches is not None and (batch_size or sweeps)):
-        raise ModelError(
+        raise errors.ModelError(
             "batches= come with n_items=, how many items there are, and without batch_size= and "
             f"sweeps=, which need all of them at hand. Got: {numbers} and sweeps={sweeps!r}."
         )
     if tolerance is not None:
-        tolerance = require_number("tolerance", tolerance)
+        tolerance = errors.require_number("tolerance", tolerance)
     if log_likelihood is not None:
-        require_flag("log_likelihood", log_likelihood)
+        errors.require_flag("log_likelihood", log_likelihood)
     plan = make_plan(model)
     require_mode(plan, "A normal approximation")
     if method == "auto":
@@ -216,11 +200,11 @@ def fit(
         rows = all(isinstance(plan.priors().get(name), RowPrior | Known) for name in counted)
         method = "cavi" if rows and not _not_conjugate(plan) else "advi"
     if method == "cavi" and kwargs:
-        raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
+        raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method == "cavi" or sweeps:
         need = "CAVI needs" if method == "cavi" else "Gibbs sweeps need"
         if unsuitable := _not_conjugate(plan):
-            raise ModelError(
+            raise errors.ModelError(
                 f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and "
                 "no other variables; use method='advi' without sweeps, or bf.sample. Got: no such "
                 f"prior on {unsuitable}."
@@ -229,11 +213,11 @@ def fit(
     kept = decide(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:
-        raise ModelError(
+        raise errors.ModelError(
             "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
-    rng = require_seed(random_seed)
+    rng = errors.require_seed(random_seed)
     rest = gradients_of(plan)
     begun = find_start(plan.begun(), plan.continuous_priors(), start, rest)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
@@ -242,7 +226,7 @@ def fit(
         found = fit_dirichlet(plan, begun, batches=batches, **numbers, **settings)
     else:
         if plan.inferred:
-            raise ModelError(
+            raise errors.ModelError(
                 f"{method} moves along gradients, which whole numbers do not have; use bf.sample, "
                 f"or give their values. Got: {sorted(plan.inferred)} to be inferred."
             )
@@ -254,16 +238,20 @@ def fit(
     values, widening = found.values, np.nan
     if sweeps:
         values, widening = _refine(plan, values, sweeps, rng)
-    elif not _not_conjugate(plan) and draws >= FEW_DRAWS and batches is None and not keeps:
+    elif (
+        not _not_conjugate(plan) and draws >= recording.FEW_DRAWS and batches is None and not keeps
+    ):
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
     _warn(found, method, sweeps, widening, plan)
     one_chain = {name: drawn[None] for name, drawn in values.items()}
-    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, one_chain))})
+    result = xr.DataTree(
+        children={"posterior": xr.DataTree(recording.as_posterior(model, one_chain))}
+    )
     with plain_python():
-        add_deterministics(result, model)
+        recording.add_deterministics(result, model)
         parameters = evaluate(model, result["posterior"].dataset, plan.variables)
-    add_data(result, model)
+    recording.add_data(result, model)
     complete(result, plan.observation, parameters, log_likelihood=kept.log_likelihood)
     joint_labels.keep(result, plan.observation, parameters)
     warn_of_collapse(result, plan.observation)
@@ -286,13 +274,13 @@ def fit(
 
 def _check(method: str, sweeps: Any, **numbers: Any) -> None:
     if method not in get_args(Method):
-        raise ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
+        raise errors.ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
     for name, value in numbers.items():
         if value is not None or name == "draws":
-            require_count(name, value)
-    require_count("sweeps", sweeps, least=0)
+            errors.require_count(name, value)
+    errors.require_count("sweeps", sweeps, least=0)
     if method != "cavi" and (numbers["batch_size"] or numbers["n_items"]):
-        raise ModelError(
+        raise errors.ModelError(
             f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
         )
 
@@ -306,10 +294,7 @@ def _not_conjugate(plan: Plan) -> list[str]:
 def _refine(
     plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
-    """Give every draw Gibbs sweeps; return draws and the mean ratio of standard deviations.
-
-    Gibbs sweeps keep the posterior, so draws that spread were too narrow.
-    """
+    """Give every draw sweeps; return draws and the mean ratio of standard deviations after half."""
     sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
@@ -334,9 +319,11 @@ def _refine(
     return after, float(np.concatenate(ratios).mean())
 
 
-def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan: Plan) -> None:
+def _warn(
+    found: recording.Approximation, method: str, sweeps: int, widening: float, plan: Plan
+) -> None:
     def say(what: str) -> None:
-        warnings.warn(what, PoorFitWarning, stacklevel=5)
+        warnings.warn(what, errors.PoorFitWarning, stacklevel=5)
 
     if not found.converged:
         say(
@@ -362,7 +349,7 @@ def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan:
             f"too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. Got: "
             f"standard deviations that grow {widening:.2f} times."
         )
-    elif found.pareto_k > LARGE_K and not sweeps:
+    elif found.pareto_k > recording.LARGE_K and not sweeps:
         few = (
             ""
             if _not_conjugate(plan)
@@ -371,5 +358,5 @@ def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan:
         say(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
             f"each of them; {few}bf.sample is exact. Got: a Pareto shape of "
-            f"{found.pareto_k:.2f}, above {LARGE_K}."
+            f"{found.pareto_k:.2f}, above {recording.LARGE_K}."
         )

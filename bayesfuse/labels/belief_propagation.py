@@ -48,10 +48,7 @@ def disagreement(coupling, weight):
 
 @inner
 def gather(n, prevalence, likelihood, start, message, share):
-    """Write the weights of item n, with messages, relative to the largest, into ``share``.
-
-    Returns the log of the largest, and the log sum of the weights without the item's likelihood.
-    """
+    """Write item n's relative weights; return log top, and log sum without likelihood."""
     n_classes = share.size
     top, top_before = -np.inf, -np.inf
     for k in range(n_classes):
@@ -130,11 +127,7 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
 
 @kernel
 def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, reverse, message):
-    """Return log Z, evidence by item, label probabilities and expected agreement from messages.
-
-    The evidence of an item is conditional on all other responses. The agreement is the derivative
-    of log Z with respect to the coupling.
-    """
+    """Return log Z, evidence of items given the others, probabilities and expected agreement."""
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
@@ -171,10 +164,7 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 
 @kernel
 def marginal(coupling, likelihood, log_scale, *structure):
-    """Sum the labels out: total, evidence by item, probability, derivative.
-
-    The evidence of an item is conditional on all other responses and does not add up to the total.
-    """
+    """Sum the labels out; the evidence of an item is given all others and does not add up."""
     prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
     beta = coupling.item()
     graph = start, neighbour, weight, reverse
@@ -220,10 +210,7 @@ def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, orde
 
 
 def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
-    """Return the Bethe log partition function as a sum over items (items,), in ``jax.numpy``.
-
-    Cavity distributions are constants, because the sum is stationary in them at the fixed point.
-    """
+    """Return Bethe's log Z by item, stationary in cavity distributions, in ``jax.numpy``."""
     import jax.numpy as jnp
     from jax import lax
     from jax.ops import segment_sum
@@ -275,7 +262,7 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
 
 
 @kernel
-def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, rounds):
+def settle(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
     """Return the probabilities (items, classes) at convergence, the rounds and the last change."""
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
@@ -340,16 +327,16 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 @kernel
 def marginal_mean_field(coupling, likelihood, log_scale, *structure):
     """As :func:`marginal`, by mean field."""
-    prevalence, start, neighbour, weight, _, order, _, _, knots, total_weight = structure
+    prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
     beta = coupling.item()
     graph = beta, start, neighbour, weight
-    probability, _, _ = settle(prevalence, likelihood, *graph, order, ROUNDS)
+    probability, _, _ = settle(prevalence, likelihood, *graph, reverse, order, ROUNDS)
     total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
     of_prior, rate = interpolate(beta, knots, total_weight.item())
     return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
 
 
-def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
+def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
     """Return the bound, stationary in the probabilities, by item (items,), in ``jax.numpy``."""
     import jax.numpy as jnp
     from jax import lax

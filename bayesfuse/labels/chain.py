@@ -274,12 +274,7 @@ def soft_counts(
     with np.errstate(divide="ignore"):
         for _ in range(SOFT_ITERATIONS):
             *_, begun, followed = forward_backward.marginal(
-                np.log(shares(begun)),
-                np.log(shares(followed)),
-                likelihood,
-                log_scale,
-                place,
-                start,
+                np.log(shares(begun)), np.log(shares(followed)), likelihood, log_scale, place, start
             )
     return begun, followed
 

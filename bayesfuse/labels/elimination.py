@@ -71,11 +71,7 @@ def peel(start, neighbour, edge):
 
 @kernel
 def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_core):
-    """Sum the leaves out at every coupling, with ``prevalence`` (classes,) or (items, classes).
-
-    Returns log Z so far and its derivative (couplings,), and weights and derivatives of the
-    remaining items, by ``place`` (couplings, core, classes).
-    """
+    """Sum leaves out: log Z, its derivative, and both of the rest (couplings, core, classes)."""
     n_classes = prevalence.shape[-1]
     log_z, slope = np.zeros(len(coupling)), np.zeros(len(coupling))
     left = np.empty((len(coupling), n_core, n_classes))

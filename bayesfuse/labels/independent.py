@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import TINY, clear, exponentials, inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import invert, split
+from bayesfuse.numerics.kernels import TINY, clear, exponentials, inlined, inner, kernel
+from bayesfuse.numerics.rows import split
 from bayesfuse.parameters.contract import Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.real import REAL
@@ -24,6 +24,27 @@ from bayesfuse.parameters.simplex import SIMPLEX
 # which takes two thirds of the time.
 
 
+@inlined
+def weigh(prevalence, log_prevalence, likelihood, n, at, weight):
+    """Fill in the weights of the classes of item n, divided by exp(scale); return scale and sum."""
+    total = 0.0
+    for k in range(weight.size):
+        weight[k] = prevalence[at, k] * likelihood[n, k]
+        total += weight[k]
+    if total >= TINY:
+        return 0.0, total
+    top, total = -np.inf, 0.0
+    for k in range(weight.size):
+        weight[k] = -np.inf
+        if likelihood[n, k] > 0.0:
+            weight[k] = log_prevalence[at, k] + math.log(likelihood[n, k])
+        top = max(top, weight[k])
+    for k in range(weight.size):
+        weight[k] = math.exp(weight[k] - top) if weight[k] > -np.inf else 0.0
+        total += weight[k]
+    return top, total
+
+
 @kernel
 def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
     """Bayes' rule by item: total, log evidence (n,), probability (n, k), class counts (p, k)."""
@@ -31,98 +52,38 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
     prevalence, expected = np.exp(log_prevalence), np.zeros(log_prevalence.shape)
     sum_all, several = 0.0, len(prevalence) > 1
     log_evidence = np.empty(n_items)
-    probability = np.empty((n_items, n_classes))
+    probability, weight = np.empty((n_items, n_classes)), np.empty(n_classes)
     for n in range(n_items):
         at = place[n] if several else 0
-        shift, total = log_scale[n], 0.0
-        for k in range(n_classes):
-            probability[n, k] = prevalence[at, k] * likelihood[n, k]
-            total += probability[n, k]
-        if total < TINY:  # underflow, or no class is possible
-            for k in range(n_classes):
-                probability[n, k] = -np.inf
-                if likelihood[n, k] > 0.0:
-                    probability[n, k] = log_prevalence[at, k] + math.log(likelihood[n, k])
-            shift += rescale(probability, n)
-            total = 0.0
-            for k in range(n_classes):
-                total += probability[n, k]
-            if total == 0.0:  # all classes are impossible
-                log_evidence[n] = -np.inf
-                if multiplicity[n] > 0:  # patterns that never occurred may be impossible
-                    sum_all = -np.inf
-                continue
-        log_evidence[n] = shift + math.log(total)
+        scale, total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
+        if total == 0.0:  # all classes are impossible
+            log_evidence[n], probability[n] = -np.inf, 0.0
+            if multiplicity[n] > 0:  # patterns that never occurred may be impossible
+                sum_all = -np.inf
+            continue
+        log_evidence[n] = log_scale[n] + scale + math.log(total)
         sum_all += multiplicity[n] * log_evidence[n]
         for k in range(n_classes):
-            probability[n, k] /= total
+            probability[n, k] = weight[k] / total
             expected[at, k] += multiplicity[n] * probability[n, k]
     return sum_all, log_evidence, probability, expected
 
 
 @kernel
-def draw_labels(prevalence, likelihood, place, uniform):
-    """Draw labels by inversion of ``uniform`` (n,); also whether no weights underflowed."""
-    labels, sound = np.empty(uniform.size, dtype=np.int32), True
-    n_classes, several = prevalence.shape[1], len(prevalence) > 1
-    up_to = np.empty(n_classes)  # cumulative weights of the classes
-    for n in range(uniform.size):
-        at, total = place[n] if several else 0, 0.0
-        for k in range(n_classes):
-            total += prevalence[at, k] * likelihood[n, k]
-            up_to[k] = total
-        left = uniform[n] * total
-        label = 0
-        for k in range(n_classes - 1):  # branches would be mispredicted
-            label += up_to[k] <= left
-        labels[n] = label
-        sound &= total >= TINY
-    return labels, sound
-
-
-@inlined
-def weigh(prevalence, log_prevalence, likelihood, n, at, weight):
-    """Fill in the weights of the classes of item n, scaled where they underflow: their sum."""
-    total = 0.0
-    for k in range(weight.size):
-        weight[k] = prevalence[at, k] * likelihood[n, k]
-        total += weight[k]
-    if total >= TINY:
-        return total
-    top = -np.inf
-    for k in range(weight.size):
-        weight[k] = -np.inf
-        if likelihood[n, k] > 0.0:
-            weight[k] = log_prevalence[at, k] + math.log(likelihood[n, k])
-        top = max(top, weight[k])
-    total = 0.0
-    for k in range(weight.size):
-        weight[k] = math.exp(weight[k] - top) if weight[k] > -np.inf else 0.0
-        total += weight[k]
-    return total
-
-
-@inner
 def draw_in_chain(tables, likelihood, labels, rng, structure):
     """Draw the label of every item; see :class:`InChain`."""
     log_prevalence, place = tables[0], structure[1]
     prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
-    n_classes = prevalence.shape[1]
-    weight = np.empty(n_classes)
+    weight = np.empty(prevalence.shape[1])
     for n in range(labels.size):
-        at, total = place[n] if several else 0, 0.0
-        for k in range(n_classes):
-            total += prevalence[at, k] * likelihood[n, k]
-            weight[k] = total
-        if total < TINY:
-            total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
-            if total == 0.0:
-                return False
-            for k in range(1, n_classes):
-                weight[k] += weight[k - 1]
-        left, label = rng.random() * total, 0
-        for k in range(n_classes - 1):
-            label += weight[k] <= left
+        at = place[n] if several else 0
+        _, total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
+        if total == 0.0:
+            return False
+        left, up_to, label = rng.random() * total, 0.0, 0
+        for k in range(weight.size - 1):  # branches would be mispredicted
+            up_to += weight[k]
+            label += up_to <= left
         labels[n] = label
     return True
 
@@ -136,7 +97,7 @@ def count_in_chain(tables, labels, counts, structure, n_classes):
         counts[0][place[n] if several else 0, labels[n]] += 1.0
 
 
-@inner
+@kernel
 def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
     """Draw how many copies of every merged item have which label."""
     log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
@@ -144,7 +105,7 @@ def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
     weight = np.empty(prevalence.shape[1])
     for n in range(len(copies)):
         at = place[n] if several else 0
-        total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
+        _, total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
         if total == 0.0 and multiplicity[n] > 0:
             return False
         split(multiplicity[n], weight, total, rng, copies[n])
@@ -207,11 +168,7 @@ class Independent(LabelPrior):
     _plain: tuple[Any, bool] = None, True
 
     def __init__(
-        self,
-        prevalence: Any = None,
-        *,
-        log_odds: Any = None,
-        population: ArrayLike | None = None,
+        self, prevalence: Any = None, *, log_odds: Any = None, population: ArrayLike | None = None
     ) -> None:
         if prevalence is not None and log_odds is not None:
             raise ModelError("Give prevalence or log_odds, one of the two. Got: both.")
@@ -310,21 +267,16 @@ class Independent(LabelPrior):
         (log_prevalence,), (multiplicity, place) = log_parameters, structure
         if self._plain[0] is not multiplicity:
             self._plain = multiplicity, bool((multiplicity == 1).all())
-        plain = self._plain[1]
-        if plain:
-            uniform = rng.random(len(likelihood))
-            labels, sound = draw_labels(np.exp(log_prevalence), likelihood, place, uniform)
-            if sound:
-                return labels
-        no_scale = np.zeros(len(likelihood))
-        found = marginal(log_prevalence, likelihood, no_scale, multiplicity, place)
-        _, log_evidence, probability, _ = found
-        impossible = log_evidence == -np.inf
-        if plain:
-            return np.where(impossible, -1, invert(probability.cumsum(axis=1), uniform))
-        if (impossible & (multiplicity > 0)).any():
-            return np.where(impossible, -1, 0)
-        return rng.multinomial(multiplicity, probability).astype(float)
+        if self._plain[1]:
+            drawn: Any = np.empty(len(likelihood), dtype=np.int32)
+            possible = draw_in_chain(log_parameters, likelihood, drawn, rng, structure)
+        else:
+            drawn = np.empty(likelihood.shape)
+            possible = draw_copies_in_chain(log_parameters, likelihood, drawn, rng, structure)
+        if possible:
+            return drawn
+        some = (likelihood > 0) & (log_prevalence > -np.inf)[place]
+        return np.where(some.any(axis=1), 0, -1)
 
     def tally(self, drawn, structure, n_classes):
         _, place = structure

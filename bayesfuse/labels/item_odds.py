@@ -52,11 +52,7 @@ class ItemRows:
         return tuple(np.round(known, 9) + 0 for known in each if known is not None)
 
     def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
-        """Return log-odds (rows, classes), up to a constant, from shares of an average item.
-
-        ``share`` is (classes,) or (populations, classes), ``slope`` (covariates, classes), and
-        ``scale`` the weight of the classifier.
-        """
+        """Return log-odds (rows, classes), up to a constant, from shares of an average item."""
         return self.moved(xp.log(share), slope, scale, xp)
 
     def moved(self, log_odds: Any, slope: Any, scale: Any, xp: Any) -> Any:

@@ -21,14 +21,7 @@ from numpy.typing import ArrayLike
 from bayesfuse.data.fingerprint import of_arrays
 from bayesfuse.data.graph import Graph
 from bayesfuse.errors import ModelError
-from bayesfuse.labels.couplings import (
-    EXACT_COUPLINGS,
-    Ladder,
-    drawn_couplings,
-    table_couplings,
-    tail_couplings,
-    weakest_bond,
-)
+from bayesfuse.labels import couplings
 from bayesfuse.labels.elimination import plan, sum_out
 from bayesfuse.numerics.kernels import Array, kernel
 
@@ -161,11 +154,7 @@ def log_partition(
     sweeps: int | None = None,
     random_seed: int = 0,
 ) -> PartitionTable:
-    """Tabulate log Z over the coupling, for log prevalences ``log_field`` (classes,).
-
-    Items are summed out if that is feasible and ``exact``, else labels are drawn in ``sweeps`` at
-    each coupling from either start. The latest tables are kept.
-    """
+    """Tabulate log Z over couplings, items summed out if feasible and ``exact``."""
     field = _checked(log_field, max_coupling)
     how = max_coupling, exact, sweeps, random_seed
     key = of_arrays([graph.edges, graph.weights, field, np.array(graph.n_items)]) + repr(how)
@@ -194,9 +183,9 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     field = _checked(log_field, max_coupling)
     log_total = float(np.logaddexp.reduce(field))
     q = float((np.exp(field - log_total) ** 2).sum())
-    begun = table_couplings(graph.weights, max_coupling)
+    begun = couplings.table_couplings(graph.weights, max_coupling)
     weakest = float(graph.weights.min(initial=np.inf))  # edges are independent
-    coupling = np.append(begun, tail_couplings(weakest, len(field), max_coupling))
+    coupling = np.append(begun, couplings.tail_couplings(weakest, len(field), max_coupling))
     knots = np.column_stack([coupling, *_of_edges(graph, q, coupling)])
     knots[:, 1] += graph.n_items * log_total
     return PartitionTable.in_closed_form(knots, len(begun), graph, "planted partition")
@@ -240,15 +229,19 @@ def _tabulate(
     log_total = float(np.logaddexp.reduce(field))  # a field need not be normalised
     prevalence = np.exp(field - log_total)
     at_zero = graph.n_items * log_total
-    by = plan(graph, len(field), EXACT_COUPLINGS) if exact else None
+    by = plan(graph, len(field), couplings.EXACT_COUPLINGS) if exact else None
     if by is None:
-        ladder = Ladder(graph, prevalence, max_coupling, sweeps, random_seed)
-        ladder.climb(drawn_couplings(graph, len(field), max_coupling))
+        ladder = couplings.Ladder(graph, prevalence, max_coupling, sweeps, random_seed)
+        ladder.climb(couplings.drawn_couplings(graph, len(field), max_coupling))
         return _integrated(ladder, at_zero, max_coupling)
-    begun = table_couplings(graph.weights, max_coupling)
-    coupling = np.append(begun, tail_couplings(weakest_bond(graph), len(field), max_coupling))
+    begun = couplings.table_couplings(graph.weights, max_coupling)
+    coupling = np.append(
+        begun, couplings.tail_couplings(couplings.weakest_bond(graph), len(field), max_coupling)
+    )
     # in parts, to limit memory
-    parts = np.split(coupling, range(EXACT_COUPLINGS, len(coupling), EXACT_COUPLINGS))
+    parts = np.split(
+        coupling, range(couplings.EXACT_COUPLINGS, len(coupling), couplings.EXACT_COUPLINGS)
+    )
     log_z, slope = np.hstack([sum_out(graph, prevalence, part, by) for part in parts])
     bend = CubicSpline(coupling, slope)(coupling, 1)
     # evenly spaced couplings have their own spline, unaffected by the other steps
@@ -257,7 +250,7 @@ def _tabulate(
     return PartitionTable.in_closed_form(knots, len(begun), graph, "elimination")
 
 
-def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> PartitionTable:
+def _integrated(ladder: couplings.Ladder, at_zero: float, max_coupling: float) -> PartitionTable:
     """Integrate the slopes of a ladder by a monotone cubic."""
     from scipy.interpolate import PchipInterpolator
     from scipy.optimize import isotonic_regression

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.graph import Graph, as_graph
@@ -99,6 +100,8 @@ class Potts(LabelPrior):
     decodes_exactly = False
     needs = ("graph",)
     marginal_kernel = staticmethod(belief_propagation.marginal)
+    iterate_kernel = staticmethod(belief_propagation.propagate)
+    terms_jax = staticmethod(belief_propagation.bethe_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -127,7 +130,7 @@ class Potts(LabelPrior):
         weight = potts_kernels.once(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
         reverse = np.lexsort((row, graph.neighbour)).astype(np.int32)
-        order = potts_kernels.breadth_first(graph.start, graph.neighbour)
+        order = _breadth_first(graph)
         arrays = prevalence, graph.start, graph.neighbour, weight, reverse, order
         colours = graph.colour_order, graph.colour_start
         return (*arrays, *colours, *self._tabulate(graph, arrays))
@@ -135,9 +138,7 @@ class Potts(LabelPrior):
     def defining(self, structure):
         return structure[:4]  # prevalence, start, neighbour and weight determine the rest
 
-    def _tabulate(
-        self, graph: Graph, arrays: tuple[NDArray[Any], ...]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _tabulate(self, graph: Graph, arrays: tuple[NDArray[Any], ...]) -> tuple[Any, Any]:
         """Return log Z of the prior as a function of the coupling, knots and total weight."""
         prevalence, *rows = arrays
         total_weight = np.asarray(graph.weights.sum())
@@ -241,9 +242,7 @@ class Potts(LabelPrior):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
-    def prevalence(
-        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
-    ) -> Any:
+    def prevalence(self, parameters, n_classes, structure, xp):
         """Return π, the share of every class without neighbours."""
         if self._prevalence is None:
             return np.full(n_classes, 1 / n_classes)
@@ -252,14 +251,14 @@ class Potts(LabelPrior):
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, reverse, order, *_ = structure
         graph = float(log_parameters[0]), start, neighbour, weight, reverse
-        *_, change = belief_propagation.propagate(prevalence, likelihood, *graph, order, ROUNDS)
+        *_, change = self.iterate_kernel(prevalence, likelihood, *graph, order, ROUNDS)
         return change <= TOLERANCE
 
-    @staticmethod
-    def marginal_jax(*arguments: Any) -> Any:
+    @classmethod
+    def marginal_jax(cls, *arguments: Any) -> Any:
         """Return the terms of the total by item (items,), in ``jax.numpy``."""
         coupling, log_lik, prevalence, *graph, _, _, _, knots, total_weight = arguments
-        terms = belief_propagation.bethe_jax(prevalence, log_lik, coupling, *graph)
+        terms = cls.terms_jax(prevalence, log_lik, coupling, *graph)
         return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
 
 
@@ -288,24 +287,13 @@ class MeanFieldPotts(Potts):
 
     words = Potts.words._replace(summing="mean field")
     marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
+    iterate_kernel = staticmethod(belief_propagation.settle)
+    terms_jax = staticmethod(belief_propagation.bound_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
         self.moves_labels = not self.exact  # probabilities from drawn labels are better
-
-    def converged(self, log_parameters, likelihood, structure):
-        prevalence, start, neighbour, weight, _, order, *_ = structure
-        graph = float(log_parameters[0]), start, neighbour, weight
-        *_, change = belief_propagation.settle(prevalence, likelihood, *graph, order, ROUNDS)
-        return change <= TOLERANCE
-
-    @staticmethod
-    def marginal_jax(*arguments: Any) -> Any:
-        """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, *graph, _, _, _, _, knots, total_weight = arguments
-        terms = belief_propagation.bound_jax(prevalence, log_lik, coupling, *graph)
-        return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
 
 
 class PlantedPotts(Potts):
@@ -352,6 +340,15 @@ class PlantedPotts(Potts):
         if graph.n_edges == 0:
             return super()._inferred(graph, field)
         return planted_partition(graph, field, STRONGEST / float(graph.weights.mean()))
+
+
+def _breadth_first(graph: Graph) -> NDArray[np.int32]:
+    """Return the items in breadth-first order, from the first item of every component."""
+    first = np.unique(graph.component, return_index=True)[1]
+    rows = np.concatenate([graph.start, [len(graph.neighbour) + len(first)]])
+    ends = np.concatenate([graph.neighbour, first]).astype(np.int32)  # a root above all, at the end
+    whole = scipy.sparse.csr_array((np.ones(len(ends)), ends, rows), shape=(len(rows) - 1,) * 2)
+    return scipy.sparse.csgraph.breadth_first_order(whole, graph.n_items)[0][1:]
 
 
 def _sweep(

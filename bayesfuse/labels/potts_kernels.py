@@ -124,22 +124,14 @@ def choose(share, total, u):
 
 @kernel
 def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
-    """Draw, in place, the label of every item given its neighbours, in the order given.
-
-    Any order leaves the density invariant; an order by colour is faster, because successive items
-    do not depend on each other.
-    """
+    """Draw, in place, every label given its neighbours; an order by colour is the fastest."""
     graph = coupling, start, neighbour, weight, factors(coupling, start, weight, prevalence.size)
     gibbs_part(labels, prevalence, likelihood, graph, order, seed, 0, order.size)
 
 
 @kernel
 def factors(coupling, start, weight, n_classes):
-    """Return factors of a neighbour's class: by entry of the graph's rows or one for all.
-
-    For two classes and equal weights, odds by twice the neighbours in class 1 minus all; none where
-    exponentials would overflow.
-    """
+    """Return factors of a neighbour's class, or odds by their number; none if these overflow."""
     if strongest(coupling, start, weight) > LARGEST:
         return np.empty(0)
     if n_classes > 2 or weight.size > 1 or weight.size == 0:
@@ -155,10 +147,7 @@ def factors(coupling, start, weight, n_classes):
 
 @kernel
 def gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last):
-    """Sweep over a range of the order, for threads that share the items of one colour.
-
-    ``graph`` is coupling, start, neighbour, weight and :func:`factors`.
-    """
+    """Sweep over a range of the order; ``graph`` is coupling, rows and :func:`factors`."""
     coupling, start, neighbour, weight, factor = graph
     if prevalence.size == 2 and weight.size == 1 and factor.size > 0:
         rows = start, neighbour, factor, order
@@ -231,10 +220,7 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
 
 @kernel
 def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
-    """Set labels, in place, to their conditional modes until none changes (Besag 1986).
-
-    Every change raises the joint probability. Returns the number of passes.
-    """
+    """Set labels to conditional modes until none changes (Besag 1986); return the passes."""
     n_items, n_classes = likelihood.shape
     score = np.empty(n_classes)
     one = weight.size == 1
@@ -296,29 +282,6 @@ def soft_agreement(probability, start, neighbour, weight):
                     same += probability[n, k] * probability[m, k]
                 total += weight[0 if one else e] * same
     return total
-
-
-@kernel
-def breadth_first(start, neighbour):
-    """Return the items in breadth-first order."""
-    n_items = start.size - 1
-    order, seen = np.empty(n_items, dtype=np.int32), np.zeros(n_items, dtype=np.bool_)
-    last = 0
-    for root in range(n_items):
-        if seen[root]:
-            continue
-        seen[root] = True
-        order[last] = root
-        first, last = last, last + 1
-        while first < last:
-            n = order[first]
-            first += 1
-            for e in range(start[n], start[n + 1]):
-                if not seen[neighbour[e]]:
-                    seen[neighbour[e]] = True
-                    order[last] = neighbour[e]
-                    last += 1
-    return order
 
 
 @inner

@@ -11,8 +11,7 @@ from bayesfuse.moments.imbalance import class_imbalance
 from bayesfuse.moments.multiclass import confusion
 from bayesfuse.moments.pairs import covariance
 from bayesfuse.moments.partition import find_groups
-from bayesfuse.moments.score import score_matrix
-from bayesfuse.moments.targets import spectrum
+from bayesfuse.moments.score import score_matrix, spectrum
 
 __all__ = [
     "accuracies",

@@ -68,8 +68,7 @@ def rank_one(
     -----
     The signs of (nearly) random raters are random and can outvote the others: in the published
     simulations with a cartel of a third (Parisi et al., Fig 1) ``"majority"`` chose the wrong sign
-    in 22 %, ``"average"`` in 7 %; with 12 of 15 raters random, 19 % against none. ``"average"`` is
-    worse only if almost half of the raters are as much worse than random as the others are better.
+    in 22 %, ``"average"`` in 7 %.
 
     References
     ----------

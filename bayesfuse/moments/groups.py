@@ -70,8 +70,7 @@ def latent_sml(
     -----
     Two raters (or two groups) do not determine accuracies, nor do raters whose verdict seems to
     have one class only. Errors are then assumed equally frequent in both classes, and
-    ``determined`` is false. One group of all raters is the same model as no groups. Accuracies of
-    verdicts are corrected for the expected errors of their estimates.
+    ``determined`` is false. One group of all raters is the same model as no groups.
 
     References
     ----------

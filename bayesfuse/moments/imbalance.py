@@ -20,22 +20,10 @@ SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 
 
 @dataclass(frozen=True)
 class ClassImbalance:
-    """Class imbalance of two classes.
+    """Class imbalance of two classes, by a method; ``positive`` is the name of the positive one."""
 
-    Attributes
-    ----------
-    imbalance : float
-        b = P(positive) − P(negative), between −1 and 1.
-    prevalence : float
-        P(positive) = (1 + b)/2.
-    method : str
-        ``"likelihood"`` or ``"tensor"``.
-    positive : object
-        Name of the positive class.
-    """
-
-    imbalance: float
-    prevalence: float
+    imbalance: float  # b = P(positive) − P(negative), between −1 and 1
+    prevalence: float  # P(positive) = (1 + b) / 2
     method: str
     positive: Any
 

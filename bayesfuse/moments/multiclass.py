@@ -22,9 +22,9 @@ from bayesfuse.errors import (
     require_number,
     require_seed,
 )
-from bayesfuse.moments.least_squares import RowGroups, multiply, simplex_least_squares
+from bayesfuse.moments.least_squares import RowGroups, simplex_least_squares, symmetric
 from bayesfuse.moments.views import STARTS, starting_points
-from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.numerics.kernels import Array
 
 # The objective is (17) with its squares expanded, for items n with raters m ∈ n:
 #
@@ -34,29 +34,6 @@ from bayesfuse.numerics.kernels import Array, kernel
 # over raters, computed in one pass. So every mean, pair and triple is weighted by how often it was
 # observed. Given the others, the normal equations of Γ_m have the leave-one-out polynomials
 # 1 + e₁ + e₂ of the other raters.
-
-
-@kernel
-def update(normal, right, prevalence, damping, ahead):
-    """Solve the normal equations of every rater, damped, with the others fixed, in eight steps."""
-    n_classes, n_labels = prevalence.size, ahead.shape[2]
-    new = np.empty_like(ahead)
-    system, target = np.empty((n_classes, n_classes)), np.empty((n_classes, n_labels))
-    for m in range(len(ahead)):
-        for k in range(n_classes):
-            for j in range(n_classes):
-                system[k, j] = prevalence[k] * prevalence[j] * normal[m, k, j]
-        multiply(system, ahead[m], target)
-        for k in range(n_classes):
-            for c in range(n_labels):
-                target[k, c] = prevalence[k] * right[m, k, c] + (damping - 1.0) * target[k, c]
-            for j in range(n_classes):
-                system[k, j] *= damping
-        best = simplex_least_squares(system, target, ahead[m], True, 8, 0.0)
-        for k in range(n_classes):
-            for c in range(n_labels):
-                new[m, k, c] = best[k, c]
-    return new
 
 
 class Moments(NamedTuple):
@@ -98,7 +75,7 @@ class Table:
         raters = panels.cell // np.uint32(n_classes)
         groups = RowGroups(panels.multiplicity.astype(np.float64), panels.start, raters)
         shape = responses.n_raters, n_classes
-        return cls(shape, answers, groups.condensed(responses.n_raters), repeated)
+        return cls(shape, answers, groups, repeated)
 
     def moments(self, confusion: Array) -> Moments:
         """Pass over all responses once: O(responses × classes²)."""
@@ -107,12 +84,12 @@ class Table:
         cells = len(values)
         if self.repeated is not None:
             values = np.concatenate([values, self.repeated @ values])
-        cross, right = self.answers.polynomials(np.ascontiguousarray(values))
+        cross, right = symmetric(np.ascontiguousarray(values), *self.answers)
         if self.repeated is not None:
             right = right[:cells] + self.repeated.T @ right[cells:]
         k, j = np.triu_indices(n_classes)
         gram = confusion @ confusion.transpose(0, 2, 1)
-        upper, others = self.raters.polynomials(np.ascontiguousarray(gram[:, k, j]))
+        upper, others = symmetric(np.ascontiguousarray(gram[:, k, j]), *self.raters)
         square = np.empty((n_classes, n_classes))
         normal = np.empty((n_raters, n_classes, n_classes))
         square[k, j] = square[j, k] = upper
@@ -167,7 +144,10 @@ def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> 
                 damping *= 2.0
             momentum = 1.0
         last = objective
-        new = update(moments.normal, moments.right, prevalence, damping, ahead)
+        system = moments.normal * np.outer(prevalence, prevalence)
+        target = prevalence[:, None] * moments.right + (damping - 1.0) * system @ ahead
+        parts = zip(damping * system, target, ahead, strict=True)
+        new = np.array([simplex_least_squares(*part, True, 8, 0.0) for part in parts])
         converged = bool(np.abs(new - ahead).max() < tolerance)
         moved = new - confusion
         if np.sum((ahead - new) * moved) > 0.0:

@@ -41,22 +41,18 @@ def find_groups(
     Parameters
     ----------
     responses : Responses
-        With more than two classes, each is compared with the rest and the errors are summed. This
-        is an approximation: with many items, raters whose errors differ much between classes are
-        grouped.
+        With more than two classes, each is compared with the rest and the errors are summed: with
+        many items, raters whose errors differ much between classes are grouped.
     min_groups : int, default 4
-        Smallest number of clusters tried. Two or three groups leave the covariances between them
-        unexplained or fit them exactly, so the data cannot reject them.
+        Smallest number of clusters tried. The data cannot reject two or three.
     max_groups : int, optional
         Largest number of clusters tried; by default the number of raters, at most 100. Above 30,
         numbers grow in steps of a tenth.
     criterion : {"penalised", "residual"}
-        ``"penalised"`` (default): squared errors over their sampling variances, plus a penalty for
-        the parameters and the choice of members (an extended BIC). Clusters that are not worth
-        their penalty are dissolved into single raters, and "all independent" competes.
+        ``"penalised"`` (default): squared errors over their sampling variances, plus an extended
+        BIC penalty. Clusters that are not worth their penalty are dissolved into single raters.
         ``"residual"`` is the published rule, the smallest eq. 14 over fewer clusters than raters
-        (published with ``min_groups=2``). It does not penalise parameters, so it also groups
-        independent raters.
+        (published with ``min_groups=2``). It also groups independent raters.
     pairs, random_seed
         As in :func:`score_matrix`.
 
@@ -65,12 +61,10 @@ def find_groups(
     xarray.Dataset
         ``group[rater]``: index of the group, 0, 1, … in order of the raters. ``v_on[rater]``,
         ``v_off[rater]``: the fitted vectors (with a class axis for more than two classes). v_on is
-        zero for a rater alone; with two groups, the scale of v_off between them is not determined.
-        ``residual[n_groups]``: eq. 14 for every number of clusters, with pairs weighted by the
-        number of shared items. ``criterion[n_groups]``: the minimised criterion, after clusters
-        were dissolved. Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion``
-        (squared errors of the best clustering relative to those expected from sampling; at least
-        1).
+        zero for a rater alone. ``residual[n_groups]``: eq. 14 for every number of clusters, with
+        pairs weighted by the number of shared items. ``criterion[n_groups]``: the minimised
+        criterion. Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion`` (squared
+        errors relative to those expected from sampling; at least 1).
 
     Raises
     ------
@@ -82,8 +76,7 @@ def find_groups(
 
     Notes
     -----
-    Clusters come from Ward's linkage of the leading eigenvectors, which needs neither restarts nor
-    random numbers. O(raters⁴) in total with a small constant; only pairs that share items count.
+    Clusters come from Ward's linkage of the leading eigenvectors. O(raters⁴) in total.
 
     References
     ----------
@@ -153,8 +146,7 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
             "Finding groups needs at least four raters, because three covariances always fit a "
             f"rank-one matrix. Got: {n_raters} raters."
         )
-    if max_groups is None:
-        max_groups = MOST_CLUSTERS
+    max_groups = MOST_CLUSTERS if max_groups is None else max_groups
     require_count("min_groups", min_groups, least=2)  # one group means independent raters
     require_count("max_groups", max_groups, least=2)
     if min_groups > min(max_groups, n_raters):
@@ -261,11 +253,7 @@ def _cost(pair: PairMoments, size: Indices) -> tuple[Array, int]:
     own = np.where(size > 2, size, size - 1)
     between = {1: 0, 2: n_raters - 1}.get(len(size), n_raters)
     parameters = np.append(own, between) * max(len(pair.q) - 1, 1)
-    choices = (
-        scipy.special.gammaln(n_raters + 1)
-        - scipy.special.gammaln(size + 1)
-        - scipy.special.gammaln(n_raters - size + 1)
-    )
+    choices = -scipy.special.betaln(size + 1, n_raters - size + 1) - np.log(n_raters + 1)
     ways = np.append(np.where(size > 1, choices, 0.0), 0.0)
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 

@@ -2,24 +2,21 @@ r"""Dirichlet rows with a common mean, whose posterior is sampled by the Chinese
 
 Counts n of a row θ ~ Dirichlet(κ b), with θ summed out, are those of guests in a restaurant: guest
 i + 1 of dish c opens a new table with probability :math:`\kappa b_c / (\kappa b_c + i)`. Given the
-numbers of tables, the mean b has a multinomial likelihood, and κ a gamma likelihood (with an
-auxiliary beta variable), so their priors are conjugate (Antoniak 1974, Annals of Statistics 2,
-1152–1174; Escobar & West 1995, Journal of the American Statistical Association 90, 577–588; Teh,
-Jordan, Beal & Blei 2006, ibid. 101, 1566–1581, appendix A).
+numbers of tables, the mean b has a multinomial likelihood, so its prior is conjugate (Antoniak
+1974, Annals of Statistics 2, 1152–1174; Teh, Jordan, Beal & Blei 2006, Journal of the American
+Statistical Association 101, 1566–1581, appendix A).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from bayesfuse.numerics.kernels import Array, fill, inlined, inner, kernel
-from bayesfuse.numerics.rows import draw_dirichlet, draw_rows
+from bayesfuse.numerics.rows import draw_rows
 
-SMALLEST = 1e-300
-"""Least concentration of a row's entry: zero would be a structural zero."""
+SMALLEST = 1e-300  # least concentration of an entry: zero would be a structural zero
 
 LEAST = 1e-9  # minimum concentration drawn, so that logarithms are finite
 
@@ -33,22 +30,6 @@ def _opened(guests, opens, rng):
     return tables
 
 
-@kernel
-def _open_tables(counts, concentration, rng):
-    tables = np.empty(counts.size)
-    for i in range(counts.size):
-        tables[i] = _opened(counts[i], concentration[i], rng)
-    return tables
-
-
-def draw_tables(counts: Array, concentration: Array, rng: np.random.Generator) -> Array:
-    """Draw the number of tables for every count, given concentrations κ b of the same shape."""
-    flat = np.ascontiguousarray(counts, dtype=float).ravel()
-    spread = np.ascontiguousarray(np.broadcast_to(concentration, counts.shape)).ravel()
-    drawn: Array = _open_tables(flat, spread, rng).reshape(counts.shape)
-    return drawn
-
-
 FEW = 32  # numbers of guests up to which restaurants are counted together
 WIDTH = 1.0  # width of a slice of the log concentration, as of a posterior of few raters
 
@@ -59,8 +40,7 @@ def draw_shared(
     r"""Draw concentrations κ ~ Gamma(shape, rate) of restaurants with a common mean, then tables.
 
     Slice sampling of κ (…) given the guests (restaurants, …, dishes) alone has twenty times the
-    effective sample size of :func:`draw_concentration`, which also conditions on tables. Mean and
-    tables are (…, dishes).
+    effective sample size of draws that also condition on tables. Mean and tables: (…, dishes).
     """
     dishes = guests.shape[-1]
     drawn, tables = _draw_shared(
@@ -178,27 +158,3 @@ def _log_density(log_kappa, mean, guests, more, shape, rate, k):
 def _log_gamma(x):
     """Return log Γ(x) but for a constant, for x of at least ``FEW``, to 10⁻¹¹ (Stirling)."""
     return (x - 0.5) * math.log(x) - x + (1.0 - 1.0 / (30.0 * x * x)) / (12.0 * x)
-
-
-def draw_concentration(
-    now: Array,
-    tables: Array,
-    guests: Array,
-    shape: float,
-    rate: float,
-    rng: np.random.Generator,
-    axis: Any = None,
-) -> Array:
-    r"""Draw concentrations κ ~ Gamma(shape, rate) given tables and guests of their restaurants.
-
-    With :math:`\eta_i \sim \mathrm{Beta}(\kappa, n_i)`, κ is
-    :math:`\mathrm{Gamma}(shape + \sum t_i,\ rate - \sum \log \eta_i)`. Restaurants along ``axis``
-    (default: all) have the same κ.
-    """
-    spread = np.broadcast_to(now if axis is None else np.expand_dims(now, axis), guests.shape)
-    busy = guests > 0
-    logs = np.zeros(guests.shape)
-    if busy.any():  # the logarithm of a beta variable, which itself may underflow
-        logs[busy] = draw_dirichlet(np.stack([spread[busy], guests[busy]], axis=-1), rng)[..., 0]
-    drawn = rng.standard_gamma(shape + tables.sum(axis=axis)) / (rate - logs.sum(axis=axis))
-    return np.maximum(drawn, LEAST)

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.labels.base import LabelPrior, Marginal
+from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation.counts import Counts, Rows, Used, total_of
 from bayesfuse.observation.observation import Observation
+from bayesfuse.raters.confusion import Confusion
 
 BLOCK = 2**20  # entries (responses and items times classes): a millisecond, in a core's own cache
 LEAST = 4  # tables of fewer blocks are not cut
@@ -38,6 +41,14 @@ def in_blocks(observation: Observation) -> Observation:
     if type(labels).part is LabelPrior.part:
         return RatersInBlocks(**fields)
     return Blocks(**fields) if labels.counts_all else observation
+
+
+def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> Observation:
+    """See responses through independent labels and confusion matrices, merged where possible."""
+    labels, raters = Independent(None), Confusion(None)
+    table, inverse = responses.condensed(gold)
+    structure = labels.structure(table)
+    return in_blocks(Observation(responses, table, inverse, gold, labels, raters, structure))
 
 
 def streams(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:

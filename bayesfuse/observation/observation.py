@@ -20,6 +20,7 @@ from bayesfuse.observation.counts import Counts, Rows, Used
 from bayesfuse.parameters.contract import Statistic, Support
 from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.raters.confusion import Confusion
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,10 @@ class Observation:
             label_structure,
             name=self.name,
         )
+
+    def with_matrices(self) -> Observation:
+        """Return the same with one confusion matrix per rater."""
+        return replace(self, raters=Confusion(None), arranged=None)
 
     @cached_property
     def table_gold(self) -> NDArray[np.int64]:

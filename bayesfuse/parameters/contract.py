@@ -90,18 +90,6 @@ class Prior(ABC):
         """Return the prior that modes are sought under: poles of the density count as flat."""
         return self
 
-    @staticmethod
-    def draw_together(
-        priors: Mapping[str, Any],
-        statistics: Mapping[str, Statistic],
-        values: Mapping[str, Array],
-        rng: np.random.Generator,
-    ) -> dict[str, Array]:
-        """Draw several parameters whose priors share this function."""
-        return {
-            name: prior.draw(statistics[name], values[name], rng) for name, prior in priors.items()
-        }
-
 
 @dataclass(frozen=True)
 class Known(Prior):
@@ -129,14 +117,8 @@ def draw_all(
     values: Mapping[str, Array],
     rng: np.random.Generator,
 ) -> dict[str, Array]:
-    """Draw parameters given their statistics, together where that is quicker."""
-    together: dict[Callable[..., Any], dict[str, Prior]] = {}
-    for name, prior in priors.items():
-        together.setdefault(type(prior).draw_together, {})[name] = prior
-    drawn: dict[str, Array] = {}
-    for draw, some in together.items():
-        drawn |= draw(some, statistics, values, rng)
-    return drawn
+    """Draw parameters given their statistics."""
+    return {name: prior.draw(statistics[name], values[name], rng) for name, prior in priors.items()}
 
 
 class Coordinates(ABC):
@@ -169,6 +151,26 @@ class Coordinates(ABC):
     def scale(self, prior: Any, statistic: Statistic, value: Array) -> Array | float:
         """Return standard deviations in PyMC's coordinates to begin a normal approximation with."""
         return 1.0
+
+
+@dataclass(frozen=True)
+class Mapped(Coordinates):
+    """Kernel coordinates that are natural values, by functions to and from PyMC's value."""
+
+    forward: Callable[[Any], Any]
+    backward: Callable[[Any], Any]
+
+    def read(self, value: Array) -> Array:
+        return np.asarray(self.backward(np.asarray(value)))
+
+    def write(self, value: Array) -> Array:
+        return np.asarray(self.forward(value))  # compiled functions take no NumPy scalars
+
+    def natural(self, value: Array) -> Array:
+        return value
+
+
+UNCHANGED = Mapped(np.asarray, np.asarray)
 
 
 class Support(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -12,8 +12,8 @@ import numpy as np
 import scipy
 
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlets, invert
-from bayesfuse.parameters.contract import Prior, Statistic
+from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.parameters.contract import Prior
 
 LEAST = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
 
@@ -93,18 +93,7 @@ class RowPrior(Prior):
     inside = expect
 
     def draw(self, statistic: Array, value: Array, rng: np.random.Generator) -> Array:
-        return self.draw_together({"": self}, {"": statistic}, {}, rng)[""]
-
-    @staticmethod
-    def draw_together(
-        priors: Mapping[str, Any],
-        statistics: Mapping[str, Statistic],
-        values: Mapping[str, Array],
-        rng: np.random.Generator,
-    ) -> dict[str, Array]:
-        return draw_dirichlets(
-            {name: (prior + statistics[name]).picked(rng) for name, prior in priors.items()}, rng
-        )
+        return draw_dirichlet((self + statistic).picked(rng), rng)
 
 
 @dataclass(frozen=True, eq=False)

@@ -200,10 +200,7 @@ class GradedRows(Pool):
     def _directions(
         self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator
     ) -> Array:
-        """Return steps of what raters have in common: (rounds, entries).
-
-        Most are as large as the posterior of raters who are all alike is wide.
-        """
+        """Return steps (rounds, entries) of what raters share, as large as its posterior."""
         groups, n_gaps = self._groups(), self.n_classes - 1
         n_own = len(groups)
         steps = np.zeros((self.rounds, n_own + n_gaps + len(ROLES)))

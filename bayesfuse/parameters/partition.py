@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
-from bayesfuse.parameters.real import Unchanged
+from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Prior, Statistic, Support
 
 SEATING = "seating"
 """Name of the random variable that is a partition, ``variables.SeatingRV``."""
@@ -38,7 +37,7 @@ class Partition(Support):
             )
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Unchanged() if getattr(variable.owner.op, "name", "") == SEATING else None
+        return UNCHANGED if getattr(variable.owner.op, "name", "") == SEATING else None
 
     def prior(self, variable: Any) -> Prior:
         concentration, _, start = (
@@ -49,10 +48,7 @@ class Partition(Support):
 
 @dataclass(frozen=True, eq=False)
 class PartitionPrior(Prior):
-    """The Chinese restaurant process with this concentration; fits begin at ``start``.
-
-    The channel draws partitions; other updates do not change them.
-    """
+    """The Chinese restaurant process; the channel draws partitions, fits begin at ``start``."""
 
     concentration: float
     start: NDArray[np.int64]

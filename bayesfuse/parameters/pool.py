@@ -14,7 +14,7 @@ from bayesfuse.errors import require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.tables import SMALLEST, draw_shared
-from bayesfuse.parameters.contract import Coordinates, Support
+from bayesfuse.parameters.contract import Coordinates, Mapped, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 Values = dict[str, Array]
@@ -121,20 +121,7 @@ class Scale(Support):
         from pymc.distributions.transforms import LogTransform
 
         known = isinstance(model.rvs_to_transforms.get(variable), LogTransform)
-        return Logs() if known else None
-
-
-class Logs(Coordinates):
-    """Positive numbers and their logarithms."""
-
-    def read(self, value: Array) -> Array:
-        return np.asarray(np.exp(value))
-
-    def write(self, value: Array) -> Array:
-        return np.asarray(np.log(value))  # compiled functions take no NumPy scalars
-
-    def natural(self, value: Array) -> Array:
-        return value
+        return Mapped(np.log, np.exp) if known else None
 
 
 SCALE = Scale()

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Coordinates, Prior, Support
+from bayesfuse.parameters.contract import Coordinates, Mapped, Prior, Support
 
 REACH, STEP = 8.0, 0.004
 """Range and steps of a table of a log density, on the log scale."""
@@ -121,7 +121,8 @@ class Positive(Support):
         )
         if depends(model, graphs):  # such as a bound that is a variable
             return None
-        return Compiled(*(pytensor.function([value], graph) for graph in graphs))
+        forward, backward = (pytensor.function([value], graph) for graph in graphs)
+        return Mapped(forward, lambda at: np.reshape([backward(x) for x in at.flat], at.shape))
 
     def require_variable(self, name: str, variable: Any) -> None:
         from bayesfuse.parameters.compiled import plain_python
@@ -163,24 +164,6 @@ class Positive(Support):
             )
 
         return at
-
-
-@dataclass(frozen=True)
-class Compiled(Coordinates):
-    """A number and PyMC's coordinate, by compiled functions."""
-
-    forward: Callable[[Any], Array]
-    backward: Callable[[Any], Array]
-
-    def read(self, value: Array) -> Array:
-        values = np.asarray(value)
-        return np.reshape([self.backward(each) for each in values.flat], values.shape)
-
-    def write(self, value: Array) -> Array:
-        return np.asarray(self.forward(value))
-
-    def natural(self, value: Array) -> Array:
-        return value
 
 
 POSITIVE = Positive()

@@ -1,4 +1,4 @@
-"""Real parameters, numbers that only a pool draws, and coordinates without a transform."""
+"""Real parameters, and numbers that only a pool draws."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Coordinates, Support
+from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Support
 
 
 class Real(Support):
@@ -29,20 +28,7 @@ class Line(Support):
         require_numbers(name, value)
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Unchanged() if model.rvs_to_transforms.get(variable) is None else None
-
-
-class Unchanged(Coordinates):
-    """Numbers as they are."""
-
-    def read(self, value: Array) -> Array:
-        return value
-
-    def write(self, value: Array) -> Array:
-        return value
-
-    def natural(self, value: Array) -> Array:
-        return value
+        return UNCHANGED if model.rvs_to_transforms.get(variable) is None else None
 
 
 REAL, LINE = Real(), Line()

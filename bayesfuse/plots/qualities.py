@@ -10,13 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters.consensus import Consensus
-from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, class_names, constants, named
-from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.rater_tables import sources
+from bayesfuse.results.difficulty import difficulty, has_types
+from bayesfuse.results.rater_tables import of_votes, sources
 from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
 
 DRAWS = 100  # posterior draws over which the difficulty is averaged
@@ -39,7 +36,7 @@ def rater_qualities(
 ) -> Qualities | None:
     """Return the accuracies of raters, of labelling functions those of votes; None if unknown."""
     observation = None if model is None else observation_of(result, model)
-    if isinstance(model, LabelModel) and observation and isinstance(observation.raters, Votes):
+    if observation is not None and of_votes(model, observation):
         table = sources(model, result, ci_prob=ci_prob)
         names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
         mean, low, high = (table[f"accuracy{end}"].to_numpy() for end in ("", "_lower", "_upper"))
@@ -80,6 +77,6 @@ def item_difficulty(result: xr.DataTree, model: pm.Model | None) -> xr.DataArray
                 return stored[name]
     if model is None or not all_draws(result):
         return None
-    if not isinstance(observation_of(result, model).raters, Consensus):
+    if not has_types(observation_of(result, model)):
         return None
     return difficulty(result, model, draws=DRAWS)["disagreement"]

@@ -75,10 +75,7 @@ DIFFERENT = "the priors of the fitted raters differ"
 def described(
     model: pm.Model, labels: LabelPrior, raters: RaterChannel, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what ``bf.predict`` reads from a result, as JSON: factors, parameters and newcomers.
-
-    Factors of other packages have no name, and values that are stored nowhere are None.
-    """
+    """Return what ``bf.predict`` reads from a result as JSON: factors, parameters, newcomers."""
     newcomers: dict[str, Any] = {}
     for name, value in getattr(model, "newcomers", {}).items():
         if isinstance(value, str):

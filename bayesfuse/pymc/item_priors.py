@@ -60,10 +60,7 @@ class Tilt:
 
 
 def independent_labels(responses: Responses, prevalence_prior: Any, *known: Any) -> Independent:
-    """Register ``prevalence``, the class shares over all items, and return the label prior.
-
-    ``known`` are populations, covariates and classifier, each None if it is not given.
-    """
+    """Register ``prevalence`` given populations, covariates and classifier (or None each)."""
     needs, populations = _needs(known), known[0]
     if not needs:
         concentration = priors.prevalence(prevalence_prior, responses)

@@ -25,14 +25,9 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, in_blocks
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.pymc import rater_rows
 from bayesfuse.pymc.evaluate import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
-from bayesfuse.pymc.rater_rows import (
-    graded_raters,
-    names_of_thresholds,
-    pooled_accuracy,
-    pooled_confusion,
-)
 from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
@@ -250,13 +245,7 @@ class LabelModel(pm.Model):
         own = inspect.signature(cls.__init__)
         cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
 
-    def __init__(
-        self,
-        responses: Table | Partitions,
-        *,
-        gold: Any = None,
-        name: str = "",
-    ) -> None:
+    def __init__(self, responses: Table | Partitions, *, gold: Any = None, name: str = "") -> None:
         how = ""
         if not isinstance(responses, Partitions):
             responses, how = read_table(responses)
@@ -313,9 +302,11 @@ class LabelModel(pm.Model):
         free, by_class = raters == "confusion", raters == "class"
         if pooled:
             if free:
-                variable, pool = pooled_confusion(confusion_prior, self.responses)
+                variable, pool = rater_rows.pooled_confusion(confusion_prior, self.responses)
             else:
-                variable, pool = pooled_accuracy(confusion_prior, self.responses, by_class=by_class)
+                variable, pool = rater_rows.pooled_accuracy(
+                    confusion_prior, self.responses, by_class=by_class
+                )
             self.pools.append(pool)
             self.newcomers[pool.parameter] = pool.members["mean"].variable
             return Confusion(variable) if free else OneCoin(variable)
@@ -351,8 +342,8 @@ class LabelModel(pm.Model):
                 "thresholds and precision: leave it out, or write your own priors around "
                 f"bf.Graded. Got: {type(confusion_prior).__name__}."
             )
-        self.add_coords(names_of_thresholds(self.responses.classes))
-        channel, pool, newcomer = graded_raters(self.responses, pooled)
+        self.add_coords(rater_rows.names_of_thresholds(self.responses.classes))
+        channel, pool, newcomer = rater_rows.graded_raters(self.responses, pooled)
         self.pools.append(pool)
         self.newcomers["confusion"] = newcomer
         return channel

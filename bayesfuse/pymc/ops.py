@@ -105,10 +105,7 @@ class Evidence(Op):
 
 
 class EvidenceOfParts(Op):
-    """As :class:`Evidence`, of responses in blocks or partitions, which hold the structures.
-
-    Inputs: log parameters and tables. Outputs: total (), expected counts like the inputs.
-    """
+    """As :class:`Evidence`, of responses in parts: parameters and tables to total and counts."""
 
     __props__ = ("observation", "n_rows")
 

@@ -149,21 +149,10 @@ CONCENTRATION = 1.0, 0.1
 
 def pooled_confusion(prior: Any, responses: Responses) -> tuple[Any, SharedMean]:
     """Register confusion rows around common ones, (raters, classes, labels), and their prior."""
-    n_classes, n_raters = responses.n_classes, responses.n_raters
+    n_classes = responses.n_classes
     _require_one(prior, {"classes": n_classes, "labels": n_classes})
-    given: Any = priors.confusion(prior, responses)
-    rows: Array = given[0]
-    mean = dirichlet("confusion_mean", rows, dims=("class", "answer"))
-    concentration = pm.Gamma("confusion_concentration", *CONCENTRATION, dims="class")
-    base = pt.maximum(concentration[:, None] * mean, SMALLEST)
-    confusion = pm.Dirichlet(
-        "confusion",
-        pt.alloc(base, n_raters, n_classes, n_classes),
-        dims=("rater", "class", "answer"),
-        default_transform=LogRatio(np.tile(rows, (n_raters, 1, 1))),
-    )
-    members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, SCALE)}
-    return confusion, SharedMean("confusion", members, rows, *CONCENTRATION, n_raters)
+    rows: Any = priors.confusion(prior, responses)
+    return shared_rows("confusion", rows[0], CONCENTRATION, responses.n_raters, ("class",))
 
 
 def pooled_accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Any, SharedMean]:
@@ -192,14 +181,20 @@ def shared_shares(
     return share, SharedMean(name, members, prior, *near, n_raters)
 
 
-def shared_guesses(
-    name: str, prior: Array, near: tuple[float, float], n_raters: int
+def shared_rows(
+    name: str, prior: Array, near: tuple[float, float], n_raters: int, dims: tuple[str, ...] = ()
 ) -> tuple[Any, SharedMean]:
-    """Register rows (raters, answers) around a common one with a Dirichlet prior (answers,)."""
-    mean = pm.Dirichlet(f"{name}_mean", prior, dims="answer")
-    concentration = pm.Gamma(f"{name}_concentration", *near)
-    base = pt.maximum(concentration * mean, SMALLEST)
-    rows = pm.Dirichlet(name, pt.alloc(base, n_raters, len(prior)), dims=("rater", "answer"))
+    """Register rows (raters, …, answers) around common ones with a Dirichlet prior (…, answers)."""
+    mean = dirichlet(f"{name}_mean", prior, dims=(*dims, "answer"))
+    concentration = pm.Gamma(f"{name}_concentration", *near, dims=dims or None)
+    base = pt.maximum(concentration[..., None] * mean, SMALLEST)
+    shape = n_raters, *np.shape(prior)
+    rows = pm.Dirichlet(
+        name,
+        pt.alloc(base, *shape),
+        dims=("rater", *dims, "answer"),
+        default_transform=LogRatio(np.broadcast_to(prior, shape)),
+    )
     members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, SCALE)}
     return rows, SharedMean(name, members, prior, *near, n_raters)
 

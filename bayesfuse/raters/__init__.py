@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bayesfuse.lazy import importer
+from bayesfuse.numerics.lazy import importer
 
 if TYPE_CHECKING:
     from bayesfuse.raters.abstaining import Abstaining

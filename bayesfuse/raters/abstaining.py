@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import Silence, first_rows, of_pairs
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
-from bayesfuse.raters.confusion import count_rows, weigh_rows
-
-HUGE = 1 / TINY
-"""A product above this may overflow."""
+from bayesfuse.raters.confusion import count_rows, multiply, weigh_rows
 
 LEAST = np.finfo(float).tiny
 
@@ -57,56 +54,6 @@ def fill_rows(log_speech):
 
 
 @inner
-def multiply(found, table, begin, start, row):
-    """Multiply ``begin`` (classes,) by the rows of every item; return where digits were lost."""
-    n_classes = table.shape[1]
-    lost = np.empty(start.size - 1, dtype=np.bool_)
-    for n in range(start.size - 1):
-        first, last = start[n], start[n + 1]
-        sound, k = True, 0
-        while k + 4 <= n_classes:  # as `multiply` in confusion.py
-            p0, p1, p2, p3 = begin[k], begin[k + 1], begin[k + 2], begin[k + 3]
-            for r in range(first, last):
-                one = row[r]
-                p0 *= table[one, k]
-                p1 *= table[one, k + 1]
-                p2 *= table[one, k + 2]
-                p3 *= table[one, k + 3]
-            found[n, k], found[n, k + 1], found[n, k + 2], found[n, k + 3] = p0, p1, p2, p3
-            # false for what is no number, too
-            sound &= min(p0, p1, p2, p3) >= TINY and max(p0, p1, p2, p3) <= HUGE
-            k += 4
-        while k + 2 <= n_classes:
-            p0, p1 = begin[k], begin[k + 1]
-            for r in range(first, last):
-                one = row[r]
-                p0 *= table[one, k]
-                p1 *= table[one, k + 1]
-            found[n, k], found[n, k + 1] = p0, p1
-            sound &= p0 >= TINY and p0 <= HUGE and p1 >= TINY and p1 <= HUGE
-            k += 2
-        if k < n_classes:
-            p0 = begin[k]
-            for r in range(first, last):
-                p0 *= table[row[r], k]
-            found[n, k] = p0
-            sound &= p0 >= TINY and p0 <= HUGE
-        lost[n] = not sound
-    return lost
-
-
-@inner
-def add_logs(found, lost, log_table, mute, start, row):
-    """Replace products that lost digits by their logarithms."""
-    for n in range(lost.size):
-        if lost[n]:
-            for k in range(mute.size):
-                found[n, k] = mute[k]
-                for r in range(start[n], start[n + 1]):
-                    found[n, k] += log_table[row[r], k]
-
-
-@inner
 def rule_out(found, lost, log_speech, never, start, row):
     """Exclude classes under which a silent source would have spoken for certain."""
     n_raters, n_classes, n_said = log_speech.shape
@@ -130,15 +77,14 @@ def likelihood(log_speech, start, row, complete, gold):
     for k in range(mute.size):
         mute[k] *= complete[0]
         never[k] *= complete[0]
-    found, log_scale, top = np.empty((gold.size, mute.size)), np.empty(gold.size), mute.max()
-    lost = multiply(found, np.exp(log_table), np.exp(mute - top), start, row)
-    add_logs(found, lost, log_table, mute, start, row)
+    log_scale, top = np.empty(gold.size), mute.max()
+    found, lost = multiply(np.exp(log_table), log_table, start, row, mute - top)
     if never.max() > 0:
         rule_out(found, lost, log_speech, never, start, row)
     for n in range(gold.size):
         if gold[n] >= 0:
             reveal(found, n, gold[n], -np.inf if lost[n] else 0.0)
-        log_scale[n] = rescale(found, n) if lost[n] else top
+        log_scale[n] = top + rescale(found, n) if lost[n] else top
     return found, log_scale
 
 

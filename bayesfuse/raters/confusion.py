@@ -15,11 +15,12 @@ from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
-from bayesfuse.raters.response_pairs import pair_up
 
-# The loops below take classes in blocks of four and two: the compiler keeps four sums in registers,
-# while a loop over a run-time number of classes takes three times as long at the usual sizes. Rows
-# have unsigned indices, which need no test for negative ones.
+# Products take classes in blocks of four and two: the compiler keeps four of them in registers,
+# while a loop over a run-time number of classes takes up to three times as long. Rows have unsigned
+# indices, which need no test for negative ones.
+
+HUGE = 1 / TINY  # a product above this may overflow
 
 
 @inner
@@ -89,19 +90,21 @@ def multiply_rows(table, log_table, start, cell, gold):
 
 
 @inner
-def multiply(table, log_table, start, cell):
-    """Return the products of the rows of every item, and which of them are logarithms.
+def multiply(table, log_table, start, cell, log_begin=None):
+    """Multiply the rows of every item, and ``log_begin`` (classes,) if given; which are logarithms.
 
-    Products that lost digits to underflow are replaced by their logarithms. An entry of
-    ``log_table`` may be zero instead of the logarithm of a positive ``table`` entry.
+    Products that lost digits are replaced by their logarithms. An entry of ``log_table`` may be
+    zero instead of the logarithm of a positive ``table`` entry.
     """
     n_items, n_classes = start.size - 1, table.shape[1]
+    log_begin = np.zeros(n_classes) if log_begin is None else log_begin
+    begin = np.exp(log_begin)
     product, in_logs = np.empty((n_items, n_classes)), np.empty(n_items, dtype=np.bool_)
     for n in range(n_items):
         first, last = start[n], start[n + 1]
-        small, k = False, 0
+        sound, k = True, 0
         while k + 4 <= n_classes:
-            p0 = p1 = p2 = p3 = 1.0
+            p0, p1, p2, p3 = begin[k], begin[k + 1], begin[k + 2], begin[k + 3]
             for r in range(first, last):
                 row = cell[r]
                 p0 *= table[row, k]
@@ -109,27 +112,28 @@ def multiply(table, log_table, start, cell):
                 p2 *= table[row, k + 2]
                 p3 *= table[row, k + 3]
             product[n, k], product[n, k + 1], product[n, k + 2], product[n, k + 3] = p0, p1, p2, p3
-            small |= p0 < TINY or p1 < TINY or p2 < TINY or p3 < TINY
+            # false for what is no number, too
+            sound &= min(p0, p1, p2, p3) >= TINY and max(p0, p1, p2, p3) <= HUGE
             k += 4
         while k + 2 <= n_classes:
-            p0 = p1 = 1.0
+            p0, p1 = begin[k], begin[k + 1]
             for r in range(first, last):
                 row = cell[r]
                 p0 *= table[row, k]
                 p1 *= table[row, k + 1]
             product[n, k], product[n, k + 1] = p0, p1
-            small |= p0 < TINY or p1 < TINY
+            sound &= p0 >= TINY and p0 <= HUGE and p1 >= TINY and p1 <= HUGE
             k += 2
         if k < n_classes:
-            p0 = 1.0
+            p0 = begin[k]
             for r in range(first, last):
                 p0 *= table[cell[r], k]
             product[n, k] = p0
-            small |= p0 < TINY
-        in_logs[n] = small
-        if small:
+            sound &= p0 >= TINY and p0 <= HUGE
+        in_logs[n] = not sound
+        if not sound:
             for k in range(n_classes):
-                product[n, k] = 0.0
+                product[n, k] = log_begin[k]
                 for r in range(first, last):
                     row = cell[r]
                     entry = log_table[row, k]
@@ -163,22 +167,10 @@ def weigh_rows(n_rows, weight, start, cell):
     n_items, n_classes = weight.shape
     counts = np.zeros((n_rows, n_classes))
     for n in range(n_items):
-        first, last = start[n], start[n + 1]
-        k = 0
-        while k + 4 <= n_classes:
-            w0, w1, w2, w3 = weight[n, k], weight[n, k + 1], weight[n, k + 2], weight[n, k + 3]
-            for r in range(first, last):
-                row = cell[r]
-                counts[row, k] += w0
-                counts[row, k + 1] += w1
-                counts[row, k + 2] += w2
-                counts[row, k + 3] += w3
-            k += 4
-        while k < n_classes:
-            w0 = weight[n, k]
-            for r in range(first, last):
-                counts[cell[r], k] += w0
-            k += 1
+        for r in range(start[n], start[n + 1]):
+            row = cell[r]
+            for k in range(n_classes):
+                counts[row, k] += weight[n, k]
     return counts
 
 
@@ -220,6 +212,45 @@ def count_copies_in_chain(tables, copies, counts, structure, n_classes):
     """Count them for numbers of copies by true label."""
     start, row, pair, gold = structure
     fill(counts[0], expected(tables[0], copies, start, row, pair, gold)[0])
+
+
+# Where the same pairs of responses recur, their products are computed once per sweep: an item of
+# ten responses then has five rows.
+
+OFTEN = 24
+"""Least mean number of occurrences of a pair.
+
+With fewer, filling in the table takes the time that half as many look-ups save. It is all pairs or
+none: a mixture of five and ten rows is slower than ten, because of mispredicted branches.
+"""
+
+
+def pair_up(
+    start: NDArray[np.uint32], cell: NDArray[np.uint32], n_cells: int
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return the first row of every item, the rows, and the pairs of cells (pairs, 2).
+
+    Item ``n`` has the responses ``cell[start[n]:start[n + 1]]``. Rows are cells, or from
+    ``n_cells`` pairs of cells; there are no pairs if these are rare.
+    """
+    none = start, cell, np.empty((0, 2), dtype=np.uint32)
+    if n_cells**2 > len(cell):  # possible pairs would outnumber the responses
+        return none
+    # one byte per response, because memory use is near its peak here
+    second = np.repeat(start[:-1] % 2 == 1, np.diff(start))
+    second[1::2] ^= True  # whether a response is the second of a pair
+    key = cell[:-1][second[1:]]
+    key *= n_cells
+    key += cell[second]
+    met = np.bincount(key) > 0
+    if OFTEN * met.sum() > len(key):
+        return none
+    row = cell.copy()
+    row[:-1][second[1:]] = (np.cumsum(met, dtype=np.uint32) + (n_cells - 1))[key]
+    rows_before = np.zeros(len(cell) + 1, dtype=np.uint32)
+    np.cumsum(~second, out=rows_before[1:])
+    pair = np.stack(np.divmod(np.flatnonzero(met), n_cells), axis=1)
+    return rows_before[start], row[~second], pair.astype(np.uint32)
 
 
 class Confusion(RaterChannel):

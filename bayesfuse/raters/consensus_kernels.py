@@ -179,18 +179,7 @@ def count_given(
 
 
 @kernel
-def expected(
-    log_share,
-    log_competence,
-    log_guess,
-    given,
-    start,
-    cell,
-    gold,
-    kind,
-    types,
-    values,
-):
+def expected(log_share, log_competence, log_guess, given, start, cell, gold, kind, types, values):
     """Divide the weights of every item and class among the types, and count."""
     none = np.empty((2, 0, log_share.shape[2]))
     return count_given(
@@ -243,16 +232,7 @@ def count_copies(
 
 @kernel
 def share_of_types(
-    log_share,
-    log_competence,
-    log_guess,
-    given,
-    start,
-    cell,
-    gold,
-    kind,
-    types,
-    values,
+    log_share, log_competence, log_guess, given, start, cell, gold, kind, types, values
 ):
     """Divide every item among the types, its classes being ``given``: (items, types)."""
     _, n_classes, n_types = log_share.shape

@@ -13,11 +13,11 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel
+from bayesfuse.numerics.kernels import fill, inlined, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
-from bayesfuse.raters.verdicts import join_in_logs
+from bayesfuse.raters.verdicts import join
 
 GROUPS = 2
 """Most groups in a pass, which bounds its time."""
@@ -54,10 +54,7 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
 
 @inner
 def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict):
-    """Draw the verdicts of a group on all items; return their counts by truth (classes, verdicts).
-
-    Fills in the ``verdict`` of every item, or of merged items the counts (items, verdicts).
-    """
+    """Fill in a group's verdicts on all items; return counts by truth (classes, verdicts)."""
     row_start, row, _, _, pattern_group = arrangement
     message, in_logs = heard
     log_outer = log_group[g]
@@ -75,13 +72,7 @@ def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict
         for k in range(first, last):
             if drawn.ndim == 2 and drawn[n, k] == 0.0:
                 continue
-            total = 0.0
-            if not in_logs[own]:
-                for v in range(n_classes):
-                    weight[v] = outer[k, v] * message[own, v]
-                    total += weight[v]
-            if total < TINY:
-                _, total = join_in_logs(log_outer, k, message[own], in_logs[own], weight)
+            _, total = join(log_outer, outer, k, message, in_logs, own, weight)
             if drawn.ndim == 1:
                 left, up_to, of_item = rng.random() * total, 0.0, 0
                 for v in range(n_classes - 1):  # branches would be mispredicted
@@ -143,10 +134,7 @@ def choose(log_alpha, size, weight, rng):
 
 @kernel
 def reassign(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
-    """Redraw the sets of raters among some groups and alone; all three arrays change in place.
-
-    Raters of other groups and of groups of two stay. Counts of the chosen groups are replaced.
-    """
+    """Redraw, in place, the sets of raters alone or in chosen groups of more than two raters."""
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])
     chosen = some_of(size, GROUPS, rng)

@@ -225,10 +225,7 @@ def move_rater(state, answers, point, log_alpha, rng):
 
 @kernel
 def move_raters(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
-    """Make moves of the assignment; it and the counts change in place. Return those accepted.
-
-    The counts of raters alone must be correct; those of groups are drawn here.
-    """
+    """Move raters, in place, where counts of those alone are correct; return how many moved."""
     n_groups = group_counts.shape[0]
     state = State(
         assignment,

@@ -201,10 +201,7 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 
 @inner
 def weigh_set(members, group, answers, point, rng):
-    """Draw the verdicts of a set; return its log weight, and counts by verdict and by member.
-
-    The verdicts are drawn given the current rows if the set is a ``group``, else (−1) from q.
-    """
+    """Draw verdicts, at current rows of a ``group`` (−1: from q); return log weight and counts."""
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
     n_classes, n_labels = concentration_rater.shape[1:]
@@ -228,10 +225,10 @@ def weigh_set(members, group, answers, point, rng):
         for k in range(n_classes):
             if used[p, k] == 0.0:
                 continue
-            weigh(log_outer, outer, k, message[p], in_logs[p], weight)
+            weigh(log_outer, outer, k, message, in_logs, p, weight)
             fill(chance, weight)
             if group >= 0:
-                weigh(log_outer_now, now_outer, k, now_message[p], now_in_logs[p], chance)
+                weigh(log_outer_now, now_outer, k, now_message, now_in_logs, p, chance)
             split(used[p, k], chance, 1.0, rng, parts)
             for v in range(n_classes):
                 if parts[v] != 0.0:

@@ -56,10 +56,7 @@ def sort_by_group(start, cell, group_of_cell, n_groups):
 
 @inner
 def number_patterns(mark):
-    """Number equal marks alike; return the numbers, and the first occurrence of each mark.
-
-    A mark is the sum of random words: different patterns share one with probability 2⁻⁶³.
-    """
+    """Number equal marks (sums of random words) alike; return numbers and first occurrences."""
     size = 1
     while size < 2 * mark.size:
         size *= 2
@@ -136,8 +133,8 @@ def arrange(start, cell, assignment, words):
 # ---------------------------------------------------------------- verdicts of one pattern
 
 # Probabilities are multiplied, because sums over verdicts of logarithms need exponentials. Patterns
-# whose products become too small are computed in logarithms. The usual case is written out in every
-# loop, because a call with arrays as arguments takes longer than the computation.
+# whose products become too small are computed in logarithms. The usual case is inlined, because a
+# call with arrays as arguments takes longer than the computation.
 
 
 @inner
@@ -157,22 +154,25 @@ def join_in_logs(log_rows, i, message, in_logs, weight):
     return top, total
 
 
-@inner
-def weigh(log_rows, rows, i, message, in_logs, weight):
-    """Fill in the verdicts' probabilities given a truth; return log p(pattern | truth)."""
+@inlined
+def join(log_rows, rows, i, message, in_logs, p, weight):
+    """As :func:`join_in_logs` for pattern p, in logarithms only where products are too small."""
     scale, total = 0.0, 0.0
-    if not in_logs:
+    if not in_logs[p]:
         for v in range(weight.size):
-            weight[v] = rows[i, v] * message[v]
+            weight[v] = rows[i, v] * message[p, v]
             total += weight[v]
     if total < TINY:
-        scale, total = join_in_logs(log_rows, i, message, in_logs, weight)
-        if total == 0.0:
-            return scale
-    share = 1.0 / total
+        scale, total = join_in_logs(log_rows, i, message[p], in_logs[p], weight)
+    return scale, total
+
+
+@inner
+def weigh(log_rows, rows, i, message, in_logs, p, weight):
+    """Fill in the verdicts' probabilities given a truth, or zeros."""
+    _, total = join(log_rows, rows, i, message, in_logs, p, weight)
     for v in range(weight.size):
-        weight[v] *= share
-    return scale + math.log(total)
+        weight[v] /= max(total, TINY)
 
 
 @inner
@@ -195,15 +195,12 @@ def all_rows(log_group, log_rater, patterns):
     for p in range(pattern_group.size):
         row = n_cells + p
         for k in range(n_classes):
-            i, total = np.int64(pattern_group[p]) * n_classes + k, 0.0
-            if not in_logs[p]:
-                for v in range(n_classes):
-                    total += outer[i, v] * message[p, v]
-            log_table[row, k] = 0.0
-            if total < TINY:
-                log_table[row, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
-                total = math.exp(log_table[row, k])
-            table[row, k] = total
+            i = np.int64(pattern_group[p]) * n_classes + k
+            scale, total = join(log_outer, outer, i, message, in_logs, p, weight)
+            log_table[row, k], table[row, k] = 0.0, total
+            if scale != 0.0:
+                log_table[row, k] = scale + math.log(total) if total > 0.0 else -np.inf
+                table[row, k] = math.exp(log_table[row, k])
     return table, log_table
 
 
@@ -247,10 +244,7 @@ def count(
 
 @inlined
 def share(log_group, log_rater, used, patterns, rng):
-    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn.
-
-    Given the truth, items with the same pattern are exchangeable, so only numbers are drawn.
-    """
+    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn."""
     cells, log_cells = by_cell(log_rater)
     log_outer, n_cells = by_truth(log_group), cells.shape[0]
     message, in_logs = multiply(cells, log_cells, patterns[0], patterns[1])
@@ -263,10 +257,7 @@ def share(log_group, log_rater, used, patterns, rng):
 
 @inner
 def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
-    """Divide counts of patterns (patterns, classes) among verdicts; add to ``cell_counts``.
-
-    Returns counts (groups × classes, verdicts) and, of expected counts, the log-likelihood.
-    """
+    """Divide counts of patterns among verdicts; return these and an expected log-likelihood."""
     pattern_start, pattern_cell, pattern_group = patterns
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
@@ -278,13 +269,8 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
             number = used[p, k]
             if number == 0.0:
                 continue
-            i, scale, total = np.int64(pattern_group[p]) * n_classes + k, 0.0, 0.0
-            if not in_logs[p]:
-                for v in range(n_classes):
-                    weight[v] = outer[i, v] * message[p, v]
-                    total += weight[v]
-            if total < TINY:
-                scale, total = join_in_logs(log_outer, i, message[p], in_logs[p], weight)
+            i = np.int64(pattern_group[p]) * n_classes + k
+            scale, total = join(log_outer, outer, i, message, in_logs, p, weight)
             if rng is None:
                 if total > 0.0:
                     number /= total
@@ -312,10 +298,7 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
 
 
 def add_posterior(total, probability, arranged, log_group, log_rater):
-    """Add the probabilities of the verdicts to ``total`` (items, groups, verdicts).
-
-    A verdict of a group without responses to an item is informed by the truth only.
-    """
+    """Add probabilities of verdicts, with responses or without, (items, groups, verdicts)."""
     row_start, row, pattern_start, pattern_cell, pattern_group = arranged
     outer = np.exp(log_group)
     log_cells = log_rater.transpose(0, 2, 1).reshape(-1, log_rater.shape[1])

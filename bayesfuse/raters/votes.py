@@ -17,8 +17,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.confusion import Confusion
-from bayesfuse.raters.response_pairs import pair_up
+from bayesfuse.raters.confusion import Confusion, pair_up
 
 NOBODY = -1  # column of a label that its source never gives
 LEAST = 1e-12

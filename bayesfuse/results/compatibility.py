@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from pytensor.graph.basic import Variable
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.arrays import plain, shown
@@ -19,19 +20,10 @@ from bayesfuse.errors import ModelError, require_count, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.evaluate import evaluate, source_of
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
-from bayesfuse.results.contents import (
-    all_draws,
-    constants,
-    evenly_spaced,
-    gold_of,
-    require_result,
-    responses_of,
-    sequences_of,
-)
-from bayesfuse.results.fitted import from_result
-from bayesfuse.results.new_items import see
+from bayesfuse.results import contents
+from bayesfuse.results.fitted import Fitted, from_result, known_items, population_names, see
 from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
@@ -51,10 +43,7 @@ DIFFERENCES = {
 
 
 def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
-    """Return the observation of a model, or raise ModelError unless the result is of that model.
-
-    Without a model, the observation is rebuilt from what the result stores.
-    """
+    """Return the observation of a model, which must be of the result, or rebuild it from this."""
     if model is None:
         return rebuilt(result)[0]
     _, observation = observed(model)
@@ -65,20 +54,16 @@ def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
 
 
 def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
-    """Return the observation and the parameters of a result, from what it stores.
-
-    Results store neither graphs, populations of sequences and covariates nor silence and stated
-    probabilities; these need the model.
-    """
-    if "comparison" in require_result(result).children:
+    """Return observation and parameters of a result, where it stores all that these need."""
+    if "comparison" in contents.require_result(result).children:
         raise ModelError(
             "The draws of a mixture belong to several models: give the result of one of them, such "
             'as fused["models/NAME"]. Got: an average of '
             f"{', '.join(map(str, result['comparison'].dataset['model'].values))}."
         )
-    fitted, responses = from_result(result), responses_of(result)
-    told: dict[str, Any] = {"sequences": sequences_of(result, responses)}
-    number, names = constants(result).get("population_index"), fitted.population_names
+    fitted, responses = from_result(result), contents.responses_of(result)
+    told: dict[str, Any] = {"sequences": contents.sequences_of(result, responses)}
+    number, names = contents.constants(result).get("population_index"), fitted.population_names
     if number is not None and names is not None:
         told["populations"] = names[number.values]
     if missing := [name for name in fitted.needs if told.get(name) is None]:
@@ -90,7 +75,7 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
         fitted,
         responses,
         {name: told[name] for name in fitted.needs},
-        gold_of(result, responses),
+        contents.gold_of(result, responses),
     )
     own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
     require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
@@ -133,13 +118,13 @@ def require_one_density(results: Mapping[str, xr.DataTree]) -> None:
 
 def _observed(result: xr.DataTree) -> dict[str, str]:
     """Return the fingerprint of the data of a result, empty if it is not of this package."""
-    found: dict[str, str] = json.loads(constants(result).attrs.get(OBSERVED, "{}"))
+    found: dict[str, str] = json.loads(contents.constants(result).attrs.get(OBSERVED, "{}"))
     return found
 
 
 def require_same(result: xr.DataTree, now: Mapping[str, str], responses: Responses) -> None:
     """Raise ModelError that names the first difference between a result and a model."""
-    then, own = _observed(result), constants(result)
+    then, own = _observed(result), contents.constants(result)
     for dim, key in (("rater", "raters"), ("class", "classes"), ("item", "items")):
         if then.get(key) == now[key]:
             continue
@@ -175,7 +160,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
     if model is None:
         return rebuilt(result)[1]
     observation = observation_of(result, model)
-    draws = all_draws(result)
+    draws = contents.all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
     if missing:
         raise ModelError(
@@ -200,11 +185,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
 
 
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-    """Return the posterior mean of draws (chain, draw, …) of the parameters.
-
-    Parameters without a mean, such as groups of raters, take their most frequent value, and the
-    others their mean over those draws. Ties go to the entries that are most frequent one by one.
-    """
+    """Return means of draws (chain, draw, …), those without a mean at their most frequent value."""
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
     whole = [name for name in flat if not observation.support(name).averages]
     if not whole:
@@ -237,5 +218,36 @@ def evenly_spaced_rows(
         name: values.reshape(-1, *values.shape[2:])
         for name, values in parameters(result, model).items()
     }
-    chosen = evenly_spaced(int(draws), len(next(iter(flat.values()))))
+    chosen = contents.evenly_spaced(int(draws), len(next(iter(flat.values()))))
     return (observation.rows({name: flat[name][draw] for name in flat}) for draw in chosen)
+
+
+def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
+    """Evaluate the parameters by the model of a result."""
+    values = parameters(result, model)
+    observation = observation_of(result, model)
+    items = known_items(result, observation.labels.needs)
+    if items is not None:
+        values = {name: values[name] for name in observation.raters.parameters}
+    sizes = next(iter(values.values())).shape[:2]
+    given = getattr(model, "newcomers", {})
+    variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
+    with plain_python():
+        newcomers = {**given, **evaluate(model, contents.all_draws(result), variables)}
+    for name, row in newcomers.items():
+        if name not in variables and not isinstance(row, str):
+            newcomers[name] = np.broadcast_to(row, (*sizes, *np.shape(row)))
+    return Fitted(
+        type(observation.labels),
+        type(observation.raters),
+        observation.labels.settings(),
+        observation.raters.settings(),
+        list(observation.labels.needs),
+        values,
+        newcomers,
+        {name: source_of(model, name, row) for name, row in given.items()},
+        observation.responses.raters,
+        observation.responses.classes,
+        population_names(result),
+        items,
+    )

@@ -15,15 +15,7 @@ from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, brief
-from bayesfuse.results.posterior import (
-    OBSERVED,
-    OF_DRAWS,
-    OF_VARIABLE,
-    ORDERED,
-    PLACE,
-    digest,
-    draw_numbers,
-)
+from bayesfuse.results import posterior
 
 
 def require_result(result: Any) -> xr.DataTree:
@@ -61,6 +53,17 @@ def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
         return in_double(dataset[name])
     prefixed = [own for own in dataset.data_vars if str(own).endswith(f"::{name}")]
     return in_double(dataset[prefixed[0]]).rename(name) if len(prefixed) == 1 else None
+
+
+def stored(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a variable as :func:`named` does, or raise ModelError if it is not there."""
+    found = named(dataset, name)
+    if found is None:
+        raise ModelError(
+            "A result must hold all parameters of its labels and raters, and constants of inputs, "
+            f"because predictions follow from them. Got: no {name!r} among {list(dataset)}."
+        )
+    return found
 
 
 def in_double(values: xr.DataArray) -> xr.DataArray:
@@ -121,11 +124,11 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
         return None
     kept = _with_chains(result["label_draws"].dataset)
     labels, draws, pair = kept["label"], all_draws(result), ("chain", "draw")
-    name = str(kept.attrs.get(OF_VARIABLE))
+    name = str(kept.attrs.get(posterior.OF_VARIABLE))
     together = all(draws.sizes.get(dim) == labels.sizes[dim] for dim in pair)
-    if together and OF_DRAWS in kept and name in draws:
-        numbers = kept[OF_DRAWS].transpose(*pair).values
-        together = np.array_equal(numbers, draw_numbers(draws, name))
+    if together and posterior.OF_DRAWS in kept and name in draws:
+        numbers = kept[posterior.OF_DRAWS].transpose(*pair).values
+        together = np.array_equal(numbers, posterior.draw_numbers(draws, name))
     elif together:
         known = (dim for dim in pair if dim in kept.coords and dim in draws.coords)
         together = all(np.array_equal(kept[dim], draws[dim]) for dim in known)
@@ -154,8 +157,8 @@ def of_all_draws(result: xr.DataTree) -> bool:
     if "posterior" not in result.children:
         return True
     attrs, draws = result["label_posterior"].attrs, all_draws(result)
-    if (name := str(attrs.get(OF_VARIABLE))) in draws:
-        return digest(draw_numbers(draws, name)) == attrs[OF_DRAWS]
+    if (name := str(attrs.get(posterior.OF_VARIABLE))) in draws:
+        return posterior.digest(posterior.draw_numbers(draws, name)) == attrs[posterior.OF_DRAWS]
     return all(
         draws.sizes[dim] == attrs.get(f"{dim}s", draws.sizes[dim])
         and (dim not in draws.coords or len(np.unique(draws[dim])) == draws.sizes[dim])
@@ -195,21 +198,21 @@ def responses_of(result: xr.DataTree) -> Responses:
     table = from_key(key, items, raters, classes)
     if "multiplicity" in known:
         table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
-    then = json.loads(known.attrs.get(OBSERVED, "{}")).get("responses")
+    then = json.loads(known.attrs.get(posterior.OBSERVED, "{}")).get("responses")
     if then is not None and then != fingerprint.of_responses(table)["responses"]:
         raise ModelError(
             "A result stores labels, but neither silence nor stated probabilities: give the model, "
             "too. Got: a result of a table that has them, and no model."
         )
-    return replace(table, ordered=bool(known.attrs.get(ORDERED, 0)))
+    return replace(table, ordered=bool(known.attrs.get(posterior.ORDERED, 0)))
 
 
 def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
     """Return the sequences of a result's items, None if it stores none."""
     known = constants(result)
-    if PLACE not in known:
+    if posterior.PLACE not in known:
         return None
-    order = np.argsort(known[PLACE].values)
+    order = np.argsort(known[posterior.PLACE].values)
     return Sequences.from_lengths(
         np.bincount(known["sequence_index"].values), items=listed(responses.items[order])
     )

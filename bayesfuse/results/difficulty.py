@@ -134,6 +134,11 @@ def difficulty(
     )
 
 
+def has_types(observation: Observation) -> bool:
+    """Return whether the items of a model have types."""
+    return isinstance(observation.raters, Consensus)
+
+
 def _types(
     result: xr.DataTree, model: pm.Model | None, observation: Observation, draws: int
 ) -> Array:

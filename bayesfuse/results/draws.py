@@ -25,16 +25,9 @@ def sum_up(
     log_likelihood: bool | None,
     units: int | None = None,
 ) -> Draws:
-    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any.
-
-    ``units`` is the number of log likelihoods of a block, which has the labels of all blocks.
-    """
+    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
     seen = Draws(
-        observation,
-        *sizes,
-        log_likelihood=log_likelihood,
-        labels=labels is not None,
-        units=units,
+        observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None, units=units
     )
     if labels is None and isinstance(observation, Blocks):
         return _by_block(seen, observation, parameters)

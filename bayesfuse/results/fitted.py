@@ -1,4 +1,4 @@
-"""The parameters of a fit, for predictions of new items."""
+"""The parameters of a fit, and new items as seen through them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from bayesfuse import labels as label_priors
 from bayesfuse import raters as rater_channels
-from bayesfuse.data.arrays import as_array, plain
-from bayesfuse.data.known import read_classifier, read_covariates
+from bayesfuse.data.arrays import as_array, plain, shown
+from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed, places, unique_names
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.item_odds import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Rows
 from bayesfuse.pymc.evaluate import POOL, PRIOR
 from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.results.contents import all_draws, constants, evenly_spaced, in_double, named
+from bayesfuse.results.contents import all_draws, constants, evenly_spaced, stored
 from bayesfuse.results.posterior import PREDICTION
 
 FITTED = "fitted"
@@ -166,13 +167,7 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
             f"to the model only: give model=. Got: {name}, and no model."
         )
     if own := where.get("variable"):
-        if own not in draws:
-            raise ModelError(
-                "A result must hold all parameters of its labels and raters, in the group "
-                "posterior or point, because predictions follow from them. Got: no "
-                f"{own!r} among {list(draws.data_vars)}."
-            )
-        drawn: NDArray[Any] = in_double(draws[own]).transpose("chain", "draw", ...).values
+        drawn: NDArray[Any] = stored(draws, own).transpose("chain", "draw", ...).values
         return drawn
     if own := where.get("constant"):
         value = constants(result, own)[own].values
@@ -238,21 +233,102 @@ def known_items(result: xr.DataTree, needs: Sequence[str]) -> KnownItems | None:
         wanted["slope"], told = "standard_slope", ["covariate_mean", "covariate_sd"]
     if "classifier" in needs:
         wanted["scale"], told = "classifier_scale", [*told, "classifier_mean"]
-    posterior, draws = all_draws(result), {}
-    for role, name in wanted.items():
-        if (drawn := named(posterior, name)) is None:
-            raise ModelError(
-                "A result must hold all parameters of its labels, because predictions follow from "
-                f"them. Got: no {name!r} among {list(posterior.data_vars)}."
-            )
-        draws[role] = drawn.transpose("chain", "draw", ...).values
-    data, values = constants(result), {}
-    for name in told:
-        if (value := named(data, name)) is None:
-            raise ModelError(
-                "A result must hold the means and scales of covariates and probabilities. Got: no "
-                f"{name!r} in its group constant_data."
-            )
-        values[name] = value.values
+    posterior, data = all_draws(result), constants(result)
+    draws = {
+        role: stored(posterior, name).transpose("chain", "draw", ...).values
+        for role, name in wanted.items()
+    }
+    values = {name: stored(data, name).values for name in told}
     names = [] if "covariates" not in needs else listed(posterior["covariate"].values)
     return KnownItems(draws, list(map(str, names)), values)
+
+
+def see(
+    fitted: Fitted,
+    responses: Responses,
+    told: Mapping[str, Any],
+    gold: Mapping[Any, Any] | None = None,
+) -> tuple[Observation, dict[str, Any], list[str]]:
+    """Return new responses as seen through a fit: observation, parameters, and sources of raters.
+
+    ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
+    """
+    given = _places(fitted, told)
+    responses = with_classes(responses, fitted.class_names)
+    by_rater, index, source = fitted.of_raters(responses.raters)
+    values: dict[str, Any] = {**by_rater}
+    of_raters = {parameter.name for parameter in fitted.raters.declared}
+    if "populations" in given:
+        names, unit = fitted.population_names, fitted.labels.unit
+        if names is None:  # a model of the user's own, which numbers them
+            name = next(name for name in values if name not in of_raters)
+            names = np.arange(values[name].shape[2])
+        units = given["sequences"].names if unit == "sequence" else responses.items
+        given["populations"] = read_populations(units, given["populations"], names, unit)[1]
+    if fitted.items is not None:
+        known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
+        given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
+    first = {name: drawn[0, 0] for name, drawn in values.items()}
+    own = [
+        {name: first[name] for name in first if (name in of_raters) is raters}
+        for raters in (False, True)
+    ]
+    labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
+    raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
+    for parameter in (*labels.used_parameters, *raters.used_parameters):
+        if "item" in parameter.dims:
+            raise ModelError(
+                "Parameters must be shared by all items, because those of new items are unknown. "
+                f"Got: {parameter.name}, which belongs to single items."
+            )
+    shapes = {name: value.shape for name, value in first.items()}
+    labels.check(shapes, responses)
+    raters.check(shapes, responses)
+    return Observation.build(responses, labels, raters, gold), values, source
+
+
+def confusion_at(observation: Observation, rows: Rows) -> Array:
+    """Return the confusion matrices (raters, classes, answers) at some parameters."""
+    channel, _ = observation.raters.at(rows, observation.rater_structure)
+    matrices: Array = channel.confusion(observation.tables(rows), observation.table.n_classes, np)
+    return matrices
+
+
+def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what places the new items, or raise ModelError if it is missing or given in vain."""
+    labels = fitted.labels.__name__
+    given = {name: each for name, each in given.items() if each is not None}
+    if missing := [name for name in fitted.needs if name not in given]:
+        raise ModelError(
+            f"Labels depend on the {missing[0]} in this model, so those of the new items must be "
+            f"known: give {missing[0]}=. Got: no {missing[0]}, for a result of {labels} labels."
+        )
+    if vain := [name for name in given if name not in fitted.needs]:
+        raise ModelError(
+            f"{vain[0]}= is for labels that depend on it; leave it out, or fit a model of such "
+            f"labels. Got: {vain[0]} for a result of {labels} labels."
+        )
+    return given
+
+
+def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
+    """Return the same responses with the classes of a fit."""
+    place = places(as_array(responses.classes), classes)
+    if (place < 0).any():
+        unknown = responses.classes[place < 0]
+        raise ModelError(
+            "Classes of new responses must be classes of the result, because nothing is known of "
+            f"others. Got: {plain(unknown[0])!r} ({len(unknown)} such), which is not among "
+            f"{shown(classes)}."
+        )
+    if np.array_equal(place, np.arange(len(classes))):
+        return responses
+    key = responses.item * responses.n_raters + responses.rater
+    key = key * len(classes) + place[responses.label]
+    table = from_key(key, responses.items, responses.raters, classes)
+    stated = responses.stated
+    if stated is not None:
+        stated = stated.with_classes(place, len(classes))
+    return replace(
+        table, multiplicity=responses.multiplicity, silent=responses.silent, stated=stated
+    )

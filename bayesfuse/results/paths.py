@@ -81,11 +81,7 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
 
 @takes_seed
 def draw_labels(
-    result: xr.DataTree,
-    model: pm.Model | None = None,
-    draws: int = 200,
-    *,
-    random_seed: Any = None,
+    result: xr.DataTree, model: pm.Model | None = None, draws: int = 200, *, random_seed: Any = None
 ) -> xr.DataArray:
     """Draw all labels jointly from their posterior, parameters integrated out.
 

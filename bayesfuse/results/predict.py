@@ -19,11 +19,10 @@ from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, req
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
+from bayesfuse.results.compatibility import from_model
 from bayesfuse.results.contents import constants
 from bayesfuse.results.draws import sum_up, weigh_up
-from bayesfuse.results.fitted import Fitted, from_result
-from bayesfuse.results.fitted_model import from_model
-from bayesfuse.results.new_items import see
+from bayesfuse.results.fitted import Fitted, from_result, see
 from bayesfuse.results.posterior import add_constants
 
 KEPT = 10**7  # label probabilities by draw, item and class that are kept at a time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
@@ -238,6 +239,11 @@ def sources(
     return said
 
 
+def of_votes(model: Any, observation: Observation) -> TypeGuard[LabelModel]:
+    """Return whether a model is one of labelling functions, whose votes are counted."""
+    return isinstance(model, LabelModel) and isinstance(observation.raters, Votes)
+
+
 def _said(responses: Responses) -> tuple[NDArray[np.int64], pd.DataFrame]:
     """Return the cells that occur, source and label, and how much they say and meet."""
     n_raters, n_classes, n_items = responses.n_raters, responses.n_classes, responses.n_items
@@ -264,8 +270,7 @@ def _said(responses: Responses) -> tuple[NDArray[np.int64], pd.DataFrame]:
         )
     }
     index = pd.MultiIndex.from_arrays(
-        [responses.raters[cells // n_classes], responses.classes[cells % n_classes]],
-        names=INDEX,
+        [responses.raters[cells // n_classes], responses.classes[cells % n_classes]], names=INDEX
     )
     return cells, pd.DataFrame(table, index=index)
 

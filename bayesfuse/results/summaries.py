@@ -101,10 +101,7 @@ def tails(ci_prob: float | None = None) -> tuple[float, float]:
 
 
 def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
-    """Return the raters' accuracy (chain, draw, rater), by name and true class.
-
-    For two classes these are ("sensitivity", last) and ("specificity", first).
-    """
+    """Return the raters' accuracy (chain, draw, rater) by its name and true class."""
     draws = posterior_draws(result, "sensitivity", "specificity")
     classes = class_names(result)
     if "class" not in draws["sensitivity"].dims:

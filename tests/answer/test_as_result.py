@@ -1,7 +1,5 @@
 """An answer of several models works where a result does, also after it was saved and loaded."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pandas as pd

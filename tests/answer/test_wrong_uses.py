@@ -1,7 +1,5 @@
 """Wrong uses of a newcomer end in a sentence with the remedy, or in an answer that says so."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

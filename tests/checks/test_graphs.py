@@ -1,7 +1,5 @@
 """What is said and shown of labels on graphs: quiet where the model is right, loud where not."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,18 +1,11 @@
 """What the posterior says of groups: against simulation, enumeration and known cartels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.checks import (
-    co_assignment,
-    group_summary,
-    rater_covariance,
-    verdict_probabilities,
-)
+from bayesfuse.checks import co_assignment, group_summary, rater_covariance, verdict_probabilities
 from bayesfuse.checks.groups import _sampling_variance
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, LatentGroup

@@ -1,7 +1,5 @@
 """The check for drift: rare false alarms where nothing drifts, and raters who do are found."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

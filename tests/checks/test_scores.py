@@ -1,7 +1,5 @@
 """Scores of label probabilities against known truths, by hand and against scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

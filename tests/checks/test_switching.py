@@ -1,7 +1,5 @@
 """Label switching: planted permutations are found, undone, and nothing else is touched."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt

@@ -91,10 +91,7 @@ def test_demo(folder, pictures, capsys, monkeypatch, draws):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["--version"], f"bayesfuse {bf.__version__}\n"),
-        (["fit", "--help"], "usage: bayesfuse fit"),
-    ],
+    [(["--version"], f"bayesfuse {bf.__version__}\n"), (["fit", "--help"], "usage: bayesfuse fit")],
 )
 def test_version_and_help(capsys, arguments, said):
     with pytest.raises(SystemExit, match=r"^0$"):

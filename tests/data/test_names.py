@@ -1,7 +1,5 @@
 """Names of items, raters and classes stay as they are, or are refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Odd tables of responses are read as stated, or refused in one line that says what was given."""
 
-from __future__ import annotations
-
 import array
 import collections
 import decimal
@@ -16,7 +14,6 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 
-BIG = 2**53
 Colour = enum.Enum("Colour", ["red", "blue"])
 Level = enum.IntEnum("Level", ["low", "high"])
 Pair = collections.namedtuple("Pair", "left right")

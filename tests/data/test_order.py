@@ -1,7 +1,5 @@
 """Whether classes are ordered: by their names, a categorical, or the user's word."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Tables in partitions: names are those of all, and what is wrong is said with its place."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Tables of any library are read, with their classes and missing values, or refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,10 +36,7 @@ def test_mixed_values_are_not_turned_into_text():
 
 @pytest.mark.parametrize(
     ("values", "kind", "classes"),
-    [
-        ([0, 1, None], "Int64", [0, 1]),
-        (["x", "y", None], "string", ["x", "y"]),
-    ],
+    [([0, 1, None], "Int64", [0, 1]), (["x", "y", None], "string", ["x", "y"])],
 )
 def test_frames_with_pandas_own_missing_values(values, kind, classes):
     frame = pd.DataFrame({"ann": pd.Series(values, dtype=kind), "bob": values[0]})
@@ -49,10 +44,7 @@ def test_frames_with_pandas_own_missing_values(values, kind, classes):
     assert responses.classes.tolist() == classes and responses.per_rater.tolist() == [2, 3]
 
 
-@pytest.mark.parametrize(
-    "missing",
-    [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1])],
-)
+@pytest.mark.parametrize("missing", [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1])])
 def test_several_marks_mean_missing(missing):
     responses = bf.Responses.from_matrix([[0, 1], [-1, -9], [-9, 0]], missing=missing)
     assert rows_of(responses) == [[0, 0, 0], [0, 1, 1], [2, 1, 0]]

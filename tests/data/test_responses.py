@@ -1,7 +1,5 @@
 """The table of responses: what it keeps, counts and merges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,6 +58,8 @@ def test_counts_expand_and_merge_back():
     assert merged.multiplicity.tolist() == [3, 2]
     assert inverse.tolist() == [0, 0, 0, 1, 1]
     assert merged.to_frame()["label"].tolist() == [0, 1, 1]
+    again, _ = responses.take(np.array([0, 0, 1])).merged()
+    assert again.multiplicity.tolist() == [6, 2]
 
 
 def test_condensed_merges_where_it_pays():

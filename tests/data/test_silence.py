@@ -1,7 +1,5 @@
 """Silence is told from missing responses, and every table keeps it."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stated probabilities are read as they are, and every table keeps them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

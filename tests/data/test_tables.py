@@ -1,7 +1,5 @@
 """Long and wide tables, and known labels, are read by one rule each, or refused with a remedy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

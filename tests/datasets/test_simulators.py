@@ -1,7 +1,5 @@
 """Simulated tables: rows of raters, and responses drawn from them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bayesfuse as bf

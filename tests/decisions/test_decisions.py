@@ -1,7 +1,5 @@
 """Decisions against brute force: sums over all labels, responses and ranks."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from itertools import product
 
@@ -225,10 +223,7 @@ def test_a_response_about_a_hard_item_is_worth_less_than_if_raters_erred_indepen
     looks = bf.Consensus(share, np.full(5, 1.0))
     rows = share @ looks.dictionary(2).rows
     values = []
-    for channel in (
-        looks,
-        bf.Confusion(np.tile(rows, (5, 1, 1))),
-    ):
+    for channel in (looks, bf.Confusion(np.tile(rows, (5, 1, 1)))):
         with pm.Model() as model:
             prevalence = pm.Dirichlet("prevalence", [1e6, 1e6])
             bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)

@@ -1,7 +1,5 @@
 """The check of the built site finds what is wrong with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +10,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "check_links.py"
 def check(folder, **pages):
     for name, body in pages.items():
         (folder / f"{name}.html").write_text(f"<html><body>{body}</body></html>")
-    return subprocess.run([sys.executable, SCRIPT, folder], capture_output=True, text=True)
+    command = [sys.executable, SCRIPT, folder]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def link(name):

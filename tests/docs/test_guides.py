@@ -1,7 +1,5 @@
 """The code of the guides runs, and prints what the pages state."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is updated in closed form, and EM of models with parameters that are not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,13 +1,10 @@
 """Sampling: samplers against each other, where chains begin, results, interruptions, refusals."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from conjugate_models import hierarchical
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, IncompleteWarning, ModelError
@@ -111,16 +108,6 @@ def test_label_gibbs_is_a_step_method_of_pymc(small):
     DawidSkene(small)
     with pytest.raises(ValueError, match="pass model= for another"):
         pm.sample(5, step=bf.LabelGibbs(), model=model, **settings)
-
-
-@pytest.mark.slow
-def test_gibbs_next_to_nuts_agrees_with_nuts_in_a_model_of_ones_own(small):
-    model, settings = hierarchical(small), {"chains": 2, "cores": 1} | QUIET
-    mixed = bf.sample(model, 1000, random_seed=1, **settings)
-    nuts = bf.sample(model, 1000, sampler="nuts", nuts_sampler="pymc", random_seed=2, **settings)
-    assert mixed.attrs["sampler"] == "gibbs"
-    names = ["prevalence", "mean", "logit", "weight"]
-    assert_within_mcse(mixed["posterior"].dataset, nuts["posterior"].dataset, names)
 
 
 def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):

@@ -1,7 +1,5 @@
 """Where fits begin: the right mode on hard problems, sensible on degenerate ones, as PyMC would."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np
@@ -11,7 +9,7 @@ from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
-from bayesfuse.inference import em, spectral
+from bayesfuse.inference import em, start
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start, majority
@@ -124,7 +122,7 @@ def test_a_start_says_why_there_were_no_moments(small, monkeypatch):
     def refuse(*args, **kwargs):
         raise ImpossibleDataError("as it were")
 
-    monkeypatch.setattr(spectral, "label_probabilities", refuse)
+    monkeypatch.setattr(start, "by_moments", refuse)
     begun = start_of(small)
     assert (begun.method, begun.left_out) == ("majority", "as it were")
     monkeypatch.setattr(em, "fit", refuse)
@@ -214,7 +212,7 @@ def test_majority_vote_shares_ties_and_knows_what_is_known(small):
 def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
     made = bf.datasets.simulate_dawid_skene(3000, 8, 3, prevalence=[0.5, 0.3, 0.2], random_seed=2)
     all_of_them = start_of(made.responses)
-    monkeypatch.setattr(spectral, "PILOT", 2000)
+    monkeypatch.setattr(start, "PILOT", 2000)
     part = start_of(made.responses)
     for begun in (all_of_them, part):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
@@ -241,7 +239,7 @@ def test_names_are_the_most_probable_permutation():
             own["confusion"] = counts["confusion"][:, order]
             height[order] = sum(log_multinomial(alpha[n], own[n]).sum() for n in alpha)
         prior = {name: Dirichlet(each) for name, each in alpha.items()}
-        assert tuple(spectral._names(counts, prior)) == max(height, key=height.get)
+        assert tuple(start._names(counts, prior)) == max(height, key=height.get)
 
 
 RESPONSES = bf.datasets.simulate_dawid_skene(30, 5, 3, random_seed=2).responses

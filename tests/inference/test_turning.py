@@ -1,7 +1,5 @@
 """The move of the prevalence: it keeps what it says, leaves the posterior as it is, and helps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -12,7 +10,9 @@ from bayesfuse.inference import turning
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.numerics.kernels import kernel
 from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.numerics.turns import turn_rows
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.testing import assert_close
@@ -67,7 +67,7 @@ CASES = {
     "two classes": (60, tilted([4.0, 10.0], 5, weight=12, accuracy=0.6)),
     "three classes": (300, tilted([4.0, 6.0, 14.0], 4, weight=15, accuracy=0.5)),
     "mixtures": (
-        600,
+        60,
         {
             "prevalence": bf.priors.mixture([0.6, 0.4], [[8.0, 4.0], [3.0, 9.0]]),
             "confusion": bf.priors.mixture(
@@ -102,6 +102,34 @@ def test_turns_leave_the_posterior_as_it_is(name):
     assert accepted > 160
     error = np.std(moved, axis=0) / np.sqrt(len(moved))
     assert (np.abs(np.mean(moved, axis=0)) < 4.5 * error).all()
+
+
+@kernel
+def compiled_turn(log_shares, log_rows, shares_prior, rows_prior, least, rng):
+    return turn_rows(log_shares, log_rows, shares_prior, rows_prior, least, rng)
+
+
+def test_compiled_turns_are_those_in_python():
+    """Both take the same random numbers; the compiled ratio has the part of the priors."""
+    priors, possible, least = CASES["three classes"][1], 0, 0.05
+    shares_prior, rows_prior = (priors[name].concentration for name in priors)
+    for seed in range(20):
+        rows, rng = rows_of(np.random.default_rng(seed), 3, 4), np.random.default_rng(seed)
+        angle = turning.WIDEST * (least / turning.WIDEST) ** rng.random()
+        found = turning.propose(rows, "prevalence", {"confusion": slice(None)}, angle, rng)
+        shares, own = rows["prevalence"][None].copy(), rows["confusion"].copy()
+        given = shares_prior[None], rows_prior.reshape(-1, 3), least
+        ratio = compiled_turn(shares, own, *given, np.random.default_rng(seed))
+        if found is None:
+            assert ratio == -np.inf
+            continue
+        new, expected = found
+        possible += 1
+        expected += sum(priors[n].log_ratio(new[n], rows[n], slice(None)) for n in priors)
+        assert ratio == pytest.approx(expected, rel=1e-9)
+        assert_close(shares[0], new["prevalence"], "shares", rtol=1e-9)
+        assert_close(own, new["confusion"], "rows", rtol=1e-9)
+    assert 5 < possible < 20
 
 
 def numbers(observation, rows):

@@ -1,7 +1,5 @@
 """Fits that learn on: against one fit of everything, saved in between, with forgetting, refused."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Variational fits: every method against sampling, in batches too, their results and warnings."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

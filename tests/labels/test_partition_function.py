@@ -1,7 +1,5 @@
 """log Z of labels on graphs: enumeration, trees, Onsager, and errors that say what they are."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np
@@ -11,16 +9,10 @@ from scipy.special import ellipk, logsumexp
 import bayesfuse as bf
 from bayesfuse.labels import elimination, partition_function
 from bayesfuse.labels.couplings import bethe_coupling, reach, weakest_bond
-from bayesfuse.labels.partition_function import (
-    interpolate,
-    log_partition,
-    planted_partition,
-)
+from bayesfuse.labels.partition_function import interpolate, log_partition, planted_partition
 
 LOOSE = bf.Graph.from_edges(
-    [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)],
-    [0.5, 1.7, 1.0, 0.3, 2.0, 1.1],
-    items=range(8),
+    [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)], [0.5, 1.7, 1.0, 0.3, 2.0, 1.1], items=range(8)
 )
 SMALL = {
     "grid": (bf.Graph.grid((3, 3)), [0.5, 0.3, 0.2]),

@@ -1,7 +1,5 @@
 """Labels on a graph: kernels against enumeration, calculus, limits, chains and each other."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pymc as pm

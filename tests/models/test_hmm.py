@@ -1,7 +1,5 @@
 """Hidden Markov models as PyMC models: gradients, modes, degenerate cases, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,7 +7,7 @@ from gradients import assert_gradient
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.models import HiddenMarkov
 from bayesfuse.testing import assert_close, simulate
 
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
@@ -114,18 +112,6 @@ def test_short_sequences_may_be_stationary():
     assert (np.diff(trace) > -1e-9).all() and np.isfinite(point.attrs["log_evidence"])
     assert np.isfinite([v for k, v in point.attrs.items() if "start_log" in k]).all()
     assert_close(point["label_posterior"]["probability"].sum("class").values, np.ones(40), "sums")
-
-
-def test_rows_that_do_not_look_back_give_the_posterior_of_dawid_and_skene(data):
-    """Sequences of one item each: the initial distribution is the prevalence."""
-    responses = simulate(DawidSkene(data[0]), 1)[2]
-    alone = HiddenMarkov(responses, sequences_of([1] * 60))
-    apart = DawidSkene(responses)
-    options = dict(tolerance=1e-13, iterations=5000)
-    found, expected = bf.find_map(alone, **options), bf.find_map(apart, **options)
-    assert np.allclose(found["point"]["initial"], expected["point"]["prevalence"], atol=1e-5)
-    assert np.allclose(found["point"]["confusion"], expected["point"]["confusion"], atol=1e-5)
-    assert found.attrs["log_evidence"] == pytest.approx(expected.attrs["log_evidence"])
 
 
 def test_the_order_of_the_items_never_matters(data):

@@ -1,9 +1,8 @@
 """Models of items of which populations, covariates or a classifier's word are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 import bayesfuse as bf
@@ -68,15 +67,12 @@ def test_a_constant_covariate_is_none():
         assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_classifier_of_scale_zero_is_none():
-    expected = evidence_at(DawidSkene(RESPONSES), prevalence_simplex__=SHARE)
-    told = DawidSkene(RESPONSES, classifier=np.exp(WORD))
-    none, some = (
-        evidence_at(told, average_prevalence_simplex__=SHARE, classifier_scale_log__=scale)
-        for scale in (-800.0, 0.0)
-    )
-    assert none == pytest.approx(expected, abs=1e-9)
-    assert abs(some - expected) > 1
+def test_differences_of_slopes_have_the_spread_that_is_said():
+    model = DawidSkene(RESPONSES, covariates=X)
+    names = "standard_slope", "slope_scale"
+    slope, spread = pm.draw([model[name] for name in names], 2000, random_seed=1)
+    gaps = (slope[..., 1:] - slope[..., :1]) / spread[:, None, None]
+    assert np.var(gaps, axis=(0, 1)) == pytest.approx([1, 1], abs=5 * np.sqrt(2 / 4000))
 
 
 def log_odds_by_hand(values):

@@ -1,7 +1,5 @@
 """Labelling functions: what the truth says on real rules, and on simulated ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rules import rules

@@ -1,7 +1,5 @@
 """Labels on a graph, whole: posteriors against enumeration, quadrature and other models."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import arviz as az
@@ -13,7 +11,6 @@ from scipy.special import logsumexp
 from squares import RATERS, square_of_pixels
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, PoorFitWarning
 from bayesfuse.models import MarkovRandomField
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import assert_close
@@ -97,24 +94,6 @@ def test_edges_that_were_drawn_tell_more_of_the_coupling():
         result = bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
         couplings[edges] = float(result["posterior"]["coupling"].mean())
     assert couplings["given"] < 2 < couplings["drawn"] < 5
-
-
-@pytest.mark.slow
-def test_fits_hold_the_coupling_or_approximate_it():
-    rng = np.random.default_rng(0)
-    truth = np.zeros((10, 10), dtype=int)
-    truth[2:8, 2:8] = 1
-    answers = np.where(rng.random((100, 3)) < 0.75, truth.reshape(-1, 1), 1 - truth.reshape(-1, 1))
-    model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((10, 10)))
-    with pytest.warns(PoorFitWarning) as said:
-        fit = bf.fit(model, random_seed=1)
-    assert any("['coupling']" in str(warning.message) for warning in said)
-    coupling = fit["posterior"]["coupling"].values
-    assert (coupling == coupling[0, 0]).all() and coupling[0, 0] > 0
-    gap = abs(bf.label_probabilities(fit) - bf.label_probabilities(bf.find_map(model)))
-    assert 0 < gap.max() < 0.2
-    with pytest.raises(ModelError, match="draws the labels anew"):
-        bf.fit(model, sweeps=3)
 
 
 def test_coupling_of_unequal_weights_against_quadrature():

@@ -1,7 +1,5 @@
 """Arguments of which no model can be made are refused with the rule and what was given."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

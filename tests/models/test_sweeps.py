@@ -1,7 +1,5 @@
 """Gibbs sampling of every model: it leaves the posterior as it is, and agrees with NUTS."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -155,6 +153,13 @@ CASES = {
         chains(populations=[0, 1, 0], transition_prior=[[4.0, 1.0], [2.0, 2.0]]),
     ),
     "chains of grouped raters": (2, lambda t: grouped(t, chain)),
+    "pooled chains": (2, chains(raters="coin", confusion_prior=[28.0, 6.0], pooled=True)),
+    "grid, pooled": (
+        2,
+        lambda t: MarkovRandomField(
+            t, GRID, raters="coin", confusion_prior=[28.0, 6.0], pooled=True
+        ),
+    ),
     "grid": (2, lambda t: MarkovRandomField(t, GRID)),
     "grid of grouped raters": (2, lambda t: grouped(t, field)),
     "types": (2, types()),

@@ -187,7 +187,7 @@ def test_repeats_and_stated_probabilities_are_inputs():
         WeightedVotes(responses, {0: 1}).terms.votes.toarray(), [[0.5, 0], [0.5, 1], [0, 0], [0, 1]]
     )
     stated = bf.Responses.from_probabilities(
-        {"item": [0, 1, 2], "rater": ["m"] * 3, "no": [0.9, 0.2, 0.5], "yes": [0.1, 0.8, 0.5]},
+        {"item": [0, 1, 2], "rater": ["m"] * 3, "no": [0.9, 0.2, 0.5], "yes": [0.1, 0.8, 0.5]}
     )
     model = WeightedVotes(stated, {0: "no", 1: "yes"})
     half = np.log(9) / 2

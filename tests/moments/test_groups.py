@@ -2,15 +2,7 @@
 
 import numpy as np
 import pytest
-from grouped_populations import (
-    GROUP,
-    INNER,
-    OUTER,
-    PREVALENCE,
-    exact_responses,
-    overall,
-    simulate,
-)
+from grouped_populations import GROUP, INNER, OUTER, PREVALENCE, exact_responses, overall, simulate
 from scipy.special import logit
 
 import bayesfuse as bf
@@ -19,13 +11,7 @@ from bayesfuse.moments import find_groups, latent_sml, score_matrix, select_rate
 from bayesfuse.moments.binary import improved_sml
 
 
-@pytest.mark.parametrize(
-    "group",
-    [
-        [0, 0, 0, 1, 2, 2, 3, 4, 5, 6],
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
-    ],
-)
+@pytest.mark.parametrize("group", [[0, 0, 0, 1, 2, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]])
 def test_groups_of_an_exact_population(group):
     group = np.array(group)
     n_groups = group.max() + 1

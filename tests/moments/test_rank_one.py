@@ -4,20 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from binary_populations import (
-    SENSITIVITY,
-    SPECIFICITY,
-    moments,
-    population,
-    sample,
-    true_v,
-)
+from binary_populations import SENSITIVITY, SPECIFICITY, moments, population, sample, true_v
 from scipy.optimize import minimize
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import binary, completion, pairs
-from bayesfuse.moments.targets import spectrum
+from bayesfuse.moments.score import spectrum
 
 CONSISTENT = ["log_linear", "weighted", "least_squares"]
 

@@ -1,12 +1,10 @@
 """Numbers below the moments: least squares on simplices, symmetric sums, views of teams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.moments.least_squares import RowGroups, project, simplex_least_squares
+from bayesfuse.moments.least_squares import project, simplex_least_squares
 from bayesfuse.moments.views import _by_team, _views, incidence
 
 
@@ -47,21 +45,6 @@ def test_least_squares_satisfies_its_optimality_conditions(by_row):
         excess = gradient - gradient.min(axis=1, keepdims=True)
         assert (excess * point).max() < 1e-9
         np.testing.assert_allclose(point.sum(axis=1), 1.0, rtol=1e-12)
-
-
-def test_groups_of_three_have_the_sums_of_larger_ones():
-    rng = np.random.default_rng(4)
-    members = [np.flatnonzero(rng.random(7) < 0.6) for _ in range(60)]
-    start = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.uint32)
-    row = np.concatenate(members).astype(np.uint32)
-    groups = RowGroups(rng.integers(0, 5, 60).astype(float), start, row)
-    small = groups.condensed(7)
-    assert np.diff(start.astype(int)).max() > 3 >= np.diff(small.start.astype(int)).max()
-    assert len(small.row) < len(row)
-    values = rng.normal(size=(7, 11))
-    for found, expected in zip(small.polynomials(values), groups.polynomials(values), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
-    assert groups.condensed(20) is groups  # of twenty rows there are too many triples
 
 
 def test_views_by_definition():

@@ -2,16 +2,11 @@
 
 import numpy as np
 import xarray as xr
-from binary_populations import (
-    moments,
-    population,
-    sample,
-    true_v,
-)
+from binary_populations import moments, population, sample, true_v
 
 import bayesfuse as bf
 from bayesfuse.moments import pairs
-from bayesfuse.moments.targets import spectrum
+from bayesfuse.moments.score import spectrum
 
 
 def test_residuals_of_one_target_vanish():

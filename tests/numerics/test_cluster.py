@@ -1,7 +1,5 @@
 """Tasks on parts: the same results, to the last bit, wherever they are done."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

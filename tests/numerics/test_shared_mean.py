@@ -1,13 +1,11 @@
 """Concentrations and means of rows that are summed out, against quadrature."""
 
-from __future__ import annotations
-
 import numpy as np
-import pytest
 from scipy.special import gammaln
 
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.numerics.tables import draw_concentration, draw_shared, draw_tables
+from bayesfuse.numerics.tables import _opened, draw_shared
+from bayesfuse.testing import assert_frequencies
 
 GUESTS = np.array([[7.0, 1.0], [2.0, 3.0], [90.0, 15.0], [0.0, 0.0], [0.0, 4.0], [41.0, 40.0]])
 PRIOR, SHAPE, RATE = np.array([2.0, 1.0]), 2.0, 0.3
@@ -37,30 +35,29 @@ def exactly():
     }
 
 
-def drawn(step, n=4000):
-    """Return means and their standard errors, from batches of draws."""
+def test_concentration_and_mean_have_their_posterior(n=4000):
+    """Standard errors are those of the means of batches of draws."""
     rng = np.random.default_rng(1)
     kappa, mean, found = np.array(1.0), np.array([0.5, 0.5]), []
     for _ in range(n):
-        kappa, tables = step(kappa, mean, rng)
+        kappa, tables = draw_shared(kappa, mean, GUESTS, SHAPE, RATE, rng)
         mean = np.exp(draw_dirichlet(PRIOR + tables, rng))
         found.append([np.log(kappa), np.log(kappa) ** 2, mean[0], mean[0] ** 2])
     batches = np.reshape(found, (40, -1, 4)).mean(axis=1)
-    return batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(40)
-
-
-def given_guests(kappa, mean, rng):
-    return draw_shared(kappa, mean, GUESTS, SHAPE, RATE, rng)
-
-
-def given_tables(kappa, mean, rng):
-    tables = draw_tables(GUESTS, kappa * mean, rng)
-    by_row = tables.sum(axis=1), GUESTS.sum(axis=1)
-    return draw_concentration(kappa, *by_row, SHAPE, RATE, rng), tables.sum(axis=0)
-
-
-@pytest.mark.parametrize("step", [given_guests, given_tables])
-def test_concentration_and_mean_have_their_posterior(step):
-    means, errors = drawn(step)
+    means, errors = batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(40)
     for (name, exact), mean, error in zip(exactly().items(), means, errors, strict=True):
         assert abs(mean - exact) < 5 * error + 1e-3, (name, mean, exact)
+
+
+def test_numbers_of_tables_have_the_distribution_of_antoniak():
+    """By unsigned Stirling numbers of the first kind; a dish of no weight opens a single table."""
+    rng = np.random.default_rng(1)
+    for n, opens in ((0, 2.0), (1, 3.0), (3, 0.5), (12, 0.1), (5, 8.0)):
+        stirling = np.ones(1)
+        for guests in range(n):
+            stirling = np.append(0.0, stirling) + guests * np.append(stirling, 0.0)
+        rising = gammaln(opens + n) - gammaln(opens)
+        probability = stirling * np.exp(np.arange(n + 1) * np.log(opens) - rising)
+        seen = [int(_opened.py_func(n, opens, rng)) for _ in range(4000)]
+        assert_frequencies(np.bincount(seen, minlength=n + 1).astype(float), probability, f"{n}")
+    assert _opened.py_func(50, 1e-300, rng) == 1.0

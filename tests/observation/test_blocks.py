@@ -1,7 +1,5 @@
 """Large tables in blocks: what they add up is that of the whole, whoever does the work."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np
@@ -204,12 +202,12 @@ def test_users_may_sample_in_threads_of_their_own(small, cut):
         with threads(2):
             found[number] = [plan.observation.draw_counts(rows, rng) for _ in range(20)]
 
-    team = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    team = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(3)]
     for each in team:
         each.start()
     for each in team:
-        each.join()
-    assert pytensor.config.mode == mode  # which belongs to all threads
+        each.join(300)  # else a fault would hang the run
+    assert len(found) == 3 and pytensor.config.mode == mode  # which belongs to all threads
     for number in (1, 2):
         for one, other in zip(found[0], found[number], strict=True):
             assert all((one[key] == other[key]).all() for key in one)

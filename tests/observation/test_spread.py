@@ -1,7 +1,5 @@
 """Responses in partitions: the results are those of one table, wherever the work is done."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -110,10 +108,7 @@ def test_results_have_the_groups_of_one_table(parted):
     """But for the rows of the table."""
     table, whole, _ = parted
     fits = [bf.sample(quiet(t), 5, tune=5, random_seed=2, **QUIET) for t in (table, whole)]
-    assert set(fits[1].children) - set(fits[0].children) == {
-        "observed_data",
-        "label_draws",
-    }
+    assert set(fits[1].children) - set(fits[0].children) == {"observed_data", "label_draws"}
     seen, expected = (fit["log_likelihood"]["responses"].sizes for fit in fits)
     assert dict(seen) == dict(expected)
     assert set(fits[0]["label_posterior"]["item"].values) == set(whole.items.tolist())
@@ -301,9 +296,9 @@ def test_workers_may_die(parted, distributed):
             os.kill(worker.pid, signal.SIGKILL)
             killed.append(worker.pid)
 
-        killer = threading.Thread(target=kill)
+        killer = threading.Thread(target=kill, daemon=True)
         killer.start()
         there = bf.sample(quiet(table), 60, **settings)
-        killer.join()
+        killer.join(60)
         assert killed and same(here, there)
         client.close()

@@ -1,7 +1,5 @@
 """Unconstrained coordinates of rows: PyMC's and our own, as numbers and as graphs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytensor
 import pytensor.tensor as pt

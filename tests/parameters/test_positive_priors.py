@@ -1,7 +1,5 @@
 """Priors of positive numbers: bounded ones, poles at zero, and those that fits cannot use."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -112,3 +110,6 @@ def test_a_parameter_that_is_held_has_no_part_in_how_much_sweeps_widen():
     assert any("holds" in str(each.message) for each in told)
     assert np.ptp(found["posterior"]["coupling"].values) == 0
     assert 0.8 < found.attrs["widening"] < 2.0
+    circles = MarkovRandomField(responses, bf.Graph.grid((6, 10)))
+    with pytest.raises(ModelError, match="draws the labels anew"):
+        bf.fit(circles, sweeps=3)

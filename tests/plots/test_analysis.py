@@ -1,17 +1,20 @@
-"""Pictures of checks, sequences, calibration, ranks and fits show the numbers they are given."""
-
-from __future__ import annotations
+"""Pictures of checks, sequences, ranks, fits, models, hard items and panels show the numbers."""
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
+from matplotlib import pyplot as plt
+from matplotlib.patches import Ellipse, FancyArrowPatch
 from pictures import tick_names
+from pymc.model_graph import ModelGraph
 
 import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes
+from bayesfuse.plots import plot_model
 
 
 def pairs_found():
@@ -45,11 +48,7 @@ def test_dependent_raters_stand_together():
             "unusual": ("pair", [True, False]),
             "cluster": ("rater", [-1, 0, -1, 0]),
         },
-        {
-            "first": ("pair", ["b", "a"]),
-            "second": ("pair", ["d", "b"]),
-            "rater": list("abcd"),
-        },
+        {"first": ("pair", ["b", "a"]), "second": ("pair", ["d", "b"]), "rater": list("abcd")},
     )
     ax = plots.plot_dependence(found)
     names = [tick.get_text() for tick in ax.get_yticklabels()]
@@ -147,3 +146,103 @@ def test_bars_of_objectives_and_starts():
     for picture in (plots.plot_elbo, plots.plot_start):
         with pytest.raises(ModelError, match="Got:"):
             picture(xr.DataTree())
+
+
+QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": 1}
+
+
+@pytest.fixture(scope="module")
+def fit():
+    made = bf.datasets.simulate_dawid_skene(60, 6, 3, accuracy=(0.5, 0.8), random_seed=1)
+    frame = made.responses.to_frame()
+    frame["item"] = [f"n{n}" for n in frame["item"]]
+    frame["label"] = [["cat", "dog", "fox"][k] for k in frame["label"]]
+    model = ItemTypes(bf.Responses.from_long(frame))
+    return bf.sample(model, 30, chains=1, **QUIET), model
+
+
+@pytest.mark.slow
+def test_hardest_items_are_on_top_with_their_classes(fit):
+    found = bf.difficulty(*fit)
+    items, mistakes = plots.plot_hard_items(*fit, most=10)
+    order = np.argsort(found["disagreement"].values, kind="stable")
+    some = found.isel(item=order[-10:])
+    names = [
+        f"{item}: {one} or {other}"
+        for item, one, other in zip(
+            *(some[name].values for name in ("item", "label", "confused_with")), strict=True
+        )
+    ]
+    assert tick_names(items) == names
+    dots, crosses = items.collections[-2:]
+    np.testing.assert_allclose(dots.get_offsets()[:, 0], some["disagreement"])
+    np.testing.assert_allclose(crosses.get_offsets()[:, 0], some["error"])
+    ends = np.array([line[:, 0] for line in items.collections[-3].get_segments()])
+    np.testing.assert_allclose(ends, np.stack([some["low"], some["high"]], axis=1))
+    image = np.ma.filled(mistakes.images[0].get_array(), np.nan)
+    expected = found["mistakes"].transpose("class", "labelled").values
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(image[off], expected[off])
+
+
+@pytest.fixture(scope="module")
+def result():
+    made = bf.datasets.simulate_dawid_skene(60, 4, 3, random_seed=1)
+    model = bf.models.DawidSkene(made.responses, gold={0: made.truth[0]})
+    return bf.sample(model, 20, tune=20, random_seed=1, progressbar=False, quiet=True)
+
+
+def test_shares_of_all_groups_and_classes(result):
+    found = bf.class_shares(result, by=["$a$", "b\n"] * 30, random_seed=1).shares
+    axes = bf.plots.plot_class_shares(found)
+    assert len(axes) == 3
+    names = ["b  (30 items)", r"\$a\$ (30 items, 1 known)", "all items (60 items, 1 known)"]
+    assert tick_names(axes[0]) == names
+    shown = axes[1].lines[0].get_xdata()
+    np.testing.assert_allclose(shown, found[found["class"] == 1]["share"].to_numpy()[::-1])
+    axes[0].figure.canvas.draw()
+    plt.close("all")
+    with pytest.raises(ModelError, match="the first table of"):
+        bf.plots.plot_class_shares(bf.class_shares(result))
+
+
+def test_a_panel(result):
+    found = bf.decisions.panel(result, random_seed=1)
+    axes = bf.plots.plot_panel(found)
+    assert tick_names(axes[0]) == ["0", "1", "2", "3"]
+    np.testing.assert_allclose(axes[1].lines[0].get_ydata(), found["wrong"])
+    assert axes[0].get_title().startswith("4 raters are worth ")
+    plt.close("all")
+
+
+def regression():
+    """A model with long arrows, data, scalars and a potential."""
+    with pm.Model(coords={"county": range(1200)}) as model:
+        x = pm.Data("x", np.zeros(3))
+        level, spread = pm.Normal("level"), pm.HalfNormal("spread")
+        county = pm.Normal("county_level", level, spread, dims="county")
+        mean = pm.Deterministic("mean", county.sum() + level + x)
+        noise = pm.Exponential("noise", 1)
+        pm.Normal("y", mean + level, noise, observed=np.zeros(3))
+        pm.Potential("limit", -noise)
+    return model
+
+
+@pytest.mark.parametrize("make", [regression, lambda: DawidSkene(bf.datasets.caries())])
+def test_a_model_shows_all_variables_and_arrows(make):
+    model = make()
+    ax = plot_model(model)
+    names = [text.get_text().split("\n")[0].split(" ~ ")[0] for text in ax.texts]
+    variables = [*model.basic_RVs, *model.deterministics, *model.potentials]
+    assert {variable.name for variable in variables} <= set(names)
+    assert len([x for x in ax.patches if isinstance(x, Ellipse)]) == len(model.basic_RVs)
+    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
+    assert len(arrows) == len(ModelGraph(model).edges())
+    for arrow in arrows:
+        (_, high), (_, low) = arrow._posA_posB
+        assert high > low
+
+
+def test_a_model_without_variables():
+    with pytest.raises(ModelError, match="without any"):
+        plot_model(pm.Model())

@@ -1,7 +1,5 @@
 """Interactive plots show the numbers they are given, and names that are no markup."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -194,10 +194,7 @@ REFUSED = {
     ("plot_class_shares", "one item"): "keep joint draws of the labels",  # a point has none
     ("plot_panel", "one item"): "keep joint draws of the labels",
 }
-SIZES = {
-    "one rater": ((6, 1, 2), False),
-    "one item": ((1, 4, 2), True),
-}
+SIZES = {"one rater": ((6, 1, 2), False), "one item": ((1, 4, 2), True)}
 
 
 @pytest.fixture(scope="module", params=SIZES)

@@ -38,11 +38,6 @@ def four():
 
 
 @pytest.fixture(scope="module")
-def point():
-    return bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-
-
-@pytest.fixture(scope="module")
 def many():
     made = bf.datasets.simulate_dawid_skene(60, 200, 2, per_item=60, random_seed=1)
     frame = made.responses.to_frame()

@@ -1,7 +1,5 @@
 """The channel of fixed consensus rows against enumeration, calculus and simulation."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np
@@ -115,44 +113,6 @@ def test_five_hundred_answers_to_one_item_keep_their_digits():
     assert found[2, 0] == pytest.approx(largest + np.log(1e-290))
     found[2, 0] = expected[2, 0]
     assert_close(found, expected, "log-likelihood", rtol=1e-11)
-
-
-def expected_counts(values, rows, responses, weight, known):
-    """Types of every class, items of unknown and known class apart; looks and guesses."""
-    share, competence, guess = values
-    joint = by_type(share, confusion_of(values, rows), responses)
-    given = weight[:, :, None] * np.exp(joint - logsumexp(joint, axis=2, keepdims=True))
-    by_class = np.stack([given[known < 0].sum(axis=0), given[known >= 0].sum(axis=0)])
-    looked, guessed = np.zeros(competence.shape), np.zeros(guess.shape)
-    for n, m, c in zip(responses.item, responses.rater, responses.label, strict=True):
-        by_rows = competence[m, 0] * rows[:, c]
-        either = by_rows + competence[m, 1] * guess[m, c]
-        each = given[n].sum(axis=0)
-        looks = each @ np.divide(by_rows, either, np.zeros(len(rows)), where=either > 0)
-        looked[m] += looks, each.sum() - looks
-        guessed[m, c] += each.sum() - looks
-    return by_class, looked, guessed
-
-
-def test_expected_counts():
-    channel, values, rows = made(3, [(0, 2), (2, 1)])
-    values[2][2] = [0.2, 0.7, 0.1]  # so that no answer is impossible
-    values[1][1] = [0.1, 0.9]
-    responses = random_crowd(30, 4, 3, seed=7)
-    number = known(responses, {2: 0, 9: 2, 30: 2})
-    weight = np.random.default_rng(1).random((31, 3))
-    weight[4, 1] = 0.0
-    weight[number >= 0] *= np.eye(3)[number[number >= 0]]
-    structure = channel.structure(responses, number)
-    found = channel.expected_kernel(*tables(channel, values), weight, *structure)
-    expected = expected_counts(values, rows, responses, weight, number)
-    for one, other, name in zip(found, expected, ["types", "looks", "guesses"], strict=True):
-        assert_close(one, other, name, atol=1e-12)
-    collapsed = channel.collapse(found)
-    assert_close(collapsed[0], expected[0].sum(axis=0), "types of all items")
-    assert len(collapsed) == 3 and len(bf.Consensus(None, None).collapse(found)) == 2
-    types = channel.types(tables(channel, values), weight, structure)
-    assert_close(types.sum(axis=0), expected[0].sum(axis=(0, 1)), "types of items")
 
 
 @pytest.mark.parametrize("copies", [False, True])

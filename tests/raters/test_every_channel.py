@@ -1,7 +1,5 @@
 """What holds of every rater channel: calculus, JAX, merged items, copies, and simulated answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

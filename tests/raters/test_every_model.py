@@ -1,7 +1,5 @@
 """What holds of models of every rater channel: density, modes, and sweeps of the sampler."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -16,13 +14,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import gibbs
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import (
-    DawidSkene,
-    HiddenMarkov,
-    ItemTypes,
-    LatentGroup,
-    MarkovRandomField,
-)
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.partition import draw as draw_partition
 from bayesfuse.pymc.model import observed

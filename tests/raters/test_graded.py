@@ -1,7 +1,5 @@
 """Graded raters: rows against numerical integration, kernels, two classes, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt

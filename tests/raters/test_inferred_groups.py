@@ -1,7 +1,5 @@
 """Groups that are inferred: the posterior of the partition against enumeration, and calibration."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections import Counter
 from copy import deepcopy
@@ -10,7 +8,6 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
-from grouped_crowds import grouped
 from partitions import log_prior, partitions
 from pymc.model.fgraph import clone_model
 from scipy.special import gammaln, logsumexp
@@ -23,11 +20,7 @@ from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import PartitionPrior
 from bayesfuse.raters import latent_groups
-from bayesfuse.testing import (
-    assert_close,
-    assert_frequencies,
-    check_rater_channel,
-)
+from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
@@ -132,28 +125,7 @@ def test_partition_and_labels_have_their_exact_posterior(counted, draws, sweeps,
     assert (np.abs(found - label) < 5 * error + 1e-9).all()
 
 
-@pytest.mark.slow
-def test_a_group_is_found_again_from_a_start_without_it():
-    responses, _ = grouped(np.random.default_rng(1), 400, 6, 3)
-    values = {
-        "prevalence": np.array([0.5, 0.5]),
-        "group_confusion": np.full((3, 2, 2), 0.5),
-        "rater_confusion": np.tile([[0.8, 0.2], [0.2, 0.8]], (6, 1, 1)),
-        "assignment": np.full(6, -1),
-    }
-    model = LatentGroup(responses, "posterior")
-    result = bf.sample(model, 50, tune=100, chains=1, start=values, random_seed=2, **QUIET)
-    seats = result["posterior"]["assignment"].values[0]
-    together = (seats[:, :1] >= 0) & (seats[:, :1] == seats[:, 1:3])
-    assert together.all(axis=1).mean() > 0.9
-
-
 ROWS = "group_confusion", "rater_confusion"
-
-
-def flat_prior(tables, seating):
-    rows = [Dirichlet(2.0 * np.ones(each.shape)) for each in tables]
-    return dict(zip((*ROWS, "assignment"), (*rows, seating), strict=True))
 
 
 @pytest.mark.parametrize("copies", [1, 2])

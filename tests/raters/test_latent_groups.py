@@ -1,7 +1,5 @@
 """The channel of raters in groups against enumeration, calculus and simulation."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import product
 

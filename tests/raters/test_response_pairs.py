@@ -1,13 +1,11 @@
 """Products of pairs of responses: the same numbers as without them, wherever they come up often."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from typed_crowds import random_rows
 
 import bayesfuse as bf
-from bayesfuse.raters.response_pairs import OFTEN, pair_up
+from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close
 
 

@@ -1,7 +1,5 @@
 """Results that several test files share."""
 
-from __future__ import annotations
-
 import pytest
 from result_functions import FIT, MODELS, table
 

@@ -1,7 +1,5 @@
 """Model comparison: common units, and weights that are ArviZ's."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pytest
@@ -9,12 +7,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.models import (
-    DawidSkene,
-    HiddenMarkov,
-    LabellingFunctions,
-    MarkovRandomField,
-)
+from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions, MarkovRandomField
 from bayesfuse.results.posterior import note_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws

@@ -1,7 +1,5 @@
 """Labels that collapsed to one class against the votes are told of; rare classes are not."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,9 +1,13 @@
-"""A result is used with its own model and responses only, and has what functions need of it."""
+"""Names in results and files, groups as users say them, and results of something else."""
 
-from __future__ import annotations
+import warnings
 
+import arviz as az
+import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from grouped_crowds import crowd
 from result_functions import (
     FIT,
     MODELS,
@@ -17,11 +21,13 @@ from result_functions import (
     sequences_of,
     table,
 )
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse import checks, plots
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, NoGroupsWarning, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.raters.dependence import Groups
 
 
 def relabelled(responses):
@@ -132,11 +138,7 @@ def test_references_of_other_raters_or_classes_are_refused(fits):
 
 def not_results(result):
     posterior = result["posterior"].dataset
-    return {
-        "Dataset": posterior,
-        "NoneType": None,
-        "dict": {"posterior": posterior},
-    }
+    return {"Dataset": posterior, "NoneType": None, "dict": {"posterior": posterior}}
 
 
 def calls_of(kind):
@@ -175,3 +177,185 @@ def test_what_a_result_lacks_is_said(fits):
     for name in ("switching", "plot_confusion", "report"):
         with pytest.raises(ModelError, match="group constant_data"):
             calls[name](bare, model)
+
+
+DAYS = pd.date_range("2024-02-27", periods=N_ITEMS)
+NAMES = {
+    "times": {"items": DAYS, "raters": DAYS[:N_RATERS] + pd.Timedelta("1h"), "classes": DAYS[:2]},
+    "truth values": {"classes": [False, True]},
+    "integers": {"items": range(5, 5 + N_ITEMS), "raters": range(-3, 2), "classes": [3, 8]},
+    "text": {
+        "items": [f"item {n}" for n in range(N_ITEMS)],
+        "raters": list("vwxyz"),
+        "classes": ["no", "yes"],
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    # all models with times, the names that change most in a file, and all names with one model
+    [(kind, "times") for kind in MODELS] + [("independent", names) for names in NAMES][1:],
+)
+def test_names_survive_a_file(tmp_path, kind, names):
+    model = MODELS[kind](table(**NAMES[names]))
+    result = bf.sample(model, **FIT)
+    result.to_netcdf(tmp_path / "result.nc")
+    loaded = xr.load_datatree(tmp_path / "result.nc")
+    for name, use in everything(kind).items():
+        if name.startswith("plot") or (name == "summary" and kind != "independent"):
+            continue
+        then, now = use(result, model), use(loaded, model)
+        if isinstance(then, xr.DataArray | xr.Dataset):
+            xr.testing.assert_equal(then, now)
+        elif isinstance(then, pd.DataFrame):  # times as text say their unit
+            then, now = (each.reset_index(drop=True) for each in (then, now))
+            pd.testing.assert_frame_equal(then, now, check_dtype=False)
+        elif isinstance(then, str | dict) and name not in ("common_units", "report"):
+            assert str(then) == str(now), name
+    bf.draw_labels(loaded, model, 3, random_seed=1).to_netcdf(tmp_path / "labels.nc")
+
+
+@pytest.mark.parametrize("groups", [{("a", 1): [2, 3]}, {None: [2, 3]}, {"a": [0, 1], 1: [2, 3]}])
+def test_names_of_groups_that_no_file_holds_are_refused_at_once(groups):
+    with pytest.raises(ResponsesError, match="Names of groups must"):
+        LatentGroup(table(), groups)
+
+
+@pytest.mark.parametrize("name", [5, None, ("a",), "a/b", "a\nb", "a\0"])
+def test_names_that_no_file_holds_are_refused_at_once(name):
+    with pytest.raises(ModelError, match=r"name of a model must be text .* Got: "):
+        DawidSkene(table(), name=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["groups", "graph"])
+def test_models_with_a_name_are_read_as_those_without(tmp_path, fits, kind):
+    model = MODELS[kind](table(), name="é ü::5")
+    result = bf.sample(model, **FIT)
+    result.to_netcdf(tmp_path / "result.nc")
+    own, other = fits[kind]
+    for what, use in everything(kind).items():
+        if what in ("summary", "average", "common_units") or what.startswith("plot"):
+            continue  # say the names
+        one, two = use(result, model), use(other, own)
+        if isinstance(one, xr.DataArray | xr.Dataset) and what != "value_of_response":
+            xr.testing.assert_allclose(one, two)
+    assert "é ü::5::confusion" in result["posterior"]
+    assert bf.summary(result, ["confusion"]).shape == bf.summary(other, ["confusion"]).shape
+
+
+SUMMARY = {"round_to": "none", "kind": "stats"}
+PARTLY = {"groups": [[0, 1], [2, 3]], "inferred": "posterior"}
+CASES = [*with_slow(MODELS), *with_slow(PARTLY, "inferred")]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=[*MODELS, "disordered", "inferred"])
+def fitted(request, fits):
+    """Results of two classes, and two of three with groups of raters."""
+    if request.param_index < len(MODELS):
+        return False, fits[request.param][1]
+    responses = bf.datasets.simulate_dawid_skene(24, 5, 3, random_seed=2).responses
+    # Groups: no order of the variables is right, since there are (rater, class, answer), (group,
+    # class, verdict) and (rater, verdict, answer), and no variable of the raters alone.
+    model = LatentGroup(responses, PARTLY[request.param])
+    return request.param == "groups", bf.sample(model, **FIT)
+
+
+def misnamed(table, posterior):
+    """Rows of a summary whose mean is not that of the entry they are named after."""
+    wrong = []
+    for row, mean in table["mean"].astype(float).items():
+        name, _, entry = row.partition("[")
+        names = entry.rstrip("]").split(", ") if entry else []
+        values = posterior[name]
+        at = {
+            dim: [str(own) for own in values[dim].values].index(wanted)
+            for dim, wanted in zip(values.dims[2:], names, strict=True)
+        }
+        if not np.isclose(mean, float(values.isel(at).mean()), atol=1e-9):
+            wrong.append(row)
+    return wrong
+
+
+def test_rows_of_summaries_are_what_they_are_named(fitted, tmp_path):
+    """And ArviZ's diagnostics take the result, from a file too."""
+    disordered, result = fitted
+    posterior = result["posterior"].dataset
+    result.to_netcdf(tmp_path / "result.nc")
+    loaded = xr.load_datatree(tmp_path / "result.nc")
+    own, plain = (summary(loaded, **SUMMARY) for summary in (bf.summary, az.summary))
+    assert len(own) == sum(values[0, 0].size for values in posterior.data_vars.values())
+    assert misnamed(own, posterior) == []
+    assert bool(misnamed(plain, posterior)) == disordered
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups that never change have no R-hat
+        found = az.rhat(result)
+    for name, values in posterior.data_vars.items():
+        assert found[name].shape == values.shape[2:]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {"wire": ["a", "c"], "radio": ["b", "e"]},
+        {"a": "wire", "c": "wire", "b": "radio", "e": "radio", "d": None},
+        {"a": "wire", "c": "wire", "b": "radio", "e": "radio", "d": np.nan},
+        pd.Series(["wire", "radio", "wire", None, "radio"], index=list("abcde")),
+        [["a", "c"], ["b", "e"], ["d"]],
+        [["a", "c"], np.array(["b", "e"])],
+    ],
+)
+def test_ways_of_saying_groups(groups):
+    responses = bf.Responses.from_matrix(np.eye(5, dtype=int), raters=list("abcde"))
+    found = Groups.read(groups, responses)
+    assert found.assignment.tolist() == [0, 1, 0, -1, 1]
+    assert list(found.members.values()) == [["a", "c"], ["b", "e"]]
+
+
+def test_found_groups_can_be_given_and_are_the_default():
+    responses, _, assignment = crowd(
+        np.random.default_rng(3), 4000, groups=(4,), n_alone=6, missing=0.0
+    )
+    found = LatentGroup(responses).groups
+    assert found.origin == "moments" and (found.assignment == assignment).all()
+    given = LatentGroup(responses, bf.moments.find_groups(responses)).groups
+    assert given.origin == "given" and (given.assignment == assignment).all()
+
+
+def test_where_moments_find_none_everyone_is_alone_and_it_is_said_why():
+    responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
+    with pytest.warns(NoGroupsWarning, match=r"moments failed.*Dawid and Skene's model"):
+        model = LatentGroup(responses)
+    assert model.groups.members == {}
+    said = bf.find_map(model).attrs["groups"]
+    assert "moments failed" in said and "Got" in said
+    responses, _, _ = crowd(np.random.default_rng(3), 2000, groups=(), n_alone=6, missing=0.0)
+    with pytest.warns(NoGroupsWarning, match="find no raters who share a source, so"):
+        assert LatentGroup(responses).groups.members == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LatentGroup(responses, [])
+        LatentGroup(responses, "posterior")
+
+
+BAD = {
+    "unknown rater": ([[0, "nobody"]], {}, "'nobody'"),
+    "rater in two groups": ({"x": [0, 1], "y": [1, 2]}, {}, "1 in group 'x' and again in 'y'"),
+    "rater twice in one": ([[0, 0]], {}, "again in 0"),
+    "empty group": ({"x": [0, 1], "y": []}, {}, "an empty group 'y'"),
+    "another word": ("families", {}, "'families'"),
+    "both ways": ({0: "x", 1: [2, 3]}, {}, "[2, 3]"),
+    "shape of the prior": ([[0, 1]], {"group_prior": np.ones((3, 3))}, "shape (1, 3, 3)"),
+    "negative prior": ([[0, 1]], {"group_prior": -np.ones((2, 2))}, "-1.0"),
+    "share of known groups": ([[0, 1]], {"share_prior": 0.2}, "need groups='posterior'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_groups_are_refused_with_the_offender(case):
+    groups, settings, told = BAD[case]
+    responses = bf.Responses.from_matrix(np.eye(9, dtype=int))
+    with pytest.raises(ModelError) as error:
+        LatentGroup(responses, groups, **settings)
+    assert told in str(error.value) and "Got" in str(error.value)

@@ -1,7 +1,5 @@
 """Predictions of new items: against the fit, Bayes' rule and enumeration; in batches and files."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

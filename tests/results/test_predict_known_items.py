@@ -1,7 +1,5 @@
 """Predictions for items of which populations, covariates or a classifier's word are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -13,7 +11,6 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.testing import assert_close
 
-QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 RNG = np.random.default_rng(0)
 N = 60
 TRUTH = RNG.integers(0, 3, N)

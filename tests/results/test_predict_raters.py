@@ -1,21 +1,10 @@
 """Predictions with raters that the fit has not seen, held-out items, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from new_items import (
-    NAMES,
-    NEW_ROWS,
-    bayes,
-    by_rater,
-    coin,
-    fitted_table,
-    likelihood,
-    new_table,
-)
+from new_items import NAMES, NEW_ROWS, bayes, by_rater, coin, fitted_table, likelihood, new_table
 from own_factors import ByItem, Guessing
 
 import bayesfuse as bf

@@ -3,8 +3,6 @@
 One of every conjugate prior × channel, and a hierarchical one that is not conjugate.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 from scipy import special

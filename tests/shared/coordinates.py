@@ -1,7 +1,5 @@
 """Values of a model's variables in the coordinates that PyMC's densities take."""
 
-from __future__ import annotations
-
 
 def coordinates(model, values):
     """Return the point at values of all free variables, by their names."""

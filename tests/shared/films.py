@@ -1,7 +1,5 @@
 """Five verdicts of two critics on two films, for several test files."""
 
-from __future__ import annotations
-
 TABLE = {
     "film": ["B", "A", "B", "A", "A"],
     "critic": ["y", "x", "x", "y", "x"],

@@ -1,7 +1,5 @@
 """Gradients of models against central differences."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Crowds of raters in groups, for several test files."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bayesfuse as bf
@@ -29,13 +27,3 @@ def crowd(
     truth = rng.choice(n_classes, n_items, p=rng.dirichlet(np.full(n_classes, 9.0)))
     both = rows(len(groups), outer), rows(len(assignment), inner)
     return blank.relabelled(channel.simulate(both, truth, blank, rng)), truth, assignment
-
-
-def grouped(rng, n_items, n_raters, size, missing=0.1):
-    truth, verdict = rng.random((2, n_items)) < 0.5
-    verdict = np.where(rng.random(n_items) < 0.7, truth, verdict)
-    cartel = np.arange(n_raters) < size
-    right = rng.random((n_items, n_raters)) < 0.8
-    matrix = (np.where(cartel, verdict[:, None], truth[:, None]) == right).astype(int)
-    matrix[rng.random(matrix.shape) < missing] = -1
-    return bf.Responses.from_matrix(matrix, classes=[0, 1]), truth

@@ -1,7 +1,5 @@
 """Whether a sampler leaves the posterior as it is: from what was simulated, on, and compared."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Tables of new items for predictions, and Bayes' rule for them in plain NumPy."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A rater channel, a support and a label prior as a user would write them, outside the package."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -137,10 +135,7 @@ class Guessing(RaterChannel):
     easy, one number or one by item.
     """
 
-    declared = (
-        Parameter("ease", PROBABILITY, ()),
-        Parameter("skill", AboveChance(), ("rater",)),
-    )
+    declared = (Parameter("ease", PROBABILITY, ()), Parameter("skill", AboveChance(), ("rater",)))
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 

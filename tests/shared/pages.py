@@ -3,8 +3,6 @@
 ``python tests/shared/pages.py docs/howto/priors.md`` writes what the code prints into the page.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """All partitions of a few raters, and their prior."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln
 

@@ -1,7 +1,5 @@
 """Random chains and likelihoods that several test files share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

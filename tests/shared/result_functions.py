@@ -1,7 +1,5 @@
 """All functions that take a result, and five models to try them on, for several test files."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bayesfuse as bf

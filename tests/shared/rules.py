@@ -1,7 +1,5 @@
 """Simulated labelling functions: independent ones, copies, and votes drawn as modelled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bayesfuse as bf

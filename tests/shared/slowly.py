@@ -1,7 +1,5 @@
 """Cases of a test of which some take long."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """A square of nine pixels, small enough for enumeration."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 

@@ -1,7 +1,5 @@
 """Tables for items of several types, and their sum over types, without the package's kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import logsumexp
 

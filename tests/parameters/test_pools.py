@@ -1,0 +1,341 @@
+"""Pools of what raters or types have in common: means, grades, shares of types, partitions."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from kept import assert_kept
+from partitions import log_prior, partitions
+from scipy import stats
+from scipy.special import logsumexp
+from scipy.stats import beta, halfnorm, kstest, norm
+from typed_crowds import random_crowd
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.observation import Counts, Observation
+from bayesfuse.parameters.consensus_shares import ConsensusShares, says
+from bayesfuse.parameters.graded_rows import LOGS
+from bayesfuse.parameters.partition import draw
+from bayesfuse.parameters.pool import SCALE, Member, SharedMean
+from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.parameters.variables import partition
+from bayesfuse.testing import assert_close, assert_frequencies
+
+MU = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
+TILT = np.array([[0.0, 0.0], [1.5, -0.5]])
+"""Log-odds of the classes of two kinds of items."""
+UNKNOWN, KNOWN = np.array([[3, 1, 0], [0, 2, 4]]), np.array([[2, 0, 1], [1, 1, 0]])
+"""Items of unknown and of known class, by kind and type."""
+OF_CLASS = np.array([[2, 1, 0], [1, 0, 1]])
+"""Items of known class, by class and type."""
+CONCENTRATION, PRIOR = 2.0, (0.3, 0.6)
+
+
+def pool(**given):
+    members = dict.fromkeys(["type_share"] if "fixed" in given else ["type_share", "trust"])
+    return ConsensusShares(members, np.log(MU), CONCENTRATION, PRIOR, **given)
+
+
+def drawn(made, size, known=OF_CLASS, by_kind=None, tilt=None):
+    """Return shares (draws, types) and trust after a first tenth of the sweeps."""
+    of_unknown = np.stack([UNKNOWN.sum(axis=0), np.zeros(3)])
+    raters = (np.stack([of_unknown, known]).astype(float), None, None)
+    if by_kind is not None:
+        raters += (by_kind.astype(float),)
+    rng, found = np.random.default_rng(1), []
+    inputs = {} if tilt is None else {"tilt": tilt}
+    values = made.begin(rng)
+    for _ in range(size):
+        values = made.draw(values | inputs, Counts({}, (), raters), rng)
+        assert set(values) == set(made.members)
+        found.append((*np.exp(values["type_share"]), float(values.get("trust", 0.0))))
+    return np.array(found)[size // 10 :]
+
+
+def by_batches(draws):
+    """Return means and their standard errors, of correlated draws."""
+    means = np.array([batch.mean(axis=0) for batch in np.array_split(draws, 30)])
+    return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(30)
+
+
+def assert_moments(draws, points, log_weight):
+    """Compare means of functions of draws with those over weighted points of a grid."""
+    weight = np.exp(log_weight - log_weight.max())
+    for each in (lambda x: x, np.square):
+        mean, error = by_batches(each(draws))
+        expected = weight @ each(points) / weight.sum()
+        assert (np.abs(mean - expected) < 4.5 * error + 2e-3).all(), (mean, expected, error)
+
+
+def test_a_consensus_says_its_power():
+    for trust in (0.3, 1.0, 2.5):
+        expected = MU**trust / (MU**trust).sum(axis=1, keepdims=True)
+        assert_close(says(np.log(MU), trust), expected, "classes")
+    assert says(np.array([[0.0, -600.0]]), 3.0).tolist() == [[1.0, 0.0]]
+
+
+def test_implied_prevalence_and_shares():
+    values = {"type_share": np.log([0.5, 0.2, 0.3]), "trust": np.array(1.7)}
+    joint = np.array([[0.5], [0.2], [0.3]]) * MU**1.7 / (MU**1.7).sum(axis=1, keepdims=True)
+    found = pool().implied(values)
+    assert_close(np.exp(found["prevalence"]), joint.sum(axis=0), "prevalence")
+    assert_close(np.exp(found["share"]), (joint / joint.sum(axis=0)).T, "shares")
+    given = pool(fixed={"trust": np.array(1.7)}, tilt=0, n_kinds=2)
+    found = given.implied({"type_share": values["type_share"], "tilt": TILT})
+    tilted = joint.sum(axis=0) * np.exp(TILT)
+    assert_close(np.exp(found["prevalence"]), tilted / tilted.sum(axis=1, keepdims=True), "by kind")
+
+
+def test_shares_are_conjugate_and_trust_has_its_prior_without_known_classes():
+    found = drawn(pool(), 4000, known=np.zeros((2, 3)))
+    each = CONCENTRATION / 3 + UNKNOWN.sum(axis=0)
+    for k, (a, b) in enumerate(zip(each, each.sum() - each, strict=True)):
+        assert stats.kstest(found[:, k], stats.beta(a, b).cdf).pvalue > 1e-4
+    assert stats.kstest(np.log(found[:, 3]), stats.norm(*PRIOR).cdf).pvalue > 1e-4
+
+
+def grid(n_share):
+    """Points of the simplex with three types, and logarithms of the trust, as (points, 4)."""
+    at = (np.arange(n_share) + 0.5) / n_share
+    one, two, log_trust = (x.ravel() for x in np.meshgrid(at, at, np.linspace(-2, 2.6, 47)))
+    inside = one + two < 1
+    share = np.column_stack([one, two, 1 - one - two])[inside]
+    return share, log_trust[inside]
+
+
+def log_prior_of_shares(share, log_trust):
+    found = (CONCENTRATION / 3 - 1) * np.log(share).sum(axis=1)
+    return found - 0.5 * ((log_trust - PRIOR[0]) / PRIOR[1]) ** 2
+
+
+@pytest.mark.parametrize("tilted", [False, True])
+def test_draws_have_the_moments_of_the_density_on_a_grid(tilted):
+    """Of shares and trust given types, and the classes of known items; also where kinds differ."""
+    share, log_trust = grid(60)
+    trust = np.exp(log_trust)
+    said = np.stack([says(np.log(MU), each) for each in np.unique(trust)])
+    said = said[np.unique(trust, return_inverse=True)[1]]  # (points, types, classes)
+    log_weight = log_prior_of_shares(share, log_trust) + np.einsum(
+        "kz,pzk->p", OF_CLASS, np.log(said)
+    )
+    total = (UNKNOWN + KNOWN).sum(axis=0) if tilted else UNKNOWN.sum(axis=0) + OF_CLASS.sum(axis=0)
+    log_weight += np.log(share) @ total
+    made, given = pool(), {}
+    if tilted:
+        made = pool(tilt=0, n_kinds=2)
+        given = {"by_kind": np.stack([UNKNOWN, KNOWN]), "tilt": TILT}
+        by_type = said @ np.exp(TILT).T  # (points, types, kinds)
+        all_types = np.einsum("pz,pzr->pr", share, by_type)
+        log_weight += np.einsum("rz,pzr->p", UNKNOWN, np.log(by_type))
+        log_weight -= np.log(all_types) @ (UNKNOWN + KNOWN).sum(axis=1)
+    found = drawn(made, 2500, **given)
+    points = np.column_stack([share, log_trust])
+    found[:, 3] = np.log(found[:, 3])
+    assert_moments(found, points, log_weight)
+
+
+def test_a_given_trust_is_kept():
+    found = drawn(pool(fixed={"trust": np.array(1.3)}), 500)
+    each = CONCENTRATION / 3 + UNKNOWN.sum(axis=0) + OF_CLASS.sum(axis=0)
+    assert stats.kstest(found[:, 0], stats.beta(each[0], each[1:].sum()).cdf).pvalue > 1e-4
+
+
+def test_rows_have_the_prior_that_the_members_say():
+    members = dict.fromkeys(("mean", "concentration"))
+    pool = SharedMean("confusion", members, np.ones((2, 2)), 2.0, 0.4, 3)
+    values = {"mean": np.log([[0.7, 0.3], [0.2, 0.8]]), "concentration": np.array([4.0, 10.0])}
+    prior = pool.prior(values)
+    assert prior.concentration.shape == (3, 2, 2)
+    assert_close(prior.concentration[1], [[2.8, 1.2], [2.0, 8.0]], "concentration")
+    assert pool.implied(values) == {}
+
+
+SHARE = np.random.default_rng(3).uniform(0.5, 2.0, (2, 12))
+INITIAL, TRANSITION = np.array([2.0, 3.0]), np.array([[5.0, 2.0], [2.0, 3.0]])
+MEAN, LOOKS = np.array([6.0, 2.0]), (3.0, 2.0)
+"""Priors of the mean of the raters' guesses, and of their competence."""
+
+
+PRIORS = {
+    "initial": INITIAL,
+    "transition": TRANSITION,
+    "share": SHARE,
+    "competence": np.tile(LOOKS, (3, 1)),
+}
+
+
+def of_ones_own(responses):
+    """Types of items in sequences: shares of types by class, guesses of raters around a mean."""
+    with pm.Model() as model:
+        initial, transition = (
+            pm.Dirichlet("initial", INITIAL),
+            bf.dirichlet("transition", TRANSITION),
+        )
+        labels = bf.MarkovChain(initial, transition, bf.Sequences.from_lengths([4, 2]))
+        share = bf.dirichlet("share", SHARE)
+        mean, near = pm.Dirichlet("mean", MEAN), pm.Gamma("near", 4.0, 0.5)
+        guess = pm.Dirichlet("guess", pt.alloc(near * mean, 3, 2))
+        members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, SCALE)}
+        model.pools = [SharedMean("guess", members, MEAN, 4.0, 0.5, 3)]
+        raters = bf.Consensus(share, pm.Beta("competence", *LOOKS, shape=3), guess)
+        bf.observe(responses, labels=labels, raters=raters)
+    return model
+
+
+def test_sweeps_of_a_model_of_ones_own_with_a_pool_leave_the_posterior_as_it_is():
+    """Parameters from the prior, responses from these, one truth in six known."""
+    responses, rng = random_crowd(5, 2, 2, seed=6), np.random.default_rng(2)
+    plan = make_plan(of_ones_own(responses))
+    sweep, whole, (pooled,) = Sweep.of(plan), plan.observation, plan.pools
+    before, after = [], []
+    for _ in range(400):
+        values = {
+            "mean": draw_dirichlet(MEAN, rng),
+            "concentration": np.asarray(rng.gamma(4.0, 1 / 0.5)),
+        }
+        rows = pooled.rows(values)
+        for name, prior in PRIORS.items():
+            rows[name] = draw_dirichlet(prior, rng)
+        rows["guess"] = draw_dirichlet(pooled.pool.prior(values).concentration, rng)
+        truth, table = whole.redraw(rows, rng)
+        seen = Observation.build(table, whole.labels, whole.raters, {2: truth[2]})
+        own = replace(sweep, observation=seen)
+        for kept in (before, after):
+            near = pooled.values(rows)["concentration"]
+            found = {name: np.exp(row) for name, row in rows.items() if np.ndim(row) > 1}
+            found |= {"near": near / (1 + near)}
+            found["evidence"] = seen.marginal(rows).total / responses.n_responses
+            kept.append(found)
+            for _ in range(3 if kept is before else 0):
+                rows = step(own, own.begin(rows), rng).rows
+    assert_kept(before, after)
+
+
+def test_chains_begin_where_only_some_parameters_have_a_pool():
+    """Labels come from a start without types, whose shares are none of its parameters."""
+    model = of_ones_own(random_crowd(5, 2, 2, seed=6))
+    found = bf.sample(model, 20, tune=10, chains=1, random_seed=1, progressbar=False, quiet=True)
+    assert found["posterior"]["share"].shape == (1, 20, 2, 12)
+    assert found["posterior"]["share"].std(("chain", "draw")).min() > 0.01
+
+
+REPLICATES = 400
+ALPHA = 1e-5
+
+
+def pool_of(n_classes, pooled):
+    table = bf.Responses.from_matrix([[0, 1, 0], [1, 1, 0]], classes=range(n_classes))
+    model = DawidSkene(table, raters="graded", pooled=pooled)
+    return make_plan(model).pools[0].pool
+
+
+def from_prior(pool, rng):
+    """Draw the members' values."""
+    values, priors = {}, pool.priors
+    for role in pool.roles:
+        shape = (pool.n_classes - 2,) if role == "threshold_gap" else ()
+        mean, spread = priors.alone[role]
+        if pool.pooled:
+            centre, width = priors.mean[role]
+            mean = centre + width * rng.standard_normal(shape)
+            spread = priors.spread[role] * abs(rng.standard_normal())
+            values[f"{role}_mean"] = np.exp(mean) if role in LOGS else mean
+            values[f"{role}_spread"] = spread
+        own = mean + spread * rng.standard_normal((pool.n_raters, *shape))
+        values[role] = np.exp(own) if role in LOGS else own
+    if pool.n_classes > 2:
+        concentration = np.full(pool.n_classes - 1, priors.position_gap)
+        values["position_gap"] = np.log(rng.dirichlet(concentration))
+    return {role: np.asarray(values[role]) for role in pool.members}
+
+
+@pytest.mark.parametrize(("n_classes", "pooled"), [(2, True), (4, False), (4, True)])
+def test_draws_leave_the_prior_as_it_is(n_classes, pooled):
+    pool, rng = pool_of(n_classes, pooled), np.random.default_rng(3)
+    size = np.array([[40] * n_classes, [5] * n_classes, [0] * n_classes])  # of raters and classes
+    seen = {role: [] for role in pool.members}
+    for _ in range(REPLICATES):
+        values = from_prior(pool, rng)
+        rows = np.exp(pool.implied(values)["confusion"])
+        counts = rng.multinomial(size, rows / rows.sum(axis=-1, keepdims=True)).astype(float)
+        values = pool.draw(values, SimpleNamespace(raters=(counts,)), rng)
+        for role, value in values.items():
+            seen[role].append(value)
+    for role, drawn in seen.items():
+        scaled = uniform(pool, role, np.array(drawn), seen)
+        for place in np.ndindex(scaled.shape[1:]):
+            p_value = kstest(scaled[:, *place], "uniform").pvalue
+            assert p_value > ALPHA, (role, place, p_value)
+
+
+def uniform(pool, role, drawn, seen):
+    """Return the prior probability of values below those drawn, given what is above them."""
+    priors = pool.priors
+    if role == "position_gap":
+        own = priors.position_gap
+        return beta(own, own * (pool.n_classes - 2)).cdf(np.exp(drawn))
+    if role.endswith("_spread"):
+        return halfnorm(scale=priors.spread[role.removesuffix("_spread")]).cdf(drawn)
+    logs = np.log(drawn) if role.startswith(LOGS) else drawn
+    if role.endswith("_mean"):
+        return norm(*priors.mean[role.removesuffix("_mean")]).cdf(logs)
+    mean, spread = priors.alone[role]
+    if pool.pooled:
+        mean = np.array(seen[f"{role}_mean"])[:, None]
+        mean = np.log(mean) if role in LOGS else mean
+        spread = np.array(seen[f"{role}_spread"]).reshape(-1, *[1] * (logs.ndim - 1))
+    return norm(mean, spread).cdf(logs)
+
+
+def test_prior_density_is_that_of_the_restaurant():
+    every = partitions(4)
+    log_p = np.array([log_prior(sizes, 2.5) for _, sizes in every])
+    assert logsumexp(log_p) == pytest.approx(0)
+    with pm.Model():
+        seats = partition("seats", 4, 2, 2.5, start=np.full(4, -1))
+    for (assignment, _), expected in zip(every, log_p, strict=True):
+        found = float(pm.logp(seats, np.array(assignment)).eval())
+        assert found == pytest.approx(expected, rel=1e-12), assignment
+    for wrong in ([0, -1, -1, -1], [1, 1, -1, -1], [1, 1, 0, 0], [-2, -1, 0, 0], [2, 2, 0, 0]):
+        assert float(pm.logp(seats, np.array(wrong)).eval()) == -np.inf, wrong
+
+
+@pytest.mark.parametrize(("n_raters", "most", "alpha"), [(4, 2, 2.5), (6, 1, 2.0)])
+def test_prior_draws_are_the_restaurants_that_have_no_more_groups(n_raters, most, alpha):
+    few = [(p, sizes) for p, sizes in partitions(n_raters) if max(p) < most]
+    log_p = np.array([log_prior(sizes, alpha) for _, sizes in few])
+    rng = np.random.default_rng(1)
+    drawn = Counter(tuple(draw(n_raters, most, alpha, rng).tolist()) for _ in range(4000))
+    seen = np.array([drawn[assignment] for assignment, _ in few], dtype=float)
+    assert seen.sum() == 4000
+    assert_frequencies(seen, np.exp(log_p - logsumexp(log_p)), "partitions")
+
+
+def test_prior_draws_do_not_wait_for_what_never_happens():
+    """Of 400 raters who are seldom alone, the restaurant itself never has one group."""
+    seats = draw(400, 1, 9.0, np.random.default_rng(1))
+    assert seats.max() == 0 and np.sum(seats == 0) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"share_prior": 0.0}, "0.0"),
+        ({"max_groups": 3}, "3 for 4 raters"),
+        ({"group_prior": np.ones((2, 2, 2))}, "shape (2, 2, 2)"),
+    ],
+)
+def test_bad_priors_of_partitions_are_refused(arguments, told):
+    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
+    with pytest.raises(ModelError) as error:
+        LatentGroup(responses, "posterior", **arguments)
+    assert told in str(error.value) and "Got" in str(error.value)

@@ -1,0 +1,294 @@
+"""Tables of raters, sources, grades and difficult items, counted by hand."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from rules import rules
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.joint_labels import as_draws
+from bayesfuse.results.rater_accuracy import rater_accuracy
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+def crowd():
+    """Easy and hard items of three classes; the last has no responses, two have the same."""
+    made = bf.datasets.simulate_dawid_skene(14, 5, 3, per_item=4, random_seed=3)
+    matrix = np.full((16, 5), -1)
+    matrix[made.responses.item, made.responses.rater] = made.responses.label
+    matrix[14] = matrix[2]
+    items = [f"item {n}" for n in range(16)]
+    return bf.Responses.from_matrix(matrix, items=items, classes=[0, 1, 2])
+
+
+def own_model(chain):
+    """Types of a user's own model, with independent labels or a chain."""
+    responses = crowd()
+    with pm.Model(coords={"rater": responses.raters, "class": range(3)}) as model:
+        share = pm.Dirichlet("type_of_class", np.ones((3, 24)))
+        competence = pm.Beta("competence", 2.0, 1.0, dims="rater")
+        first = pm.Dirichlet("first", np.ones(3))
+        labels = bf.Independent(first)
+        if chain:
+            sequences = bf.Sequences.from_lengths([9, 7], items=responses.items)
+            transition = pm.Dirichlet("transition", 1 + 4 * np.eye(3))
+            labels = bf.MarkovChain(first, transition, sequences)
+        channel = bf.Consensus(share, competence, pairs=[(0, 1), (2, 0)])
+        bf.observe(responses, labels=labels, raters=channel, gold={"item 1": 2, "item 15": 0})
+    return model
+
+
+def types_by_hand(model, result, consensus, prefix=""):
+    """Mean probabilities of types, (items, types): sums over all classes and types, by draw."""
+    responses, draws = observed(model)[1].responses, result["posterior"].dataset
+    found = np.zeros((responses.n_items, len(consensus)))
+    places = list(np.ndindex(draws.sizes["chain"], draws.sizes["draw"]))
+    for chain, draw in places:
+        one = result.isel(chain=[chain], draw=[draw])
+        labels = bf.label_probabilities(one, model).values
+        at = draws.isel(chain=chain, draw=draw)
+        share, looks = at[f"{prefix}type_of_class"].values, at[f"{prefix}competence"].values
+        guess = at[f"{prefix}guess"].values if f"{prefix}guess" in at else np.full((5, 3), 1 / 3)
+        rows = looks[:, None, None] * consensus + (1 - looks[:, None, None]) * guess[:, None]
+        for n in range(responses.n_items):
+            mine = responses.item == n
+            given = rows[responses.rater[mine], :, responses.label[mine]].prod(axis=0)
+            found[n] += labels[n] @ (share * given / (share @ given)[:, None]) / len(places)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["independent", "chain", "item types"])
+def test_difficulty_is_that_of_sums_over_classes_and_types(kind):
+    if kind == "item types":
+        model = ItemTypes(crowd(), gold={"item 1": 2, "item 15": 0}, name="m")
+    else:
+        model = own_model(kind == "chain")
+    result = bf.sample(model, 4, tune=5, chains=2, random_seed=1, **QUIET)
+    rows = observed(model)[1].raters.dictionary(3).rows
+    found = bf.difficulty(result, model, draws=8, ci_prob=0.8)
+    types = types_by_hand(model, result, rows, "m::" if kind == "item types" else "")
+    differ = 1 - (rows**2).sum(axis=1)
+    np.testing.assert_allclose(found["disagreement"], types @ differ)
+    np.testing.assert_allclose(found["consensus"], types @ rows)
+    same = found["disagreement"].values[[2, 14]]  # of items with the same responses
+    assert (same[0] == same[1]) == (kind != "chain")
+    for n in range(16):
+        for name, level in (("low", 0.1), ("high", 0.9)):
+            end = float(found[name][n])
+            assert (
+                types[n, differ < end - 1e-9].sum() < level <= types[n, differ < end + 1e-9].sum()
+            )
+
+
+def hard_and_easy():
+    """Twelve raters; on one item in four of class b most of them say c."""
+    rng, item = np.random.default_rng(1), np.arange(160)
+    truth = item % 3
+    hard = (truth == 1) & (item % 4 == 0)
+    row = np.array([[0.94, 0.03, 0.03], [0.03, 0.94, 0.03], [0.03, 0.03, 0.94], [0.02, 0.4, 0.58]])
+    label = np.stack([rng.choice(3, p=row[z], size=12) for z in np.where(hard, 3, truth)])
+    return bf.Responses.from_matrix(np.array(["a", "b", "c"], dtype=object)[label]), hard
+
+
+@pytest.mark.slow
+def test_hard_items_and_the_classes_they_are_confused_with():
+    responses, hard = hard_and_easy()
+    model = ItemTypes(responses)
+    result = bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
+    found = bf.difficulty(result, model, draws=50)
+    differ = found["disagreement"].values
+    assert differ[hard].mean() > 0.35 and differ[~hard].mean() < 0.2
+    assert (found["low"] <= found["high"]).all() and (found["high"] <= 1).all()
+    assert np.isin(found["confused_with"].values[hard], ["b", "c"]).mean() > 0.8
+    mistakes = found["mistakes"]
+    pair = [mistakes.sel({"labelled": a, "class": b}) for a, b in ("cb", "bc")]
+    assert float(sum(pair)) > 0.4 * float(mistakes.sum())  # one pair of three
+    assert "for class" in found.attrs["verdict"]
+    errors = bf.decisions.expected_errors(result, model, draws=5, random_seed=1)
+    assert float(mistakes.sum()) == pytest.approx(float(errors["expected"]))
+    best = bf.label_probabilities(result)
+    assert (found["label"].values == best["class"].values[best.values.argmax(axis=1)]).all()
+    np.testing.assert_allclose(found["error"], 1 - best.max("class"))
+    wider, narrower = (bf.difficulty(result, model, draws=50, ci_prob=p) for p in (0.95, 0.5))
+    assert (wider["low"] <= narrower["low"]).all() and (wider["high"] >= narrower["high"]).all()
+
+
+def test_models_without_types_are_refused():
+    model = DawidSkene(bf.datasets.anesthesia())
+    result = bf.find_map(model)
+    with pytest.raises(ModelError, match=r"models\.ItemTypes.* Got: a model of Confusion"):
+        bf.difficulty(result, model)
+    with pytest.raises(ModelError, match="draws"):
+        bf.difficulty(result, model, draws=0)
+
+
+def counted(responses):
+    """Coverage, overlaps and conflicts of every source and label, item by item."""
+    frame = responses.to_frame()
+    if "count" not in frame:
+        frame["count"] = 1
+    total = responses.multiplicity.sum()
+    found = {}
+    for (source, label), votes in frame.groupby(["rater", "label"]):
+        n = overlaps = conflicts = 0.0
+        for item, copies in votes.drop_duplicates("item")[["item", "count"]].to_numpy():
+            others = frame[(frame["item"] == item) & (frame["rater"] != source)]
+            n += copies
+            overlaps += copies * bool(len(others))
+            conflicts += copies * bool((others["label"] != label).any())
+        found[source, label] = n / total, overlaps / total, conflicts / total
+    return found
+
+
+def test_counts(small):
+    """Missing and repeated responses of three classes, and patterns with counts."""
+    patterns = {"0.1": 4, "00.": 6, ".11": 3, "...": 5, "10.": 0}
+    for responses in (small, bf.Responses.from_counts(patterns, missing=".")):
+        table = bf.sources(responses)
+        expected = counted(responses)
+        assert list(table.index) == list(expected)
+        assert np.allclose(table.to_numpy(), list(expected.values()))
+
+
+def test_right_and_wrong_votes_are_counted(small):
+    frame = small.to_frame()
+    classes = np.resize(small.classes, small.n_items - 1)  # the last item is not known
+    truth = dict(zip(small.items[:-1].tolist(), classes.tolist(), strict=True))
+    table = bf.sources(small, truth=truth)
+    for (source, label), row in table.iterrows():
+        votes = frame[(frame["rater"] == source) & (frame["label"] == label)].drop_duplicates()
+        known = votes["item"].isin(truth)
+        right = (votes["item"].map(truth) == label)[known]
+        assert (row["correct"], row["incorrect"]) == (right.sum(), (~right).sum())
+        assert np.isclose(row["empirical_accuracy"], right.mean(), equal_nan=True)
+
+
+@pytest.mark.slow
+def test_rates_are_consistent():
+    """And wider where rules depend on each other; other models have none."""
+    responses, _ = rules(2, copies=2)
+    model = LabellingFunctions(responses, [0.5, 0.5])
+    result = bf.sample(model, draws=40, chains=2, random_seed=1, **QUIET)
+    table = bf.sources(model, result)
+    for rate in ("accuracy", "hit_rate", "false_alarm_rate"):
+        assert (table[f"{rate}_lower"] <= table[rate]).all()
+        assert (table[rate] <= table[f"{rate}_upper"]).all()
+    alone = table.iloc[1:14]
+    assert np.allclose(alone["hit_rate"], alone["coverage"] * alone["accuracy"] / 0.5)
+    copies = table[table.index.get_level_values("source").isin([0, 14, 15])]
+    assert copies["accuracy"].nunique() == 1 and copies["coverage"].nunique() == 3
+    wide = LabellingFunctions(responses, [0.5, 0.5], dispersion=6.0)
+    other = bf.sources(wide, bf.sample(wide, draws=40, chains=2, random_seed=1, **QUIET))
+    width = [(each["accuracy_upper"] - each["accuracy_lower"]).mean() for each in (table, other)]
+    assert width[1] > 1.5 * width[0]
+    plain = DawidSkene(bf.datasets.anesthesia())
+    for given, fit in ((plain, bf.find_map(plain)), (responses, result)):
+        with pytest.raises(ModelError, match="labelling functions"):
+            bf.sources(given, fit)
+
+
+SHORT = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+
+
+def table(classes, ordered=None):
+    rng = np.random.default_rng(1)
+    names = np.array(classes)[rng.integers(0, 3, (20, 4))]
+    return bf.Responses.from_matrix(names, classes=classes, ordered=ordered)
+
+
+def test_grades_of_known_probabilities():
+    share = [[0.5, 0.5, 0.0], [0.04, 0.95, 0.01], [0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]
+    labels = xr.DataArray(
+        share, dims=("item", "class"), coords={"item": list("abcd"), "class": [10, 20, 40]}
+    )
+    found = bf.grades(labels, ci_prob=0.8)
+    assert found["mean"].values == pytest.approx([15, 19.8, 33, 40])
+    assert found["sd"].values[0] == pytest.approx(5)
+    assert found["median"].values.tolist() == [10, 20, 40, 40]
+    assert found["low"].values.tolist() == [10, 20, 10, 40]
+    assert found["high"].values.tolist() == [20, 20, 40, 40]
+
+
+def test_bias_is_the_mean_of_given_minus_true_grades():
+    words = ["low", "middle", "high"]
+    result = bf.sample(DawidSkene(table(words, ordered=True)), **SHORT)
+    found = bf.rater_grades(result)
+    share = bf.label_probabilities(result).values.mean(axis=0)
+    rows = result["posterior"]["confusion"].mean(("chain", "draw")).values
+    gap = np.arange(3) - np.arange(3)[:, None]
+    assert found["bias"].values == pytest.approx(np.einsum("k,mkc,kc->m", share, rows, gap))
+    error = np.einsum("k,mkc,kc->m", share, rows, np.abs(gap))
+    assert found["error"].values == pytest.approx(error)
+    assert (found["bias_low"] < found["bias"]).all() and (found["bias"] < found["bias_high"]).all()
+    assert "precision" not in found
+    with pytest.raises(ModelError, match=r'raters="graded".* Got: '):
+        bf.plots.plot_graders(result)
+
+
+def test_classes_without_an_order_are_refused():
+    result = bf.sample(DawidSkene(table(["low", "middle", "high"])), **SHORT)
+    for function in (bf.grades, bf.rater_grades):
+        with pytest.raises(ModelError, match=r"need ordered classes.* Got: "):
+            function(result)
+
+
+def made(said, draws, classes, gold=None):
+    responses = bf.Responses.from_matrix(said, classes=classes)
+    draws = np.asarray(draws)
+    share = (draws[..., None] == np.arange(len(classes))).mean(axis=0)
+    item, rater = responses.small_columns
+    data = {"item_index": ("response", item), "rater_index": ("response", rater)}
+    if gold is not None:
+        data["gold"] = ("item", np.asarray(gold))
+    names = {"item": responses.items, "class": responses.classes}
+    return xr.DataTree.from_dict(
+        {
+            "label_posterior": xr.Dataset({"probability": (("item", "class"), share)}, names),
+            "label_draws": as_draws(draws, responses.items, responses.classes),
+            "constant_data": xr.Dataset(data, names | {"rater": responses.raters}),
+            "observed_data": xr.Dataset({"responses": ("response", responses.label)}),
+        }
+    )
+
+
+SAID = [["n", "y"], ["n", "n"], ["y", "y"], ["y", None]]
+
+
+def test_two_classes():
+    result = made(SAID, [[0, 0, 1, 1], [0, 0, 1, 0]] * 20, ["n", "y"], gold=[0, -1, 1, -1])
+    table = rater_accuracy(result, ci_prob=0.9).set_index("rater")
+    first, second = table.loc[0], table.loc[1]
+    assert first["responses"] == 4 and second["responses"] == 3
+    assert first[["accuracy", "low", "high"]].tolist() == [0.875, 0.75, 1.0]
+    assert second[["accuracy", "low", "high"]].tolist() == pytest.approx([2 / 3] * 3)
+    assert first["sensitivity"] == 1 and first["specificity"] == pytest.approx((1 + 2 / 3) / 2)
+    assert first["balanced_accuracy"] == pytest.approx((1 + 5 / 6) / 2)
+    assert (first["bias"], second["bias"]) == pytest.approx((1 / 8, 1 / 3))
+    assert first[["known", "known_accuracy"]].tolist() == [2, 1.0]
+    assert second[["known", "known_accuracy"]].tolist() == [2, 0.5]
+
+
+def test_groups_and_classes_that_a_rater_never_met():
+    result = made(SAID, [[0, 0, 2, 2], [0, 0, 2, 1]] * 20, ["n", "x", "y"])
+    table = rater_accuracy(result, by=["a", "a", "a", "b"])
+    assert table[["group", "rater", "responses"]].values.tolist() == [
+        ["a", 0, 3],
+        ["a", 1, 3],
+        ["b", 0, 1],
+    ]
+    assert np.isnan(table["sensitivity[x]"][0]) and table["sensitivity[x]"][2] == 0
+    assert table["bias[y]"].tolist() == pytest.approx([0, 1 / 3, 0.5])
+    assert table["balanced_accuracy"].tolist() == pytest.approx([1, 0.75, 0.5])
+    assert (table["known"] == 0).all() and table["known_accuracy"].isna().all()
+
+
+def test_without_responses():
+    result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
+    del result["observed_data"]
+    with pytest.raises(ModelError, match=r"counted over their responses"):
+        rater_accuracy(result)
