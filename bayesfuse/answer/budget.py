@@ -19,11 +19,11 @@ from bayesfuse.pymc.model import LabelModel
 CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
 PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
-AIM, LONG, USUAL = 4.0, 20.0, 250
+AIM, LONG, USUAL = 4.0, 14.0, 250
 """Seconds of the draws of a fit: no more draws than in the first, and in the second unless these
 are fewer than usual."""
 
-COMPILING = 20.0  # seconds that a first fit may take longer
+COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"

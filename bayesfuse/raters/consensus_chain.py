@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from bayesfuse.numerics.kernels import clear, exponentials, fill, inner, kernel
+from bayesfuse.numerics.kernels import clear, exponentials, fill, inlined, inner, kernel
 from bayesfuse.numerics.rows import draw_rows, split
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
 from bayesfuse.raters.consensus_kernels import prepare, weigh
@@ -86,7 +85,7 @@ def _weigh_all(weight, lead, table, said, data):
             weight[n, z] *= said[z, gold[n]]
 
 
-@njit(nogil=True)  # of its callers, with which it is cached
+@inlined  # called, it would keep its callers out of the cache
 def _slice(log_density, now, rng, given):
     """Return log-odds after a step of slice sampling (Neal 2003, Annals of Statistics 31)."""
     level = math.log(1.0 - rng.random()) + log_density(now, *given)
@@ -110,13 +109,13 @@ def _slice(log_density, now, rng, given):
     return there
 
 
-@njit(nogil=True)
+@inner
 def _log_share(odds):
     """Return the logarithm of a share of these log-odds."""
     return min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
 
 
-@njit(nogil=True)
+@inner
 def _pair_density(odds, each, rest, slope, copies):
     """Return the log density of the log-odds of two shares given their sum, types summed out."""
     share = 1.0 / (1.0 + math.exp(-odds))
@@ -245,7 +244,7 @@ def _draw_looks(said, listed, log_competence, log_guess, looked, guessed, rng):
             guessed[m, c] += number[i] - drawn
 
 
-@njit(nogil=True)
+@inner
 def _look_density(odds, prior, first, last, said, listed, guess):
     """Return the log density of the log-odds of a competence, looks summed out."""
     found = prior[0] * _log_share(odds) + prior[1] * _log_share(-odds)

@@ -26,6 +26,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(budget, "sample", sample)
     monkeypatch.setattr(budget, "make_plan", lambda model: None)
     monkeypatch.setattr(budget, "sweep_cost", lambda plan: 0.01)
+    monkeypatch.setattr(budget, "sweeps_of_draw", lambda plan: 1)
     monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)
     return now
 
