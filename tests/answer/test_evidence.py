@@ -50,6 +50,15 @@ def test_copies_are_found():
     assert examine(bf.Responses.from_matrix(matrix), None, 1).groups == {"source 1": [0, 1]}
 
 
+def test_errors_that_nobody_sees_may_be_shared():
+    """Raters who never differ say nothing; where groups explain errors, less has to be clear."""
+    same = np.repeat(np.arange(600)[:, None] % 2, 5, axis=1)
+    found = examine(bf.Responses.from_matrix(same), None, 1)
+    assert abs(found.correlation) < 0.05 and not found.independent
+    assert Evidence(0.003, 0.008, {"source 1": [0, 1]}).independent
+    assert not Evidence(0.003, 0.008).independent
+
+
 @pytest.mark.parametrize("matrix", [[[0], [1]], [[0, 1]], [[0, -1, -1], [-1, 1, -1], [-1, -1, 1]]])
 def test_too_little_shows_nothing(matrix):
     found = examine(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
