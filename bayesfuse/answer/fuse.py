@@ -145,7 +145,7 @@ def fuse(
     model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
     three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, and the
     one with even guesses none where it predicts responses far worse than the others. Vote shares
-    have .05 (.02 where errors are independent). Other
+    have .05 (.02 where errors are independent, .25 beside rules). Other
     weights by leave-one-out were worse: it prefers models that predict responses, even if their
     labels are worse. If raters share a source (:func:`bayesfuse.moments.find_groups`),
     :class:`bayesfuse.models.LatentGroup` takes the place of Dawid and Skene's model, or is one more

@@ -35,7 +35,7 @@ def compilable(plan: Plan) -> type[WholeChain] | None:
     observation = plan.observation
     if type(observation) is not Observation or not plan.whole:
         return None
-    if [each.pool for each in plan.pools if type(each.pool) is ConsensusShares]:
+    if any(type(each.pool) is ConsensusShares for each in plan.pools):
         return ConsensusChain if _has_types(plan) else None
     return CompiledChain if not plan.constants and _of_factors(plan) else None
 
@@ -43,8 +43,10 @@ def compilable(plan: Plan) -> type[WholeChain] | None:
 def _has_types(plan: Plan) -> bool:
     """Return whether types of independent labels are drawn, of kinds that do not differ."""
     observation = plan.observation
+    raters: Any = observation.raters
     few = observation.table.n_items * len(observation.rater_structure[4][0]) <= MANY
-    return few and observation.raters.n_kinds == 0 and type(observation.labels) is Independent
+    pooled = {each.pool.parameter for each in plan.pools} == set(raters.parameters)
+    return few and pooled and raters.n_kinds == 0 and type(observation.labels) is Independent
 
 
 def _of_factors(plan: Plan) -> bool:

@@ -93,7 +93,7 @@ class ConsensusShares(Pool):
             self._draw_trust(new, known, tilted, rng)
         return {role: np.asarray(new[role]) for role in self.members}
 
-    def trust_at(self, values):
+    def trust_at(self, values: Values) -> Array:
         """Return the trust, given or drawn."""
         return {**self.fixed, **values}["trust"]
 
