@@ -78,12 +78,8 @@ class ImpossibleDataError(ModelError):
     """
 
 
-OTHER_SEEDS = {"seed", "random_state", "rng"}
-"""Names of ``random_seed`` in other packages."""
-
-SHORT = 200
-"""Letters up to which a message shows what was given."""
-
+OTHER_SEEDS = {"seed", "random_state", "rng"}  # names of ``random_seed`` in other packages
+SHORT = 200  # letters up to which a message shows what was given
 
 MADE_BY = {
     "Responses": " (bf.fuse and models also take a DataFrame or a two-dimensional array): "

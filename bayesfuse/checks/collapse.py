@@ -34,8 +34,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
     With all items in one class, confusion matrices can explain any responses. If raters share few
-    items, or give only one label each, such a solution can have the highest posterior density and
-    replicate the data well. This check therefore compares the labels with the votes.
+    items, or give only one label each, such a solution can have the highest posterior density.
 
     Parameters
     ----------
@@ -43,9 +42,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, which warn of a collapse
         (:class:`bayesfuse.errors.CollapseWarning`).
     model : pymc.Model, optional
-        The model of the result. Needed for labels on a graph or with covariates, a classifier or
-        populations of sequences, for silence and stated probabilities, and for factors of your own:
-        results do not store these.
+        The model of the result, needed where :func:`bayesfuse.decode` needs it.
 
     Returns
     -------

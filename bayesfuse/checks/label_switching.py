@@ -13,18 +13,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results import joint_labels
+from bayesfuse.results import contents, joint_labels
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
-from bayesfuse.results.contents import (
-    all_draws,
-    constants,
-    evenly_spaced,
-    kept_labels,
-    named,
-    of_all_draws,
-    require_draws,
-    without_prefix,
-)
 from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.results.storage import round_off
 from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
@@ -144,9 +134,8 @@ def align_labels(
     Raises
     ------
     ModelError
-        Raters with accuracies instead of confusion matrices; covariates or a classifier, which
-        inform the classes; different permutations, or known labels, without a model; a result
-        without ``confusion``.
+        Raters with accuracies instead of confusion matrices; covariates or a classifier; different
+        permutations, or known labels, without a model; a result without ``confusion``.
 
     Notes
     -----
@@ -162,7 +151,7 @@ def align_labels(
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """
-    posterior = require_draws(result, "Aligning classes")
+    posterior = contents.require_draws(result, "Aligning classes")
     observation = None if model is None else observation_of(result, model)
     order = _orders(_profiles(result), _target(result, reference))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
@@ -170,8 +159,9 @@ def align_labels(
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    informed = "other_class" in posterior.dims or named(posterior, "classifier_scale") is not None
-    if informed or named(posterior, "accuracy") is not None:
+    scaled, accuracy = (contents.named(posterior, n) for n in ("classifier_scale", "accuracy"))
+    informed = "other_class" in posterior.dims or scaled is not None
+    if informed or accuracy is not None:
         what = "accuracies cannot be permuted, because wrong labels have no accuracy"
         if informed:
             what = "covariates or a classifier cannot be permuted, because these inform the classes"
@@ -180,9 +170,9 @@ def align_labels(
             f"instead. Got: {int(moved.sum())} permuted draws of such a model."
         )
     common = bool((order == order[0, 0]).all()) and (
-        "label_posterior" not in result.children or of_all_draws(result)
+        "label_posterior" not in result.children or contents.of_all_draws(result)
     )
-    known = "constant_data" in result.children and "gold" in constants(result)
+    known = "constant_data" in result.children and "gold" in contents.constants(result)
     has_labels = "label_posterior" in result.children
     has_likelihood = "log_likelihood" in result.children
     anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
@@ -195,7 +185,7 @@ def align_labels(
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
     dropped = _align_others(aligned, order, known, common)
     if anew and observation is not None:
-        values, labels = parameters(aligned, model), kept_labels(aligned)
+        values, labels = parameters(aligned, model), contents.kept_labels(aligned)
         complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
         joint_labels.keep(aligned, observation, values)
     elif has_labels:
@@ -268,8 +258,8 @@ def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
 
     It consists of the prevalence and the confusion rows, times the root of the rater's weight.
     """
-    found = all_draws(result)
-    if missing := [name for name in ("prevalence", "confusion") if named(found, name) is None]:
+    found, names = contents.all_draws(result), ("prevalence", "confusion")
+    if missing := [name for name in names if contents.named(found, name) is None]:
         raise ModelError(
             "Classes are compared by prevalence and confusion matrices; labels on a graph have no "
             f"prevalence. Got: no {missing[0]!r} among {list(found.data_vars)}."
@@ -299,7 +289,7 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
                 )
         profile = _profiles(reference, _weights(result))
         profile = profile.reshape(-1, *profile.shape[2:])
-    few = profile[evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
+    few = profile[contents.evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
     apart = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
     found = few[np.argmin(apart)]
     order: NDArray[np.int64] | None = None
@@ -358,8 +348,8 @@ def _uses_names(target: Array, weight: Array) -> bool:
 
 def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     """Return the posterior with its classes in the order of each draw."""
-    whole = all_draws(result)
-    posterior = without_prefix(whole)
+    whole = contents.all_draws(result)
+    posterior = contents.without_prefix(whole)
     back = dict(zip(posterior.data_vars, whole.data_vars, strict=True))
     places = xr.DataArray(order, dims=("chain", "draw", "class"))
     changed = {}

@@ -45,9 +45,7 @@ def pairwise_agreement(
     result : DataTree
         From ``bf.sample``, or ``bf.find_map`` (whose point is the only draw).
     model : pymc.Model, optional
-        The model of the result. Needed for labels on a graph or with covariates, a classifier or
-        populations of sequences, for silence and stated probabilities, and for factors of your own:
-        results do not store these.
+        The model of the result, needed where :func:`bayesfuse.decode` needs it.
     least : int, default 10
         Smallest number of shared items for a pair to be compared.
     draws : int, default 200

@@ -197,8 +197,7 @@ def listed(names: Any) -> list[Any]:
     array = names if isinstance(names, np.ndarray) else as_array(names)
     if array.dtype.kind == "M":
         return pd.DatetimeIndex(array).tolist()
-    found: list[Any] = array.tolist()
-    return found
+    return array.tolist()
 
 
 def storable(names: NDArray[Any]) -> Any:

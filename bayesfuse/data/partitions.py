@@ -237,8 +237,7 @@ class Partitions:
 
     @cached_property
     def _first(self) -> pd.DataFrame:
-        frame: pd.DataFrame = _parts(self.layout, self.sources[:1]).map(pd.DataFrame.copy, ())[0]
-        return frame
+        return _parts(self.layout, self.sources[:1]).map(pd.DataFrame.copy, ())[0]
 
     @cached_property
     def head(self) -> Any:

@@ -336,8 +336,7 @@ def with_order[T: Any](
         dtypes = [getattr(frame[label], "dtype", None)]
     elif label is None and isinstance(frame, pd.DataFrame):
         dtypes = frame.dtypes.tolist()
-    changed: T = replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
-    return changed
+    return replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
 
 
 def read_order(

@@ -107,12 +107,10 @@ def _competence(votes: Any, probability: Array) -> Array:
     odds = np.log(share * (n_classes - 1) / (1.0 - share))
     odds -= number @ odds / number.sum()
     spread = np.sqrt(number @ odds**2 / number.sum())
-    found: Array = odds / spread if spread > CLIP else np.zeros_like(odds)
-    return found
+    return odds / spread if spread > CLIP else np.zeros_like(odds)
 
 
 def contrasts(n_classes: int) -> Array:
     """Return orthonormal columns that sum to zero, (classes, classes − 1)."""
     whole = np.eye(n_classes) - 1.0 / n_classes
-    found: Array = np.linalg.qr(whole[:, : n_classes - 1])[0]
-    return found
+    return np.linalg.qr(whole[:, : n_classes - 1])[0]

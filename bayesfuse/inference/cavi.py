@@ -16,8 +16,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import RowPrior
 
-RowPriors = Mapping[str, RowPrior]
-"""Priors or approximations of rows, by parameter."""
+RowPriors = Mapping[str, RowPrior]  # priors or approximations of rows, by parameter
 
 FORGETTING = 0.7  # exponent of the step sizes of the stochastic form
 SETTLED = 1e-6  # change of the averaged bound per response that ends the stochastic form

@@ -15,14 +15,12 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior
 
-Priors = Mapping[str, Prior]
-"""The fixed priors of parameters by name."""
+Priors = Mapping[str, Prior]  # the fixed priors of parameters by name
 
 STEPS = 5  # gradient steps of what has no closed form in every iteration
 
 
-Rest = Any
-"""Variables of a model that are no parameters with fixed priors: ``gradients.Gradients``."""
+Rest = Any  # variables of a model that are no parameters with fixed priors: gradients.Gradients
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,7 @@ class Gradients:
 
     def natural(self, rows: Rows) -> dict[str, Array]:
         """Return the variables' own values by name, as chains take them to begin with."""
-        found: dict[str, Array] = self._natural(self._point(rows))
-        return found
+        return self._natural(self._point(rows))
 
     def log_density(self, rows: Rows) -> float:
         """Return the log density of the variables, and of blocks whose prior depends on them."""

@@ -15,6 +15,7 @@ import pytensor.tensor as pt
 import scipy
 
 from bayesfuse import priors
+from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.gradients import VALUE, Gradients, appear_above
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
@@ -106,30 +107,21 @@ def disperse(
     plan: Plan, begun: Rows, rng: np.random.Generator, rest: Gradients | None = None
 ) -> Rows:
     """Draw labels, then all parameters given these."""
-    observation, plain, rows = plan.observation, _plain(plan), dict(begun)
+    observation, plain, sweep, rows = plan.observation, _plain(plan), Sweep.of(plan), dict(begun)
     if rest is not None:
         rows = rest.disperse(rows, plain.expected(rows)[1], rng)
-    values = [pooled.begin(rows, rng) for pooled in plan.pools]
-
-    def below() -> dict[str, Prior]:
-        """Return the priors of rows that are blocks, members of pools as they are."""
-        every = zip((pooled.pool for pooled in plan.pools), values, strict=True)
-        return {p.parameter: p.prior(value) for p, value in every if p.parameter in plan.blocks}
-
-    for pooled, value in zip(plan.pools, values, strict=True):
-        rows |= pooled.rows(value)
-    rows |= {name: prior.centre() for name, prior in below().items()}
-    rows = {name: prior.centre() for name, prior in plan.priors().items()} | rows
+    rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
+    for pooled in plan.pools:
+        rows |= pooled.rows(pooled.begin(rows, rng))
+    rows |= {name: prior.centre() for name, prior in sweep.below_pools(rows).items()}
     # labels and hidden variables of the channel are drawn once
     counts = observation.draw_counts(rows, rng, by=(plain.raters, dict(begun)))
     for _ in range(SETTLING):
-        for at, pooled in enumerate(plan.pools):
-            values[at] |= pooled.pool.draw(values[at], counts, rng)
-            rows |= pooled.rows(values[at])
-    said = observation.statistics(rows, counts)
-    own = {name: p for name, p in plan.priors().items() if name in said and p.free}
-    rows |= draw_all(own | below(), said, rows, rng)
-    return rows
+        for pooled in plan.pools:
+            values = pooled.values(rows)
+            rows |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
+    said, priors = observation.statistics(rows, counts), {**sweep.priors, **sweep.below_pools(rows)}
+    return rows | draw_all({name: priors[name] for name in sweep.drawn}, said, rows, rng)
 
 
 def _plain(plan: Plan) -> Observation:

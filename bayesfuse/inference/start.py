@@ -50,7 +50,7 @@ class Start:
     values: dict[str, Any] | None = None
 
     def record(self) -> dict[str, Any]:
-        """Say it in attributes that NetCDF can hold."""
+        """Return the start as attributes that NetCDF can hold."""
         said: dict[str, Any] = {"start": self.method}
         for name, fit in self.polished.items():
             said[f"start_log_evidence_{name}"] = fit.log_evidence

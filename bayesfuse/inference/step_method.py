@@ -83,8 +83,7 @@ class LabelGibbs(BlockedStep):
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
         """Find the model: ``pm.sample(step=LabelGibbs(), model=model)`` puts none on the stack."""
         kwargs["model"] = _model(kwargs.get("model"))
-        step: LabelGibbs = super().__new__(cls, *args, **kwargs)
-        return step
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class LabelGibbs(BlockedStep):
         return Competence.IDEAL if groups else Competence.INCOMPATIBLE
 
     def __repr__(self) -> str:
-        """Say whose step it is; PyMC quotes that where it samples another model."""
+        """Name the model, which PyMC quotes where it samples another one."""
         whose = "the model built last (pass model= for another)" if self._guessed else "its model"
         return f"{type(self).__name__} of {whose}"
 

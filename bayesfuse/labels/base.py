@@ -42,11 +42,9 @@ class Marginal(NamedTuple):
     expected: tuple[Array, ...]
 
 
-Tables = tuple[Array, ...]
-"""Log tables that kernels take first."""
+Tables = tuple[Array, ...]  # log tables that kernels take first
 
-Structure = tuple[NDArray[Any], ...]
-"""Arrays that the kernels of a label prior take last."""
+Structure = tuple[NDArray[Any], ...]  # arrays that the kernels of a label prior take last
 
 
 class Words(NamedTuple):
@@ -250,7 +248,7 @@ class LabelPrior(Factor):
         return expected
 
     def converged(self, log_parameters: Tables, likelihood: Array, structure: Structure) -> bool:
-        """Say whether an iterative marginal converged."""
+        """Return whether an iterative marginal converged."""
         return True
 
     def simulate(

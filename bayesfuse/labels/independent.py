@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import TINY, clear, exponentials, inlined, inner, kernel
+from bayesfuse.numerics.kernels import TINY, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.parameters.contract import Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
@@ -24,20 +24,12 @@ from bayesfuse.parameters.simplex import SIMPLEX
 # which takes two thirds of the time.
 
 
-@inlined
-def weigh(prevalence, log_prevalence, likelihood, n, at, weight):
-    """Fill in the weights of the classes of item n, divided by exp(scale); return scale and sum."""
-    total = 0.0
-    for k in range(weight.size):
-        weight[k] = prevalence[at, k] * likelihood[n, k]
-        total += weight[k]
-    if total >= TINY:
-        return 0.0, total
+@inner
+def weigh_in_logs(log_prevalence, likelihood, weight):
+    """Fill in the weights of an item's classes, divided by exp(scale); return scale and sum."""
     top, total = -np.inf, 0.0
     for k in range(weight.size):
-        weight[k] = -np.inf
-        if likelihood[n, k] > 0.0:
-            weight[k] = log_prevalence[at, k] + math.log(likelihood[n, k])
+        weight[k] = log_prevalence[k] + math.log(likelihood[k]) if likelihood[k] > 0.0 else -np.inf
         top = max(top, weight[k])
     for k in range(weight.size):
         weight[k] = math.exp(weight[k] - top) if weight[k] > -np.inf else 0.0
@@ -52,19 +44,23 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
     prevalence, expected = np.exp(log_prevalence), np.zeros(log_prevalence.shape)
     sum_all, several = 0.0, len(prevalence) > 1
     log_evidence = np.empty(n_items)
-    probability, weight = np.empty((n_items, n_classes)), np.empty(n_classes)
+    probability = np.empty((n_items, n_classes))
     for n in range(n_items):
-        at = place[n] if several else 0
-        scale, total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
-        if total == 0.0:  # all classes are impossible
-            log_evidence[n], probability[n] = -np.inf, 0.0
+        at, scale, total = place[n] if several else 0, 0.0, 0.0
+        for k in range(n_classes):
+            probability[n, k] = prevalence[at, k] * likelihood[n, k]
+            total += probability[n, k]
+        if total < TINY:  # underflow, or no class is possible
+            scale, total = weigh_in_logs(log_prevalence[at], likelihood[n], probability[n])
+        if total == 0.0:
+            log_evidence[n] = -np.inf
             if multiplicity[n] > 0:  # patterns that never occurred may be impossible
                 sum_all = -np.inf
             continue
         log_evidence[n] = log_scale[n] + scale + math.log(total)
         sum_all += multiplicity[n] * log_evidence[n]
         for k in range(n_classes):
-            probability[n, k] = weight[k] / total
+            probability[n, k] /= total
             expected[at, k] += multiplicity[n] * probability[n, k]
     return sum_all, log_evidence, probability, expected
 
@@ -74,16 +70,22 @@ def draw_in_chain(tables, likelihood, labels, rng, structure):
     """Draw the label of every item; see :class:`InChain`."""
     log_prevalence, place = tables[0], structure[1]
     prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
-    weight = np.empty(prevalence.shape[1])
+    n_classes = prevalence.shape[1]
+    up_to = np.empty(n_classes)  # cumulative weights of the classes
     for n in range(labels.size):
-        at = place[n] if several else 0
-        _, total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
-        if total == 0.0:
-            return False
-        left, up_to, label = rng.random() * total, 0.0, 0
-        for k in range(weight.size - 1):  # branches would be mispredicted
-            up_to += weight[k]
-            label += up_to <= left
+        at, total = place[n] if several else 0, 0.0
+        for k in range(n_classes):
+            total += prevalence[at, k] * likelihood[n, k]
+            up_to[k] = total
+        if total < TINY:
+            _, total = weigh_in_logs(log_prevalence[at], likelihood[n], up_to)
+            if total == 0.0:
+                return False
+            for k in range(1, n_classes):
+                up_to[k] += up_to[k - 1]
+        left, label = rng.random() * total, 0
+        for k in range(n_classes - 1):  # branches would be mispredicted
+            label += up_to[k] <= left
         labels[n] = label
     return True
 
@@ -104,8 +106,12 @@ def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
     prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
     weight = np.empty(prevalence.shape[1])
     for n in range(len(copies)):
-        at = place[n] if several else 0
-        _, total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
+        at, total = place[n] if several else 0, 0.0
+        for k in range(weight.size):
+            weight[k] = prevalence[at, k] * likelihood[n, k]
+            total += weight[k]
+        if total < TINY:
+            _, total = weigh_in_logs(log_prevalence[at], likelihood[n], weight)
         if total == 0.0 and multiplicity[n] > 0:
             return False
         split(multiplicity[n], weight, total, rng, copies[n])

@@ -65,5 +65,4 @@ class ItemRows:
 
 def log_word(probability: Array) -> Array:
     """Return the log probabilities of a classifier (items, classes), bounded below."""
-    found: Array = np.log(np.maximum(probability, LEAST))
-    return found
+    return np.log(np.maximum(probability, LEAST))

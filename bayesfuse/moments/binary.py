@@ -247,13 +247,10 @@ def one_vs_rest(
 ) -> xr.Dataset:
     """Estimate the prevalence of every class and the sensitivity of every rater, class by class.
 
-    The binary estimators compare each class with the rest. They give the diagonals of the confusion
-    matrices; the off-diagonal entries are not identified (Theorem 2), for which see
-    :func:`confusion`.
-
-    The rest is a mixture of classes, within which raters are independent only if each of them
-    answers k equally often for all other true classes. If some classes are confused with k more
-    than others, the estimates are biased for any number of items.
+    The binary estimators compare each class k with the rest. They give the diagonals of the
+    confusion matrices; the other entries are not identified (Theorem 2), see :func:`confusion`. If
+    some classes are confused with k more than others, the estimates are biased for any number of
+    items, because the rest is a mixture of classes.
 
     Parameters
     ----------

@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import require_separate
 from bayesfuse.errors import MomentsError, ResponsesError, require_shape
-from bayesfuse.moments.least_squares import simplex_least_squares
+from bayesfuse.moments.multiclass import simplex_least_squares
 from bayesfuse.moments.views import incidence
 from bayesfuse.numerics.kernels import Array
 
-BLOCK = 1 << 16
-"""Items read at a time, to bound memory by block × classes² instead of items × classes²."""
+BLOCK = 1 << 16  # items read at a time, to bound memory by block × classes²
 
 
 def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -> xr.Dataset:
@@ -88,7 +87,18 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
         )
     flat = np.full((n_classes**2, 1), 1.0 / n_classes**2)
     joint = simplex_least_squares(normal, right.reshape(-1, 1), flat, False, 100_000, 1e-14)
-    return _named(joint.reshape(n_classes, n_classes), responses)
+    joint = joint.reshape(n_classes, n_classes)
+    now, after = joint.sum(axis=1), joint.sum(axis=0)
+    rows = np.where(now[:, None] > 0, joint, after)
+    dims = ("class", "next_class")
+    return xr.Dataset(
+        {
+            "transition": (dims, rows / rows.sum(axis=1, keepdims=True)),
+            "joint": (dims, joint),
+            "stationary": ("class", (now + after) / 2.0),
+        },
+        coords={"class": responses.classes, "next_class": responses.classes},
+    )
 
 
 def normal_equations(
@@ -121,17 +131,3 @@ def normal_equations(
     full = pairs[place[:, None, :, None], place[None, :, None, :]]  # k, k′, j, j′
     size = max(int(follows.sum()), 1)
     return full.reshape(n_classes**2, n_classes**2) / size, right / size
-
-
-def _named(joint: Array, responses: Responses) -> xr.Dataset:
-    now, after = joint.sum(axis=1), joint.sum(axis=0)
-    rows = np.where(now[:, None] > 0, joint, after)
-    axes = ("class", "next_class")
-    return xr.Dataset(
-        {
-            "transition": (axes, rows / rows.sum(axis=1, keepdims=True)),
-            "joint": (axes, joint),
-            "stationary": ("class", (now + after) / 2.0),
-        },
-        coords={"class": responses.classes, "next_class": responses.classes},
-    )

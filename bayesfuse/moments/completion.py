@@ -182,24 +182,23 @@ def least_squares(q: Array, weight: Array) -> Array:
 
     Of (raters, raters) returns v (raters,), unsigned: ``-v`` fits as well.
     """
+    from scipy.sparse.linalg import eigsh
+
     seen = np.where(weight > 0, q, 0.0)
-    start = _scaled(_rough_direction(weight * seen), q, weight)
+    matrix = weight * seen
+    if len(q) <= LARGE or not matrix.any():
+        direction = leading(matrix)[1]
+    else:
+        begin, sparse = (
+            np.random.default_rng(0).standard_normal(len(q)),
+            scipy.sparse.csr_array(matrix),
+        )
+        direction = eigsh(sparse, 1, which="LA", v0=begin, tol=1e-3)[1][:, 0]
+    start = _scaled(direction, q, weight)
     pairs = np.nonzero(weight)  # few in a sparse crowd
     first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
     bound = np.sqrt(np.diagonal(q))
     return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
-
-
-def _rough_direction(matrix: Array) -> Array:
-    """Return the leading eigenvector, approximate for a large matrix, as a starting point."""
-    from scipy.sparse.linalg import eigsh
-
-    if len(matrix) <= LARGE or not matrix.any():
-        return leading(matrix)[1]
-    begin = np.random.default_rng(0).standard_normal(len(matrix))
-    found = eigsh(scipy.sparse.csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)
-    vector: Array = found[1][:, 0]
-    return vector
 
 
 @kernel

@@ -31,10 +31,9 @@ def latent_sml(
     r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
 
     Raters of a group report on its hidden verdict :math:`\alpha_g`, and the verdicts are
-    independent given the truth. Within a group, accuracies are estimated from moments with the
-    verdict as the truth; the estimated verdicts are then raters of the truth. A rater alone in a
-    group reports on the truth directly. Labels maximise the likelihood with the verdicts summed
-    out, which is not a linear vote.
+    independent given the truth; a rater alone reports on the truth. Within a group, accuracies are
+    estimated from moments with the verdict as the truth; the estimated verdicts are then raters of
+    the truth. Labels maximise the likelihood with the verdicts summed out.
 
     Parameters
     ----------
@@ -102,9 +101,11 @@ def latent_sml(
     if len(several):
         directions = fit_groups(PairMoments.of(responses), group).v_off[0]
     for column, g in enumerate(several):
-        own = _only(responses, group == g)
-        source = _source(own, directions[group == g])
-        inner[:, group == g] = source.quality
+        members = group == g
+        rater = np.where(members, np.cumsum(members) - 1, -1)
+        own = _table(responses, rater, responses.raters[members], np.zeros((3, 0), dtype=np.int64))
+        source = _source(own, directions[members])
+        inner[:, members] = source.quality
         votes = log_odds(*source.quality)[own.cell]
         evidence[:, column] = np.bincount(own.item, votes, len(evidence))
         answered = own.per_item > 0
@@ -113,8 +114,13 @@ def latent_sml(
         )
         sources.append(source)
 
-    reports = _reports(responses, group, several, evidence)
-    top = _source(reports, np.zeros(reports.n_raters))
+    alone = ~np.isin(group, several)
+    item, at = np.nonzero(evidence)  # no evidence, no verdict
+    verdicts = np.stack([item, several[at], evidence[item, at] > 0])
+    names = np.arange(group.max() + 1)  # groups as raters: verdicts by the sign of their evidence
+    top = _source(
+        _table(responses, np.where(alone, group, -1), names, verdicts), np.zeros(len(names))
+    )
     outer = top.quality.copy()
     for column, g in enumerate(several):
         outer[:, g] = _corrected(
@@ -122,7 +128,6 @@ def latent_sml(
         )
     overall = outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
 
-    alone = ~np.isin(group, several)
     votes = np.where(np.repeat(alone, 2), log_odds(*overall), 0.0)
     score = np.bincount(responses.item, votes[responses.cell], len(evidence))
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
@@ -222,29 +227,13 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Indices:
     return group if group.max() > 0 else np.arange(len(group))
 
 
-def _table(
-    responses: Responses, rater: Indices, rows: NDArray[np.bool_], names: NDArray[Any], more: Any
-) -> Responses:
-    """Return rows with other raters, and ``more`` items, raters and labels."""
-    own = responses.item[rows], rater[responses.rater[rows]], responses.label[rows]
-    item, rater, label = (np.concatenate(both) for both in zip(own, more, strict=True))
+def _table(responses: Responses, rater: Indices, names: NDArray[Any], more: Any) -> Responses:
+    """Return responses with the raters renumbered, without those of −1, and ``more`` rows."""
+    own = np.stack([responses.item, rater[responses.rater], responses.label])
+    item, rater, label = np.concatenate([own[:, own[1] >= 0], more], axis=1)
     key = (item * len(names) + rater) * 2 + label
     table = from_key(key, responses.items, names, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
-
-
-def _only(responses: Responses, chosen: NDArray[np.bool_]) -> Responses:
-    """Return the responses of the chosen raters to all items."""
-    rater, none = np.cumsum(chosen) - 1, np.empty((3, 0), dtype=np.int64)
-    return _table(responses, rater, chosen[responses.rater], responses.raters[chosen], none)
-
-
-def _reports(responses: Responses, group: Indices, several: Indices, evidence: Array) -> Responses:
-    """Return responses with groups as raters: verdicts by the sign of their evidence."""
-    own = ~np.isin(group, several)[responses.rater]
-    item, column = np.nonzero(evidence)  # no evidence, no verdict
-    verdicts = item, several[column], (evidence[item, column] > 0).astype(np.int64)
-    return _table(responses, group, own, np.arange(group.max() + 1), verdicts)
 
 
 @dataclass(frozen=True)

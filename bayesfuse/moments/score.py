@@ -168,11 +168,10 @@ def spectrum(
 ) -> xr.Dataset:
     r"""Test whether some raters report another target than the truth, as a cartel does.
 
-    With one target the covariances between raters have rank one; raters who follow another target,
-    or copy each other, add a second direction. The statistic is the largest absolute eigenvalue of
-    the residuals :math:`q_{ij} - v_i v_j` divided by their standard deviations. Its distribution
-    under one target is simulated at the estimated accuracies, with every rater answering the same
-    items as in ``source``.
+    With one target the covariances between raters have rank one; a second target adds a direction.
+    The statistic is the largest absolute eigenvalue of the residuals :math:`q_{ij} - v_i v_j`
+    divided by their standard deviations. Its distribution under one target is simulated at the
+    estimated accuracies, with every rater answering the same items as in ``source``.
 
     Parameters
     ----------

@@ -12,9 +12,7 @@ from bayesfuse.numerics.rows import shares
 
 STARTS = ("algebraic", "votes", "diagonal")
 
-DIVISIONS = 5
-"""Random divisions into teams: in some of them the information of the members may cancel."""
-
+DIVISIONS = 5  # random divisions into teams: in some, the information of the members may cancel
 AT_ONCE = 1000  # items whose products of views are added up at a time, in a processor's cache
 
 
@@ -68,8 +66,7 @@ def from_teams(
     volume = np.argsort(np.lexsort((rng.random(responses.n_raters), -responses.per_rater)))
     shuffled = np.concatenate([rng.permutation(3) for _ in range(0, responses.n_raters, 3)])
     team = np.repeat(shuffled[volume], responses.n_classes)
-    by_team = _by_team(used, team)
-    views, has_view = _views(by_team, weight, responses.n_classes)
+    views, has_view = _views(used, team, weight, responses.n_classes)
     a, b, c = views.transpose(1, 0, 2)
     a_common = (weight * has_view.all(axis=1))[:, None] * a
     pair, triple = a_common.T @ b, np.zeros((a.shape[1], a.shape[1] ** 2))
@@ -85,22 +82,16 @@ def from_teams(
     except np.linalg.LinAlgError:
         return None
     by_a, by_b = a @ unmix_a.T, b @ unmix_b.T
-    told = weight[:, None, None] * np.stack([by_b, by_a, by_a], axis=1)  # by another team
-    counts = by_team.T @ told.reshape(-1, responses.n_classes)
+    counts = np.empty((len(team), responses.n_classes))
+    for t, told in enumerate((by_b, by_a, by_a)):  # by another team
+        counts[team == t] = used[:, team == t].T @ (weight[:, None] * told)
     # with a negative scale of an eigenvector, all its counts are negative
     sign = np.sign(counts.reshape(-1, responses.n_classes, responses.n_classes).sum(axis=1))
     return _rows(np.maximum(counts * np.repeat(sign, responses.n_classes, axis=0), 0.0), responses)
 
 
-def _by_team(used: scipy.sparse.csc_array, team: NDArray[np.int64]) -> scipy.sparse.csc_array:
-    """Return the incidence with a row per item and team, three for every item."""
-    n_items, n_cells = used.shape
-    row = 3 * used.indices + np.repeat(team, np.diff(used.indptr))
-    return scipy.sparse.csc_array((used.data, row, used.indptr), shape=(3 * n_items, n_cells))
-
-
 def _views(
-    by_team: scipy.sparse.csc_array, weight: Array, n_classes: int
+    used: scipy.sparse.csc_array, team: NDArray[np.int64], weight: Array, n_classes: int
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return every team's view of every item, the mean over its responses, and whether it exists.
 
@@ -108,18 +99,17 @@ def _views(
     predicts of the other teams, so that raters worse than random, or with switched classes, are
     informative.
     """
-    n_rows, n_cells = by_team.shape
-    label = np.repeat(np.arange(n_cells) % n_classes, np.diff(by_team.indptr))
-    count = np.bincount(by_team.indices * np.int64(n_classes) + label, minlength=n_rows * n_classes)
-    votes: Array = count.reshape(-1, 3, n_classes).astype(np.float64)
+    label = np.eye(n_classes)[np.arange(len(team)) % n_classes]
+    votes = np.stack([used @ (label * (team == t)[:, None]) for t in range(3)], axis=1)
     others = votes.sum(axis=1, keepdims=True) - votes
     mine, heard = votes.sum(axis=2), others.sum(axis=2)
     others *= (weight[:, None] / np.maximum(heard, 1.0))[:, :, None]
-    asked = by_team.T @ (weight[:, None] * (heard > 0)).ravel()
-    predicted = by_team.T @ others.reshape(n_rows, n_classes)
-    predicted /= np.maximum(asked, 1.0)[:, None]
-    views = (by_team @ predicted).reshape(votes.shape) / np.maximum(mine, 1.0)[:, :, None]
-    return views, mine > 0
+    views = np.empty_like(votes)
+    for t in range(3):
+        own = used[:, team == t]
+        asked = own.T @ (weight * (heard[:, t] > 0))
+        views[:, t] = own @ ((own.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None])
+    return views / np.maximum(mine, 1.0)[:, :, None], mine > 0
 
 
 def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -> Array:

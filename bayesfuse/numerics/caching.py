@@ -94,16 +94,11 @@ def folder() -> Path | None:
 
 def _remove_old(place: Path) -> None:
     """Remove all but the newest folders; processes that still use one compile again."""
-
-    def age(old: Path) -> float:
-        try:
-            return -old.stat().st_mtime
-        except OSError:  # another process removed it
-            return 0.0
-
-    others = (old for old in place.glob("bayesfuse-*") if not old.name.endswith(DIGEST))
-    for old in sorted(others, key=age)[FOLDERS_KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+    others = [old for old in place.glob("bayesfuse-*") if not old.name.endswith(DIGEST)]
+    with suppress(OSError):  # another process removed one
+        others.sort(key=lambda old: old.stat().st_mtime, reverse=True)
+        for old in others[FOLDERS_KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 # numba counts the functions that it compiles, and the counts are part of the names in machine code.

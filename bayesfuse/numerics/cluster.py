@@ -11,19 +11,14 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from bayesfuse.errors import ClusterError
 from bayesfuse.numerics.threads import side_by_side
 
-SHARE = 0.4
-"""Share of the memory, here or of all workers, that prepared parts may take; others are prepared
-anew for every task."""
-
-SMALL = 5_000_000
-"""Bytes of arguments that are sent with all tasks together; larger ones go to every worker once."""
-
+SHARE = 0.4  # share of the memory for prepared parts; others are prepared anew for every task
+SMALL = 5_000_000  # bytes of arguments sent with all tasks; larger ones go to every worker once
 FAN_IN = 16  # results that are added up at a time
 
 
@@ -56,7 +51,7 @@ class Parts:
         self.prepare, self.recipe = prepare, recipe
         self.sources, self.sizes = list(sources), list(sizes)
         self._here: dict[int, Any] = {}
-        self._there: tuple[Any, Any, list[_Bundle]] | None = None
+        self._there: tuple[Any, Any, list[tuple[range, Any]]] | None = None
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -69,7 +64,7 @@ class Parts:
         there = _running(client())
         if there is None:
             return self._map_here(function, shared, columns)
-        return self._gathered(there, _all, function, shared, columns)
+        return self._gathered(there, list, function, shared, columns)
 
     def add(
         self,
@@ -107,25 +102,25 @@ class Parts:
         if self._there is None or self._there[0] is not there:
             self._there = self._placed(there)
         _, recipe, bundles = self._there
-        if any(bundle.parts[0] % FAN_IN for bundle in bundles):
-            together = _all
+        if any(parts[0] % FAN_IN for parts, _ in bundles):
+            together = list
         if len(pickle.dumps(shared)) * len(bundles) > SMALL:
             shared = _sent(there, shared)
         name, tasks = f"{function.__name__}-{uuid4().hex}", []
-        for bundle in bundles:
-            own = [tuple(column[n] for column in columns) for n in bundle.parts]
-            given = together, function, shared, own
-            key = f"{name}-{bundle.parts[0]}"
-            if bundle.ready is not None:
-                tasks.append(there.submit(_on_parts, bundle.ready, *given, key=key))
-            else:
-                sources = [self._source(there, n) for n in bundle.parts]
-                made = self.prepare, recipe, sources
-                tasks.append(there.submit(_on_sources, *made, *given, key=key))
+        for parts, ready in bundles:
+            made: tuple[Any, ...] = None, None, ready
+            if ready is None:
+                made = self.prepare, recipe, [self._source(there, n) for n in parts]
+            own = [tuple(column[n] for column in columns) for n in parts]
+            given = *made, together, function, shared, own
+            tasks.append(there.submit(_on_parts, *given, key=f"{name}-{parts[0]}"))
         return [result for results in self._gather(there, tasks) for result in results]
 
-    def _placed(self, there: Any) -> tuple[Any, Any, list[_Bundle]]:
-        """Distribute the parts; parts that fit into memory are prepared, one bundle per thread."""
+    def _placed(self, there: Any) -> tuple[Any, Any, list[tuple[range, Any]]]:
+        """Bundle the parts of one task with the task that prepares them, if they fit into memory.
+
+        There is one bundle of prepared parts per thread.
+        """
         workers = there.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
@@ -134,16 +129,16 @@ class Parts:
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
             step = FAN_IN * -(-step // FAN_IN)
-        bundles = []
+        bundles: list[tuple[range, Any]] = []
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
             held = min(max(len(kept), first), last)  # the first parts are kept
             if held > first:
                 sources = [self._source(there, n) for n in range(first, held)]
                 ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
-                bundles.append(_Bundle(range(first, held), ready))
+                bundles.append((range(first, held), ready))
             few = FAN_IN if step > FAN_IN else 1
-            bundles += [_Bundle(range(n, min(n + few, last)), None) for n in range(held, last, few)]
+            bundles += [(range(n, min(n + few, last)), None) for n in range(held, last, few)]
         return there, recipe, bundles
 
     def _source(self, there: Any, index: int) -> Any:
@@ -198,32 +193,17 @@ def _running(there: Any) -> Any:
     return there
 
 
-class _Bundle(NamedTuple):
-    """Parts of one task, and the task that prepared them, if they fit into memory."""
-
-    parts: range
-    ready: Any
-
-
 def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:
     return [prepare(recipe, source) for source in sources]
 
 
-def _on_parts(parts: Any, together: Any, function: Any, shared: Any, own: list[Any]) -> list[Any]:
-    both = zip(parts, own, strict=True)
-    found: list[Any] = together([function(part, *shared, *each) for part, each in both])
-    return found
-
-
-def _on_sources(
-    prepare: Any, recipe: Any, sources: list[Any], together: Any, *given: Any
-) -> list[Any]:
-    ready = (prepare(recipe, source) for source in sources)  # one at a time in memory
-    return _on_parts(ready, together, *given)
-
-
-def _all(found: list[Any]) -> list[Any]:
-    return found
+def _on_parts(
+    prepare: Any, recipe: Any, parts: Any, together: Any, function: Any, shared: Any, own: list[Any]
+) -> Any:
+    """Return the results on parts, or on sources to prepare, one at a time in memory."""
+    ready = parts if prepare is None else (prepare(recipe, source) for source in parts)
+    both = zip(ready, own, strict=True)
+    return together([function(part, *shared, *each) for part, each in both])
 
 
 def _by_group(add: Callable[[list[Any]], Any], found: list[Any]) -> list[Any]:

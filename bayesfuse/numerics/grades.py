@@ -34,27 +34,33 @@ def cut(own, middles, cuts):
 
 
 @inner
-def informed(low, high):
-    """Return the normal probability of an interval, from the tail that is exact."""
-    if low > 0.0:
-        return 0.5 * (math.erfc(low * ROOT_HALF) - math.erfc(high * ROOT_HALF))
-    return 0.5 * (math.erfc(-high * ROOT_HALF) - math.erfc(-low * ROOT_HALF))
+def clarity(own):
+    """Return the precision of a rater, as :func:`log_answer` takes it, and the rate of guessing."""
+    return math.exp(min(own[-2], 50.0)) * ROOT_HALF, 1.0 / (1.0 + math.exp(-own[-1]))
+
+
+@inner
+def log_answer(precision, guesses, position, c, cuts, guess):
+    """Return the log probability of answer ``c`` of a rater with thresholds ``cuts``."""
+    low = -np.inf if c == 0 else precision * (cuts[c - 1] - position)
+    high = np.inf if c == cuts.size else precision * (cuts[c] - position)
+    if low > 0.0:  # the tail that is exact
+        low, high = -high, -low
+    informed = 0.5 * (math.erfc(-high) - math.erfc(-low))
+    return math.log(max((1.0 - guesses) * informed + guesses * guess[c], LEAST))
 
 
 @inner
 def weigh(own, positions, middles, guess, counts, cuts):
     """Return the log probability of the counts (classes, answers) of a rater."""
-    n_classes, last, total = positions.size, cuts.size, 0.0
+    total = 0.0
     cut(own, middles, cuts)
-    precision = math.exp(min(own[last], 50.0))
-    guesses = 1.0 / (1.0 + math.exp(-own[last + 1]))
-    for k in range(n_classes):
-        for c in range(n_classes):
+    precision, guesses = clarity(own)
+    for k in range(positions.size):
+        for c in range(positions.size):
             if counts[k, c] > 0.0:
-                low = -np.inf if c == 0 else precision * (cuts[c - 1] - positions[k])
-                high = np.inf if c == last else precision * (cuts[c] - positions[k])
-                p = (1.0 - guesses) * informed(low, high) + guesses * guess[c]
-                total += counts[k, c] * math.log(max(p, LEAST))
+                own_log = log_answer(precision, guesses, positions[k], c, cuts, guess)
+                total += counts[k, c] * own_log
     return total
 
 
@@ -72,14 +78,10 @@ def log_rows(own, positions, guess):
     rows = np.empty((n_raters, n_classes, n_classes))
     for m in range(n_raters):
         cut(own[m], middles, cuts)
-        precision = math.exp(min(own[m, n_classes - 1], 50.0))
-        guesses = 1.0 / (1.0 + math.exp(-own[m, n_classes]))
+        precision, guesses = clarity(own[m])
         for k in range(n_classes):
             for c in range(n_classes):
-                low = -np.inf if c == 0 else precision * (cuts[c - 1] - positions[k])
-                high = np.inf if c == n_classes - 1 else precision * (cuts[c] - positions[k])
-                p = (1.0 - guesses) * informed(low, high) + guesses * guess[c]
-                rows[m, k, c] = math.log(max(p, LEAST))
+                rows[m, k, c] = log_answer(precision, guesses, positions[k], c, cuts, guess)
     return rows
 
 

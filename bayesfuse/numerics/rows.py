@@ -21,19 +21,24 @@ def normalise(rows: Array) -> Array:
     return normalised
 
 
+@inner
+def normalise_row(rows, i):
+    """Normalise log row i in place."""
+    top, total = -np.inf, 0.0
+    for j in range(rows.shape[1]):
+        top = max(top, rows[i, j])
+    for j in range(rows.shape[1]):
+        total += math.exp(rows[i, j] - top)
+    total = math.log(total)
+    for j in range(rows.shape[1]):  # the largest first: logs of 10¹² have few digits left
+        rows[i, j] = (rows[i, j] - top) - total
+
+
 @kernel
 def _normalise(rows):
     """Normalise log rows in place."""
-    n_rows, n_columns = rows.shape
-    for i in range(n_rows):
-        top, total = -np.inf, 0.0
-        for j in range(n_columns):
-            top = max(top, rows[i, j])
-        for j in range(n_columns):
-            total += math.exp(rows[i, j] - top)
-        total = math.log(total)
-        for j in range(n_columns):  # the largest first: logs of 10¹² have few digits left
-            rows[i, j] = (rows[i, j] - top) - total
+    for i in range(len(rows)):
+        normalise_row(rows, i)
     return rows
 
 
@@ -124,7 +129,6 @@ def draw_rows(prior, counts, log_rows, rng):
             for j in range(n_columns):
                 log_rows[i, j] = math.log(log_rows[i, j]) - total
             continue
-        top = -np.inf
         for j in range(n_columns):
             shape = prior[i, j] + counts[i, j]
             if shape <= 0.0:
@@ -134,12 +138,7 @@ def draw_rows(prior, counts, log_rows, rng):
                 log_rows[i, j] = math.log(draw_gamma(shape + 1.0, rng)) + boost
             else:
                 log_rows[i, j] = math.log(draw_gamma(shape, rng))
-            top = max(top, log_rows[i, j])
-        for j in range(n_columns):
-            total += math.exp(log_rows[i, j] - top)
-        total = math.log(total)
-        for j in range(n_columns):  # the largest first: logs of 10¹² have few digits left
-            log_rows[i, j] = (log_rows[i, j] - top) - total
+        normalise_row(log_rows, i)
 
 
 @inner

@@ -80,8 +80,7 @@ class Summed(Observation):
         return total, counts
 
     def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
-        found: Used = self.over_parts("of_tables", (label_tables, tables))
-        return found
+        return self.over_parts("of_tables", (label_tables, tables))
 
     def evidence(self, rows: Rows) -> tuple[float, None]:
         return float(self.over_parts("log_evidence", (rows,))), None

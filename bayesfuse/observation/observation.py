@@ -233,8 +233,7 @@ class Observation:
     def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
         weight = probability * self.table.multiplicity[:, None]
         channel, structure = self.raters.at(rows, self.rater_structure)
-        counts: tuple[Array, ...] = channel.expected_kernel(*self.tables(rows), weight, *structure)
-        return counts
+        return channel.expected_kernel(*self.tables(rows), weight, *structure)
 
     def draw(
         self,
@@ -259,7 +258,7 @@ class Observation:
         )
 
     def converged(self, rows: Rows) -> bool:
-        """Say whether summing the labels out, if it iterates, comes to an end at these rows."""
+        """Return whether summing the labels out converges at these rows."""
         likelihood, _ = self.likelihood(rows)
         return self.labels.converged(self.label_tables(rows), likelihood, self.label_structure)
 

@@ -136,8 +136,7 @@ class Dirichlet(RowPrior):
     def log_beta(self) -> Array:
         prior = self.concentration
         logs = scipy.special.gammaln(np.where(prior > 0, prior, 1.0))  # without structural zeros
-        total: Array = logs.sum(axis=-1) - scipy.special.gammaln(prior.sum(axis=-1))
-        return total
+        return logs.sum(axis=-1) - scipy.special.gammaln(prior.sum(axis=-1))
 
     def log_density(self, value: Array) -> float:
         prior = self.concentration
@@ -272,8 +271,7 @@ class DirichletMixture(RowPrior):
 
     @staticmethod
     def _average(log_shares: Array, values: Array) -> Array:
-        average: Array = (np.exp(log_shares)[..., None] * values).sum(axis=0)
-        return average
+        return (np.exp(log_shares)[..., None] * values).sum(axis=0)
 
 
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:

@@ -14,8 +14,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
 
-LOGS = "threshold_gap", "precision"
-"""Those that are positive: the coordinates are their logarithms."""
+LOGS = "threshold_gap", "precision"  # those that are positive: the coordinates are their logarithms
 
 ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
 """Parameters of a rater, in the order of the kernels' coordinates; gaps from three classes on."""
@@ -23,14 +22,11 @@ ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
 INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
 """Approximate information of a response on a coordinate, for the width of slices."""
 
-ROUNDS = 6
-"""Moves of what all raters have in common in a draw, more where there are few raters."""
+ROUNDS = 6  # moves of what all raters have in common in a draw, more where there are few raters
 
-SCORING = 6
-"""Steps of Fisher scoring to where raters are most probable if all are alike."""
+SCORING = 6  # steps of Fisher scoring to where raters are most probable if all are alike
 
-START = 8.0
-"""Number of responses that a rater's row counts for where chains begin."""
+START = 8.0  # number of responses that a rater's row counts for where chains begin
 
 
 NORMAL = {
@@ -65,14 +61,12 @@ class GradedPriors:
 
 def even_positions(n_classes: int) -> Array:
     """Return equally spaced positions around zero, one apart."""
-    found: Array = np.arange(n_classes, dtype=np.float64) - (n_classes - 1) / 2
-    return found
+    return np.arange(n_classes, dtype=np.float64) - (n_classes - 1) / 2
 
 
 def gaps_of(positions: Array) -> Array:
     """Return the distances of neighbouring classes as shares of the line."""
-    gaps: Array = np.diff(positions) / (len(positions) - 1)
-    return gaps
+    return np.diff(positions) / (len(positions) - 1)
 
 
 @dataclass(frozen=True)

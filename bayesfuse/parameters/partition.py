@@ -14,11 +14,9 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Prior, Statistic, Support
 
-SEATING = "seating"
-"""Name of the random variable that is a partition, ``variables.SeatingRV``."""
+SEATING = "seating"  # name of the random variable that is a partition, variables.SeatingRV
 
-ALONE = -1
-"""Group index of raters in no group."""
+ALONE = -1  # group index of raters in no group
 
 
 class Partition(Support):

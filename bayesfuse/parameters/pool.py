@@ -17,8 +17,7 @@ from bayesfuse.numerics.tables import SMALLEST, draw_shared
 from bayesfuse.parameters.contract import Coordinates, Mapped, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 
-Values = dict[str, Array]
-"""Values of a pool's members, in kernel coordinates, by role."""
+Values = dict[str, Array]  # values of a pool's members, in kernel coordinates, by role
 
 
 @dataclass(frozen=True)

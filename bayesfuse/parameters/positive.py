@@ -13,8 +13,7 @@ from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Mapped, Prior, Support
 
-REACH, STEP = 8.0, 0.004
-"""Range and steps of a table of a log density, on the log scale."""
+REACH, STEP = 8.0, 0.004  # range and steps of a table of a log density, on the log scale
 
 WIDTH = 0.5  # initial width of a slice on the log scale
 STEPS = 50  # largest slice, in widths: more than any proper density needs

@@ -143,8 +143,7 @@ class PlainRows(Coordinates):
 
     def natural(self, value: Array) -> Array:
         rows = np.clip(np.exp(value), SMALL, None)
-        natural: Array = rows / rows.sum(axis=-1, keepdims=True)
-        return natural
+        return rows / rows.sum(axis=-1, keepdims=True)
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
         total, mean = _total_and_mean(prior, statistic, value)
@@ -160,8 +159,7 @@ class CentredLogs(PlainRows):
 
     def write(self, value: Array) -> Array:
         mean = value.sum(axis=-1, keepdims=True) / value.shape[-1]  # .mean() takes twice as long
-        centred: Array = value[..., :-1] - mean
-        return centred
+        return value[..., :-1] - mean
 
 
 @dataclass(frozen=True)
@@ -171,18 +169,15 @@ class LogRatios(PlainRows):
     transform: Any
 
     def read(self, value: Array) -> Array:
-        rows: Array = self.transform.to_log(value)
-        return rows
+        return self.transform.to_log(value)
 
     def write(self, value: Array) -> Array:
-        ratios: Array = self.transform.from_log(value)
-        return ratios
+        return self.transform.from_log(value)
 
     def natural(self, value: Array) -> Array:
         rows = np.clip(np.exp(value), SMALL, None)
         rows[~self.transform.allowed] = 0.0
-        natural: Array = rows / rows.sum(axis=-1, keepdims=True)
-        return natural
+        return rows / rows.sum(axis=-1, keepdims=True)
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
         total, mean = _total_and_mean(prior, statistic, value)

@@ -20,8 +20,7 @@ from bayesfuse.plots.hover import hover_items, hover_raters
 from bayesfuse.plots.items import plot_hard_items, plot_labels
 from bayesfuse.plots.model_graph import plot_model
 from bayesfuse.plots.overview import plot_overview
-from bayesfuse.plots.panels import plot_class_shares, plot_panel
-from bayesfuse.plots.ranks import plot_ranks
+from bayesfuse.plots.panels import plot_class_shares, plot_panel, plot_ranks
 from bayesfuse.plots.raters import (
     plot_confusion,
     plot_graders,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
     whole = [in_one_line(name, WHOLE) for name in names]
     short = [in_one_line(name, most) for name in whole]
     if len(set(short)) < len(set(whole)):
-        head, tail = _common(whole), _common([name[::-1] for name in whole])
+        head, tail = (len(_common(names)) for names in (whole, [name[::-1] for name in whole]))
         different = [name[head : len(name) - tail] for name in whole]
         lead = min(max(most - 2 - max(map(len, different)), 0), head)
         begin = whole[0][:lead] + "…" * (lead < head)
@@ -45,13 +46,12 @@ def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
     return [name.replace("$", r"\$") for name in short]
 
 
-def _common(names: list[str]) -> int:
-    """Return the number of letters with which all names begin, in whole words."""
-    letters = enumerate(zip(*names, strict=False))
-    count = next((at for at, own in letters if len(set(own)) > 1), min(map(len, names)))
-    while count and names[0][count - 1].isalnum():
-        count -= 1
-    return count
+def _common(names: list[str]) -> str:
+    """Return the whole words with which all names begin."""
+    first, last = min(names), max(names)
+    letters = enumerate(zip(first, last, strict=False))
+    count = next((at for at, (one, other) in letters if one != other), len(first))
+    return re.sub(r"[^\W_]+$", "", first[:count])
 
 
 def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
@@ -136,14 +136,8 @@ def show_classes(ax: Axes, colours: dict[Any, Any], marks: Sequence[Any], **kwar
     """Draw the legend of the classes beside ``ax``; further marks keep their labels."""
     text = [escaped(name) for name in colours] + [m.get_label() for m in marks[len(colours) :]]
     # set afterwards because matplotlib omits labels that begin with an underscore
-    legend = ax.legend(
-        marks,
-        ["?"] * len(marks),
-        loc="upper left",
-        bbox_to_anchor=(1, 1),
-        frameon=False,
-        **kwargs,
-    )
+    kwargs |= {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
+    legend = ax.legend(marks, ["?"] * len(marks), **kwargs)
     for label, name in zip(legend.get_texts(), text, strict=True):
         label.set_text(name)
 
@@ -155,10 +149,9 @@ class Rows(NamedTuple):
     named: NDArray[np.bool_]
 
     @property
-    def places(self) -> NDArray[np.floating]:
+    def places(self) -> Any:
         """Midpoints of the rows."""
-        middles: NDArray[np.floating] = (self.edges[1:] + self.edges[:-1]) / 2
-        return middles
+        return (self.edges[1:] + self.edges[:-1]) / 2
 
 
 def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
@@ -179,14 +172,7 @@ def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
     return Rows(np.concatenate([[0.0], heights.cumsum()]) - 0.5, named)
 
 
-def draw_intervals(
-    ax: Axes,
-    mean: NDArray[Any],
-    low: NDArray[Any],
-    high: NDArray[Any],
-    rows: Rows,
-    colour: Any,
-) -> None:
+def draw_intervals(ax: Axes, mean: Any, low: Any, high: Any, rows: Rows, colour: Any) -> None:
     """Draw probabilities with their intervals, the first row at the bottom."""
     width, height = points(ax)
     for which in (rows.named, ~rows.named):
@@ -281,11 +267,7 @@ def matrix_axes(ax: Axes | None, names: NDArray[Any]) -> Axes:
 
 
 def draw_matrix(
-    ax: Axes,
-    values: NDArray[Any],
-    names: NDArray[Any],
-    what: str,
-    **kwargs: Any,
+    ax: Axes, values: NDArray[Any], names: NDArray[Any], what: str, **kwargs: Any
 ) -> None:
     """Draw a matrix of raters; missing entries are grey."""
     ax.set_facecolor("0.9")
@@ -294,6 +276,11 @@ def draw_matrix(
     name_rows(ax, names, "rater")
     ax.tick_params(length=0)
     ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
+
+
+def on_blue(value: float, largest: float) -> str:
+    """Return the colour of a number on a cell of the colour map "Blues"."""
+    return "white" if value > 0.55 * largest else "black"
 
 
 def draw_table(
@@ -317,8 +304,7 @@ def draw_table(
     for (row, column), value in np.ndenumerate(values):
         if size < READABLE or np.isnan(value):
             continue
-        style: dict[str, Any] = {"ha": "center"}
-        style["color"] = "white" if value > 0.55 * largest else "black"
+        style: dict[str, Any] = {"ha": "center", "color": on_blue(value, largest)}
         place = "center" if below is None else "bottom"
         ax.text(column, row, text(value), va=place, size=size, **style)
         if below is not None:

@@ -33,7 +33,7 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     -------
     Axes
         A point per pair, with the interval of its replications (of more than 500 pairs only the
-        unusual ones); unusual pairs are coloured, and the most extreme of these are named.
+        unusual ones); unusual pairs are coloured, and the most extreme ones named.
 
     Examples
     --------
@@ -237,17 +237,8 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     ax.bar(places, found["observed"], width=width, color=colours, alpha=0.45, label="observed")
     expected = found["replicated"].values
     ends = np.abs(np.stack([found["low"].values, found["high"].values]) - expected)
-    ax.errorbar(
-        places,
-        expected,
-        ends,
-        fmt="o",
-        ms=4,
-        color=shared.ink(),
-        lw=1.2,
-        capsize=2,
-        label="replicated",
-    )
+    style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.2, "capsize": 2, "color": shared.ink()}
+    ax.errorbar(places, expected, ends, label="replicated", **style)
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
@@ -298,11 +289,8 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     edges: dict[str, Any] = {"edgecolors": "0.5", "linewidths": 0.04 * size}
     points = ax.scatter(implied, observed, size, c=together, vmin=0, vmax=1, **edges)
     ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
-    ax.set(
-        xlabel="covariance implied by the posterior",
-        ylabel="observed covariance",
-        title=f"mean squared z {found.attrs['excess']:.1f}",
-    )
+    ax.set(xlabel="covariance implied by the posterior", ylabel="observed covariance")
+    ax.set_title(f"mean squared z {found.attrs['excess']:.1f}")
     return ax
 
 
@@ -338,19 +326,13 @@ def plot_co_assignment(
     others = np.where(np.eye(n_raters, dtype=bool), 0.0, share.values).max(axis=1)
     chosen = np.sort(np.argsort(-others, kind="stable")[:most])
     values = share.values[np.ix_(chosen, chosen)]
-    left = np.ones(len(values), dtype=bool)
-    order: list[int] = []
-    for m in range(len(values)):  # every rater, followed by the probable rest of the group
-        if left[m]:
-            own = np.flatnonzero(left & (values[m] >= 0.5))
-            left[own] = False
-            order += own.tolist()
+    # every rater, followed by the probable rest of the group
+    order = list(dict.fromkeys(np.nonzero(values >= 0.5)[1].tolist()))
     names = share["rater"].values[chosen[order]]
     ax = shared.matrix_axes(ax, names)
     what = "probability of a shared source"
     shared.draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
     if len(names) < n_raters:
-        shared.set_title(
-            ax, f"the {len(names)} of {n_raters:,} raters who most probably share a source"
-        )
+        some = f"the {len(names)} of {n_raters:,} raters"
+        shared.set_title(ax, f"{some} who most probably share a source")
     return ax

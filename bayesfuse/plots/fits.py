@@ -24,8 +24,7 @@ TRACES = {
 }
 """The objective by group of the result: variable and axis label."""
 
-STARTS = "start_log_posterior_"
-"""Prefix of the attributes with the log posterior of each candidate for the start."""
+STARTS = "start_log_posterior_"  # prefix of the attributes of the candidates for the start
 
 
 def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
@@ -42,9 +41,8 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     Returns
     -------
     list of str
-        The default of ``var_names=`` that a posterior with a confusion matrix of every rater needs:
-        ``az.plot_trace(result, var_names=bf.plots.var_names(result))``. Entries that are the same
-        in all draws are left out with their variable.
+        For ``az.plot_trace(result, var_names=bf.plots.var_names(result))``. Variables with an entry
+        that is the same in all draws are left out.
 
     Raises
     ------
@@ -89,8 +87,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The limits of the vertical axis exclude the first tenth of the iterations; the title shows
-        whether the fit converged.
+        The vertical limits exclude the first tenth of the iterations.
 
     Raises
     ------
@@ -114,9 +111,8 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
     (ax,) = new_axes(ax, 1, (5.5, 3.4), 1)
-    ax.plot(
-        np.arange(1, len(values) + 1), values, color="C0", marker="." if len(values) < 40 else ""
-    )
+    marker = "." if len(values) < 40 else ""
+    ax.plot(np.arange(1, len(values) + 1), values, color="C0", marker=marker)
     tail = values[len(values) // 10 :]
     low, high = tail.min(), tail.max()
     if high > low:
@@ -143,8 +139,8 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The log posterior of every candidate after a few steps of EM, relative to the best. A
-        candidate far below the other is in another mode.
+        Log posteriors after a few steps of EM, relative to the best candidate. One far below is in
+        another mode.
 
     Raises
     ------
@@ -192,9 +188,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 MOST = 20  # largest number of bins, unless the user asks for more
 SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
-
-TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]
-"""Ticks of the scale of log-odds."""
+TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
 
 
 def plot_calibration(
@@ -226,9 +220,8 @@ def plot_calibration(
     -------
     Axes
         Shares with Jeffreys intervals, and numbers of items where these differ; above them a
-        histogram of the probabilities. Points on the diagonal are calibrated, those above it
-        underconfident, those below it overconfident. On the scale of log-odds, points at the upper
-        edges have a probability or share too near 1 to be told from it with so many items.
+        histogram of the probabilities. Points above the diagonal are underconfident, those below it
+        overconfident. On the scale of log-odds, points at the edge cannot be told from 1.
 
     Raises
     ------

@@ -23,8 +23,7 @@ from bayesfuse.results.probabilities import label_probabilities
 WIDTH = 4.0  # width of a panel with a grid, in inches
 SPRINGS, ROUNDS = 5000, 60  # largest component placed by springs, and their number of iterations
 
-SIZES = 6.0, 60.0
-"""Areas, in square points, of items with uniform and with certain label probabilities."""
+SIZES = 6.0, 60.0  # areas, in square points, of items with uniform and with certain labels
 
 
 def plot_grid(
@@ -53,14 +52,12 @@ def plot_grid(
     Returns
     -------
     ndarray of Axes
-        The most probable labels; the uncertainty (probability that this label is wrong); the
-        probability of each of ``classes``.
+        The most probable labels, the probability that they are wrong, and that of ``classes``.
 
     Raises
     ------
     ModelError
-        A shape that does not match the number of items, unknown items or classes, no label
-        posterior.
+        A shape of another number of items; unknown items or classes; no label posterior.
 
     Examples
     --------
@@ -70,6 +67,9 @@ def plot_grid(
     >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (2, 3))]
     ['most probable label', 'uncertainty', 'probability of 1']
     """
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Patch
+
     probability = label_probabilities(result)
     if items is not None:
         probability = _chosen(probability, "item", items)
@@ -82,18 +82,19 @@ def plot_grid(
     if classes is None:
         classes = listed(names[-1:]) if len(names) == 2 else []
     share = _chosen(probability, "class", classes)
-    size = (
-        WIDTH + 0.5 + max(shared.width_of(names), 0.7),
-        max(WIDTH * shape[0] / shape[1], 1.0) + 0.3,
-    )
-    panels = shared.new_axes(axes, 2 + len(classes), size, 3)
-    _map_labels(panels[0], probability.values.argmax(axis=1).reshape(shape), names)
+    wide, tall = WIDTH + max(shared.width_of(names), 0.7), WIDTH * shape[0] / shape[1]
+    panels = shared.new_axes(axes, 2 + len(classes), (wide + 0.5, max(tall, 1.0) + 0.3), 3)
+    colours = shared.class_colours(names)
+    label = probability.values.argmax(axis=1).reshape(shape)
+    panels[0].imshow(np.array([to_rgb(colour) for colour in colours.values()])[label])
+    shared.set_title(panels[0], "most probable label")
+    panels[0].set_axis_off()
+    shared.show_classes(panels[0], colours, [Patch(color=colour) for colour in colours.values()])
     sure = probability.values.max(axis=1)
     _map_values(panels[1], 1 - sure.reshape(shape), "uncertainty", 1 - 1 / len(names), "magma")
     for ax, name, values in zip(panels[2:], share["class"].values, share.values.T, strict=True):
-        _map_values(
-            ax, values.reshape(shape), f"probability of {shared.escaped(name)}", 1.0, "viridis"
-        )
+        title = f"probability of {shared.escaped(name)}"
+        _map_values(ax, values.reshape(shape), title, 1.0, "viridis")
     return panels
 
 
@@ -180,9 +181,9 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The share of agreeing edges in labels drawn from the prior, by coupling, from random starts
-        and from labels of one class: where the curves differ there are two phases. Vertical lines
-        are the critical coupling and the mean of every chain.
+        The share of agreeing edges under the prior, by coupling, from random starts and from labels
+        of one class: where these differ there are two phases. Vertical lines are the critical
+        coupling and the mean of every chain.
 
     Examples
     --------
@@ -222,17 +223,6 @@ def _chosen(probability: xr.DataArray, dim: str, names: Any) -> xr.DataArray:
     return probability.isel({dim: place})
 
 
-def _map_labels(ax: Axes, label: NDArray[np.int64], names: NDArray[Any]) -> None:
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import Patch
-
-    colours = shared.class_colours(names)
-    ax.imshow(np.array([to_rgb(colour) for colour in colours.values()])[label])
-    shared.set_title(ax, "most probable label")
-    ax.set_axis_off()
-    shared.show_classes(ax, colours, [Patch(color=colour) for colour in colours.values()])
-
-
 def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) -> None:
     image = ax.imshow(values, vmin=0, vmax=most, cmap=colours)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
@@ -260,7 +250,7 @@ def _given_layout(graph: Graph, layout: Any) -> Array:
 
 
 def _layout(graph: Graph) -> Array:
-    """Return positions (items, 2): connected components side by side in rows, the largest first."""
+    """Return positions (items, 2): components side by side in rows, the largest first."""
     place = np.empty((graph.n_items, 2))
     size = np.bincount(graph.component)
     members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])
@@ -278,27 +268,21 @@ def _layout(graph: Graph) -> Array:
 
 
 def _component_layout(graph: Graph) -> Array:
-    """Return positions of connected items between 0 and 1."""
-    place = _spectral_layout(graph)
-    if graph.n_items <= SPRINGS:
-        springs(place, graph.start, graph.neighbour, ROUNDS)
-    low, high = place.min(axis=0), place.max(axis=0)
-    scaled: Array = (place - low) / np.where(high > low, high - low, 1.0)
-    return scaled
-
-
-def _spectral_layout(graph: Graph) -> Array:
-    """Return the two smoothest nonconstant eigenvectors of the random walk on a graph."""
+    """Return positions of connected items between 0 and 1: eigenvectors, refined by springs."""
     from scipy.sparse import eye_array
     from scipy.sparse.csgraph import laplacian
     from scipy.sparse.linalg import eigsh
 
-    if graph.n_items <= 3:
-        return np.column_stack([np.arange(graph.n_items), np.arange(graph.n_items) % 2]) / 1.0
-    smooth = laplacian(graph.to_scipy(), normed=True)
-    begin = np.random.default_rng(0).random(graph.n_items)
-    # the smallest eigenvalues of L are the largest of 2 − L, which needs no factorisation
-    _, vectors = eigsh(2 * eye_array(graph.n_items) - smooth, 3, v0=begin, which="LA")
-    # of the random walk, else items with few neighbours are drawn to the middle
-    place: Array = vectors[:, 1::-1] / np.sqrt(np.maximum(graph.degree, 1))[:, None]
-    return place / np.abs(place).max(axis=0)
+    n_items = graph.n_items
+    place = np.column_stack([np.arange(n_items), np.arange(n_items) % 2]) / 1.0
+    if n_items > 3:
+        smooth, begin = laplacian(graph.to_scipy(), normed=True), np.random.default_rng(0)
+        # the smallest eigenvalues of L are the largest of 2 − L, which needs no factorisation
+        smoothest = eigsh(2 * eye_array(n_items) - smooth, 3, v0=begin.random(n_items), which="LA")
+        # of the random walk, else items with few neighbours are drawn to the middle
+        place = smoothest[1][:, 1::-1] / np.sqrt(np.maximum(graph.degree, 1))[:, None]
+        place /= np.abs(place).max(axis=0)
+    if n_items <= SPRINGS:
+        springs(place, graph.start, graph.neighbour, ROUNDS)
+    place -= place.min(axis=0)
+    return place / np.where(place.any(axis=0), place.max(axis=0), 1.0)

@@ -43,10 +43,9 @@ def hover_raters(
     Returns
     -------
     plotly Figure
-        A point per rater at the accuracy, averaged over the classes; under the mouse its name,
-        number of responses and interval. Up to 30 raters are side by side, with their intervals.
-        Notebooks show the figure, and ``figure.write_html(path)`` saves a page (5 MB) that needs
-        neither server nor network.
+        Accuracies averaged over the classes; under the mouse name, responses and interval. Up to 30
+        raters are side by side. ``figure.write_html(path)`` saves a page (5 MB) that needs neither
+        server nor network.
 
     Raises
     ------
@@ -76,8 +75,8 @@ def hover_raters(
     figure = plotly.Figure()
     if len(number) <= DISTINCT:
         across: Array = np.argsort(order).astype(float)
-        above, below = found.high - found.mean, found.mean - found.low
-        error = {"array": above, "arrayminus": below, "thickness": 1.2, "width": 0}
+        ends = {"array": found.high - found.mean, "arrayminus": found.mean - found.low}
+        error = ends | {"thickness": 1.2, "width": 0}
         marker |= {"size": 9, "opacity": 1.0}
         ticks = {"tickvals": np.arange(len(order)), "ticktext": [names[m] for m in order]}
         figure.update_xaxes(title="raters, the best first", **ticks)
@@ -106,16 +105,15 @@ def hover_items(
     result : DataTree
         With label probabilities.
     model : pymc.Model, optional
-        Of item types, for the difficulty. Without it, and if the result has no difficulty, the
-        probability is plotted against the number of responses.
+        Of item types, for the difficulty. Default the number of responses, if the result has none.
     most : int, default 20,000
         Number of items to show, those with the least certain labels.
 
     Returns
     -------
     plotly Figure
-        A point per item in the colour of its most probable class; under the mouse its name, the two
-        most probable classes, the difficulty and the number of responses.
+        Points in the colour of the most probable class; under the mouse the name, the two most
+        probable classes, the difficulty and the number of responses.
 
     Raises
     ------
@@ -197,7 +195,5 @@ def _apart(number: NDArray[np.int64]) -> Array:
 
 
 def _plain(figure: Any, title: str) -> Any:
-    figure.update_layout(
-        title=title, template="plotly_white", width=760, height=520, hovermode="closest"
-    )
-    return figure
+    size = {"width": 760, "height": 520}
+    return figure.update_layout(title=title, template="plotly_white", hovermode="closest", **size)

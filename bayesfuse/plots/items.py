@@ -37,8 +37,8 @@ def plot_labels(
     Returns
     -------
     Axes
-        One bar per item, divided among the classes. All items without a name are thin rows below
-        the others, sorted by their most probable class and its probability.
+        One bar per item, divided among the classes. Items without a name are thin rows below the
+        others, sorted by their most probable class and its probability.
 
     Raises
     ------
@@ -81,19 +81,18 @@ def draw_items(
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)
-    below = _height_of_rest(n_items, few)
+    rows = _rows(n_items, few)
     left = np.zeros(few)
     for (name, colour), width in zip(colours.items(), probability[:few][::-1].T, strict=True):
         style = {"height": 0.8, "color": colour, "label": shared.escaped(name)}
         ax.barh(range(few), width, left=left, **style)  # rows are counted from below
         left = left + width
-    edges = np.linspace(-0.5 - below, -0.5, n_items - few + 1)
     if n_items > few:
-        _draw_band(ax, probability[few:], edges, list(colours.values()))
-    rows = shared.Rows(np.append(edges, np.arange(few) + 0.5), np.arange(n_items) >= n_items - few)
+        _draw_band(ax, probability[few:], rows.edges[: n_items - few + 1], list(colours.values()))
     unnamed = np.full(n_items - few, "", dtype=object)
     shared.name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
-    ax.set(xlim=(0, 1), ylim=(-0.6 - below, few - 0.4), xlabel="posterior probability")
+    ylim = rows.edges[0] - 0.1, rows.edges[-1] + 0.1
+    ax.set(xlim=(0, 1), ylim=ylim, xlabel="posterior probability")
     ax.tick_params(axis="y", length=0)
     ax.spines[:].set_visible(False)
 
@@ -101,6 +100,13 @@ def draw_items(
 def _height_of_rest(n_items: int, named: int) -> float:
     """Return the height of the items without names, in rows."""
     return min(REST * named, n_items - named)
+
+
+def _rows(n_items: int, named: int) -> shared.Rows:
+    """Return rows from below, of which the last have names."""
+    edges = np.linspace(-0.5 - _height_of_rest(n_items, named), -0.5, n_items - named + 1)
+    whole = np.append(edges, np.arange(named) + 0.5)
+    return shared.Rows(whole, np.arange(n_items) >= n_items - named)
 
 
 def _draw_band(
@@ -158,10 +164,10 @@ def plot_hard_items(
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Left all items, the hardest on top: the probability that two raters who look disagree, with
-        its interval, and a cross at the probability that the most probable class, whose colour the
-        item has, is wrong. Names are followed by the two most probable classes. Right the expected
-        number of items by most probable class and other true class.
+        Left all items in the colour of their most probable class, the hardest on top: the
+        probability that two raters who look disagree, with its interval, and a cross at the
+        probability that the class is wrong. Names are followed by the two most probable classes.
+        Right the expected number of items by most probable class and other true class.
 
     Raises
     ------
@@ -209,12 +215,7 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     from matplotlib.lines import Line2D
 
     count, few = found.sizes["item"], len(names)
-    # the other rows together are half as tall as those with names
-    heights = np.full(count, 1.0 if count < 1.5 * few else 0.5 * few / max(count - few, 1))
-    heights[count - few :] = 1.0
-    edges = np.concatenate([[0.0], heights.cumsum()]) - 0.5
-    is_named = np.arange(count) >= count - few
-    rows = shared.Rows(edges, is_named)
+    edges, is_named = rows = _rows(count, few)
     x, error, low, high = (found[name].values for name in ("disagreement", "error", "low", "high"))
     colour = np.array([to_rgba(colours[name]) for name in listed(found["label"].values)])
     small = 1.0 + 3.0 * min(1.0, LINES / max(count - few, 1))

@@ -31,9 +31,8 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Random variables are ellipses, deterministics and data boxes; observed variables and data
-        are shaded. Arrows run from parents to children. Every variable is shown with its
-        distribution and its dimensions, for which :func:`pymc.model_to_graphviz` draws plates.
+        Random variables are ellipses, deterministics and data boxes, with their distributions and
+        dimensions; observed variables and data are shaded. Arrows run from parents to children.
 
     Raises
     ------
@@ -67,7 +66,8 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         + side * GAP / 2
         for side in (-1, 1)
     )
-    low, high = -HEIGHT / 2 - GAP / 2, max(y for _, y in place.values()) + HEIGHT / 2 + GAP / 2
+    margin = (HEIGHT + GAP) / 2
+    low, high = -margin, max(y for _, y in place.values()) + margin
     if ax is None:
         from matplotlib import pyplot as plt
 
@@ -90,19 +90,10 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         ax.text(x, y, text, size=TEXT * scale, ha="center", va="center", zorder=3)
     for way in ways:
         ends = np.array([place[way[0]], place[way[-1]]])
-        arrow = FancyArrowPatch(
-            *ends,
-            connectionstyle=f"arc3,rad={_bend(ends, [place[name] for name in way[1:-1]])}",
-            patchA=shapes[way[0]],
-            patchB=shapes[way[-1]],
-            shrinkA=0,
-            shrinkB=1,
-            arrowstyle="-|>",
-            mutation_scale=12,
-            color="0.15",
-            zorder=1,
-        )
-        ax.add_patch(arrow)
+        bend = _bend(ends, [place[name] for name in way[1:-1]])
+        style = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 12}
+        style |= {"patchA": shapes[way[0]], "patchB": shapes[way[-1]], "shrinkA": 0, "shrinkB": 1}
+        ax.add_patch(FancyArrowPatch(*ends, color="0.15", zorder=1, **style))
     return ax
 
 
@@ -128,9 +119,8 @@ def _layout(
 ) -> tuple[dict[Any, tuple[float, float]], list[list[Any]]]:
     """Return positions of the variables, parents above children, and the paths of arrows.
 
-    Layered drawing after Sugiyama, Tagawa & Toda (1981), IEEE Transactions on Systems, Man, and
-    Cybernetics 11, 109–125: long arrows have dummy nodes in the layers they cross, and every layer
-    is ordered by the positions of its neighbours.
+    Long arrows have dummy nodes in the layers they cross, and every layer is ordered by the
+    positions of its neighbours (Sugiyama, Tagawa & Toda 1981, IEEE Transactions SMC 11, 109–125).
     """
     effects = {name: [other for other in causes if name in causes[other]] for name in causes}
     sorter = TopologicalSorter(effects)

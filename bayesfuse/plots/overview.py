@@ -15,36 +15,27 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names, row_name
-from bayesfuse.plots.qualities import (
-    Qualities,
-    has_responses,
-    item_difficulty,
-    rater_qualities,
-)
+from bayesfuse.plots.qualities import Qualities, has_responses, item_difficulty, rater_qualities
 from bayesfuse.results.contents import all_draws, constants, named, require_result
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import (
-    coverage,
-    interval,
-    responses_per_rater,
-)
+from bayesfuse.results.summaries import coverage, interval, responses_per_rater
 
-CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
-"""Ends of the probabilities of labels that are counted together."""
-
+CERTAINTY = [
+    0.0,
+    0.5,
+    0.7,
+    0.9,
+    0.99,
+    1.0,
+]  # ends of the bins of label probabilities
 CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
 FEW = 8  # largest number of raters drawn below the labels
 DRAWS = 100  # joint draws of the labels, for the number of wrong ones
 LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
 SEED = 1  # of the joint draws: a picture is the same each time
 
-AFTER: dict[str, Any] = {
-    "xytext": (4, 0),
-    "textcoords": "offset points",
-    "va": "center",
-    "fontsize": shared.TEXT,
-    "annotation_clip": False,
-}
+AFTER: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+AFTER |= {"fontsize": shared.TEXT, "annotation_clip": False}
 """Style of a number after a bar."""
 
 
@@ -62,9 +53,9 @@ def plot_overview(
     result : DataTree
         From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
     model : pymc.Model, optional
-        The model of the result. With it, the number of wrong labels has an interval (of up to a
-        million items, not of counts of patterns), items of models with item types are sorted by
-        difficulty, and labelling functions have accuracies.
+        The model of the result. With it, the number of wrong labels has an interval (for up to a
+        million items without counts), items with types are sorted by difficulty, and labelling
+        functions have accuracies.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
     figure : matplotlib Figure or SubFigure, optional
@@ -74,12 +65,11 @@ def plot_overview(
     -------
     dict of str to Axes
         What the result has of these. "classes": the expected share of every class among the items,
-        and the posterior mean and interval of the prevalence. "labels": how many labels are how
-        probable, and how many of these are expected to be wrong. "raters": the best and the worst,
-        with intervals of their accuracy averaged over the classes (of labelling functions the
-        accuracy of their votes), and all others as a band between. "items": label probabilities of
-        the hardest items, or of those with the least certain labels, and all others as a band
-        below, in the colours of the classes. "models": the weights of several models.
+        and the prevalence with its interval. "labels": numbers of labels by probability, and how
+        many are expected to be wrong. "raters": the best and the worst, with intervals of their
+        accuracy averaged over the classes (of labelling functions that of their votes), and all
+        others as a band between. "items": label probabilities of the hardest or least certain
+        items, and all others as a band below. "models": the weights of several models.
 
     Raises
     ------
@@ -193,21 +183,18 @@ def _draw_classes(
     if len(share) > CLASSES:
         order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
     order = order[::-1]  # rows are counted from below
-    shades = list(colours.values())
-    style: dict[str, Any] = {"height": 0.7, "color": [shades[k] for k in order]}
-    said = [f"{share[k]:.0%}" for k in order]
     prevalence = named(all_draws(result), "prevalence")
     has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
-    right = share[order]
-    if prevalence is None or not has_points:
-        _bars(ax, share[order], said, **style)
-    else:
+    low = mean = high = right = share[order]
+    if prevalence is not None and has_points:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
         right = np.maximum(right, high)
-        _bars(ax, share[order], said, right, **style)
+    shades, said = list(colours.values()), [f"{share[k]:.0%}" for k in order]
+    _bars(ax, share[order], said, right, height=0.7, color=[shades[k] for k in order])
+    if has_points:
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
         ends = np.maximum([mean - low, high - mean], 0.0)
-        style = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
         ax.errorbar(mean, range(len(order)), xerr=ends, **style)
     shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))

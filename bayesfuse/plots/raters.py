@@ -12,21 +12,13 @@ from numpy.typing import NDArray
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names
 from bayesfuse.plots import axes as shared
+from bayesfuse.results import summaries
 from bayesfuse.results.contents import class_names
 from bayesfuse.results.rater_tables import rater_grades
-from bayesfuse.results.summaries import (
-    balanced_accuracy,
-    coverage,
-    interval,
-    posterior_draws,
-    recognition,
-    responses_per_rater,
-)
 
 CELL = 16  # largest number of letters of a class name beside a confusion matrix
 
-EXTREMES = 6, 4
-"""Number of raters named among many at each end of one order, and of each of two orders."""
+EXTREMES = 6, 4  # raters named among many at each end of one order, or of each of two orders
 
 
 def plot_raters(
@@ -47,8 +39,8 @@ def plot_raters(
     -------
     ndarray of Axes, shape (classes,)
         Posterior means with intervals: sensitivity and specificity for two classes, the
-        sensitivity for each of several. Raters are sorted by their mean over the classes. If not
-        all names fit, the best and the worst are named and the others form a band between them.
+        sensitivity for each of several. Raters are sorted by their mean over the classes; if not
+        all names fit, those between the best and the worst form a band.
 
     Raises
     ------
@@ -62,8 +54,8 @@ def plot_raters(
     >>> [ax.get_xlabel() for ax in bf.plots.plot_raters(point)]
     ['sensitivity', 'specificity']
     """
-    panels = recognition(result)
-    quality = balanced_accuracy(result).mean(("chain", "draw"))
+    panels = summaries.recognition(result)
+    quality = summaries.balanced_accuracy(result).mean(("chain", "draw"))
     order = np.argsort(quality.values, kind="stable")
     names = quality["rater"].values[order]
     colours = shared.class_colours(class_names(result))
@@ -74,7 +66,7 @@ def plot_raters(
     rows = shared.place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         own = draws.isel(rater=order)
-        low, high = (end.values for end in interval(own, ci_prob))
+        low, high = (end.values for end in summaries.interval(own, ci_prob))
         mean = own.mean(("chain", "draw")).values
         shared.draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
@@ -101,9 +93,9 @@ def plot_sensitivity_specificity(
     Returns
     -------
     Axes
-        Posterior means with credible regions (normal approximation on the logit scale); with many
-        raters, points whose area grows with the number of responses, the best and worst named.
-        Raters on the diagonal are uninformative, those below it give the opposite label.
+        Posterior means with credible regions (normal approximation on the logit scale); with more
+        than 30 raters, points whose area grows with the number of responses. Raters on the diagonal
+        are uninformative, those below it give the opposite label.
 
     Raises
     ------
@@ -117,8 +109,8 @@ def plot_sensitivity_specificity(
     >>> bf.plots.plot_sensitivity_specificity(point).get_ylabel()
     'sensitivity (truth: carious)'
     """
-    probability = coverage(ci_prob)
-    panels = recognition(result)
+    probability = summaries.coverage(ci_prob)
+    panels = summaries.recognition(result)
     if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
             "This plot is for two classes, because with more a rater has a sensitivity for each: "
@@ -137,7 +129,7 @@ def plot_sensitivity_specificity(
             if draws.shape[1] > 2:
                 region = _region(draws[..., index], probability)
                 ax.fill(*region, color=point.get_color(), alpha=0.2, lw=0)
-    _name_raters(ax, x, y, names, responses_per_rater(result), x + y)
+    _name_raters(ax, x, y, names, summaries.responses_per_rater(result), x + y)
     ax.set_xlabel(f"specificity (truth: {shared.escaped(negative)})")
     ax.set_ylabel(f"sensitivity (truth: {shared.escaped(positive)})")
     return ax
@@ -216,8 +208,8 @@ def plot_confusion(
     >>> ax.get_title()
     'dentist 2 (3,869 responses)'
     """
-    draws = posterior_draws(result, "confusion")["confusion"]
-    answered = responses_per_rater(result)
+    draws = summaries.posterior_draws(result, "confusion")["confusion"]
+    answered = summaries.responses_per_rater(result)
     chosen = _chosen_raters(draws["rater"].values, raters, answered, most)
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
@@ -227,7 +219,7 @@ def plot_confusion(
     axes = shared.new_axes(axes, len(chosen), (side, side), columns)
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
-        _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
+        _heat_map(ax, own.mean(("chain", "draw")), *summaries.interval(own, ci_prob))
         (rater,) = listed(np.atleast_1d(own["rater"].values))
         name = shared.escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
         count = f"({answered[index]:,} responses)"
@@ -285,9 +277,8 @@ def plot_graders(
     Returns
     -------
     Axes
-        Posterior means: strict raters left, lenient ones right, precise ones on top. Lines are
-        intervals; with many raters, points whose area grows with the number of responses, the
-        extreme ones named.
+        Posterior means with intervals; with more than 30 raters, points whose area grows with the
+        number of responses, the extreme ones named.
 
     Raises
     ------

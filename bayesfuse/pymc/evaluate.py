@@ -20,8 +20,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.parameters.factor import Factor
 from bayesfuse.raters.base import RaterChannel
 
-IN_CACHE = 2**16
-"""Numbers of the draws that are worked on at a time."""
+IN_CACHE = 2**16  # numbers of the draws that are worked on at a time
 
 
 def evaluate(
@@ -63,11 +62,9 @@ def in_parts(n_draws: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + step, n_draws))
 
 
-LARGEST = 1000
-"""Numbers per value that are stored, because HDF5 holds 64 kB in an attribute."""
+LARGEST = 1000  # numbers per value that are stored, because HDF5 holds 64 kB in an attribute
 
-POOL, PRIOR = "pool", "prior"
-"""Where rows of raters without responses come from."""
+POOL, PRIOR = "pool", "prior"  # where rows of raters without responses come from
 
 DIFFERENT = "the priors of the fitted raters differ"
 
@@ -124,5 +121,4 @@ def common_mean(prior: Array | DirichletMixture) -> Array | str:
         arrays.append(np.moveaxis(rows.log_shares, 1, 0))
     if any((array != array[0]).any() for array in arrays):
         return DIFFERENT
-    mean: Array = rows.mean()[0]
-    return mean
+    return rows.mean()[0]

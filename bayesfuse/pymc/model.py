@@ -190,8 +190,7 @@ def parameter_variables(variable: TensorVariable) -> dict[str, TensorVariable]:
     return dict(zip(names, inputs, strict=False))
 
 
-SILENCE = "nothing"
-"""Name of the last entry of what a source may say."""
+SILENCE = "nothing"  # name of the last entry of what a source may say
 
 COVERAGE = 0.1
 """Prior mean of the share of items on which a source speaks, for every class.

@@ -139,12 +139,10 @@ def _normal_nodes(n_columns: int) -> Array:
     from scipy.stats import qmc
 
     even = qmc.Sobol(n_columns, scramble=False).random_base2(LOG_NODES)
-    nodes: Array = ndtri(even + 0.5 / len(even))
-    return nodes
+    return ndtri(even + 0.5 / len(even))
 
 
-CONCENTRATION = 1.0, 0.1
-"""Shape and rate of the gamma prior of concentrations."""
+CONCENTRATION = 1.0, 0.1  # shape and rate of the gamma prior of concentrations
 
 
 def pooled_confusion(prior: Any, responses: Responses) -> tuple[Any, SharedMean]:

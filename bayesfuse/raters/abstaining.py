@@ -21,8 +21,7 @@ from bayesfuse.raters.confusion import count_rows, multiply, weigh_rows
 
 LEAST = np.finfo(float).tiny
 
-ROUNDING = 1e-12
-"""A difference between sums of weights below this share of them is zero."""
+ROUNDING = 1e-12  # a difference between sums of weights below this share of them is zero
 
 # In a complete table the likelihood starts from that of an item on which all sources are silent,
 # and every source that speaks has its silence divided out, so work is linear in the responses.

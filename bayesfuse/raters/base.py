@@ -15,8 +15,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
 from bayesfuse.parameters.factor import Factor, made
 
-Tables = tuple[Array, ...]
-"""Log tables that kernels take first."""
+Tables = tuple[Array, ...]  # log tables that kernels take first
 
 
 @inlined

@@ -140,11 +140,9 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence | np.ndarray | set | frozenset) and not isinstance(value, str)
 
 
-ALIKE = 0.5
-"""Two votes are near copies if they meet on more than this share of the items of either."""
+ALIKE = 0.5  # two votes are near copies if they meet on more than this share of the items of either
 
-SURE = 3.0
-"""Standard deviations above what independent sources without errors would have in common."""
+SURE = 3.0  # standard deviations above what independent sources without errors would have in common
 
 ITEMS = 10_000
 """Items from which dispersion is found, or a trifle would become a doubt in a large table."""
@@ -152,8 +150,7 @@ ITEMS = 10_000
 PAIRS, EXPECTED = 10.0, 2.0
 """Prior of the dispersion: its mean, and the number of pairs of votes that it is worth."""
 
-BLOCK = 1 << 22
-"""Pairs of votes that are compared at a time."""
+BLOCK = 1 << 22  # pairs of votes that are compared at a time
 
 
 def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:

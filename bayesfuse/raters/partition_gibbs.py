@@ -13,14 +13,13 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import fill, inlined, inner, kernel
+from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
-from bayesfuse.raters.verdicts import join
+from bayesfuse.raters.verdicts import join_in_logs
 
-GROUPS = 2
-"""Most groups in a pass, which bounds its time."""
+GROUPS = 2  # most groups in a pass, which bounds its time
 
 COLUMNS = 64
 """Most combinations of truth and verdicts counted jointly, in a table that fits the cache."""
@@ -72,7 +71,13 @@ def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict
         for k in range(first, last):
             if drawn.ndim == 2 and drawn[n, k] == 0.0:
                 continue
-            _, total = join(log_outer, outer, k, message, in_logs, own, weight)
+            total = 0.0
+            if not in_logs[own]:
+                for v in range(n_classes):
+                    weight[v] = outer[k, v] * message[own, v]
+                    total += weight[v]
+            if total < TINY:
+                _, total = join_in_logs(log_outer, k, message[own], in_logs[own], weight)
             if drawn.ndim == 1:
                 left, up_to, of_item = rng.random() * total, 0.0, 0
                 for v in range(n_classes - 1):  # branches would be mispredicted

@@ -22,11 +22,9 @@ from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_rater, multiply
 from bayesfuse.raters.verdicts import number_patterns, pass_on, weigh
 
-STEPS = 20, 100
-"""Most EM steps, for many patterns and for few."""
+STEPS = 20, 100  # most EM steps, for many patterns and for few
 
-PATTERNS = 50_000
-"""Most patterns in all EM steps together, if more than the first of those limits."""
+PATTERNS = 50_000  # most patterns in all EM steps together, if more than the first of those limits
 
 GAIN = 0.1
 """Gain in log-likelihood that ends EM: a tenth of a nat hardly changes a Metropolis ratio.
@@ -225,10 +223,10 @@ def weigh_set(members, group, answers, point, rng):
         for k in range(n_classes):
             if used[p, k] == 0.0:
                 continue
-            weigh(log_outer, outer, k, message, in_logs, p, weight)
+            weigh(log_outer, outer, k, message[p], in_logs[p], weight)
             fill(chance, weight)
             if group >= 0:
-                weigh(log_outer_now, now_outer, k, now_message, now_in_logs, p, chance)
+                weigh(log_outer_now, now_outer, k, now_message[p], now_in_logs[p], chance)
             split(used[p, k], chance, 1.0, rng, parts)
             for v in range(n_classes):
                 if parts[v] != 0.0:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import invert, split
+from bayesfuse.numerics.rows import invert
 from bayesfuse.raters.base import add_rows_jax, by_cell_jax, reveal, reveal_jax
 from bayesfuse.raters.confusion import (
     Confusion,
     begin_with_cells,
     by_cell_and_pair,
+    count_rows,
     multiply,
     weigh_rows,
     without_pairs,
@@ -105,17 +106,14 @@ def count_given(log_confusion, given, start, row, pair, stated, who, said, rng):
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_confusion, n_cells)
     counts = weigh_rows(n_cells + pair.shape[0], given, start, row)
-    share, parts = np.empty(n_labels), np.empty(n_labels)
+    share = np.empty(n_labels)
     for n in range(given.shape[0]):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
             first = np.int64(who[r]) * n_labels
             for k in range(n_classes):
                 own = given[n, k]
                 if own != 0.0 and answers(share, table, log_table, first, said[r], k):
-                    if rng is not None:
-                        split(own, share, 1.0, rng, parts)
-                    for c in range(n_labels):
-                        counts[first + c, k] += own * share[c] if rng is None else parts[c]
+                    divide(own, share, rng, counts, first, k)
     return without_pairs(counts, pair, n_raters)
 
 
@@ -126,9 +124,55 @@ def expected(log_confusion, weight, start, row, pair, stated, who, said, gold):
 
 
 @kernel
-def count(log_confusion, copies, rng, start, row, pair, stated, who, said, gold):
-    """Draw hidden answers and count, for ``copies`` (items, classes) of every item by class."""
+def count_copies(log_confusion, copies, rng, start, row, pair, stated, who, said, gold):
+    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
     return count_given(log_confusion, copies, start, row, pair, stated, who, said, rng)
+
+
+@kernel
+def count(log_confusion, labels, uniform, start, row, pair, stated, who, said, gold):
+    """Draw the hidden answer of every statement given the label, and count."""
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_confusion, n_cells)
+    counts = count_rows(n_cells + pair.shape[0], n_classes, labels, start, row)
+    share = np.empty(n_labels)
+    for n in range(gold.size):
+        k = labels[n]
+        for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
+            first = np.int64(who[r]) * n_labels
+            if answers(share, table, log_table, first, said[r], k):
+                left, drawn, last = uniform[r], -1, 0
+                for c in range(n_labels):
+                    if share[c] > 0.0:
+                        last = c
+                        left -= share[c]
+                        if left < 0.0:
+                            drawn = c
+                            break
+                counts[first + (drawn if drawn >= 0 else last), k] += 1.0
+    return without_pairs(counts, pair, n_raters)
+
+
+@inner
+def divide(number, share, rng, counts, first, k):
+    """Add ``number`` to the counts of cells: expected or, with an ``rng``, multinomial."""
+    if rng is None:
+        for c in range(share.size):
+            counts[first + c, k] += number * share[c]
+        return
+    left, total = np.int64(number), 0.0
+    for c in range(share.size):
+        total += share[c]
+    for c in range(share.size):
+        if left == 0:
+            return
+        part = left
+        if share[c] < total:
+            part = np.int64(rng.binomial(left, share[c] / total))
+        counts[first + c, k] += part
+        left -= part
+        total -= share[c]
 
 
 class Stated(Confusion):
@@ -194,8 +238,10 @@ class Stated(Confusion):
         return *hard, *soft, gold
 
     def tally(self, tables, drawn, structure, rng):
-        copies = np.eye(tables[0].shape[1])[drawn] if drawn.ndim == 1 else drawn
-        return (count(*tables, copies, rng, *structure),)
+        if drawn.ndim == 2:
+            return (count_copies(*tables, drawn, rng, *structure),)
+        uniform = rng.random(len(structure[4]))
+        return (count(*tables, drawn, uniform, *structure),)
 
     def kept(self, tables, responses):
         """Return the likelihood of the statements, (items, classes)."""

@@ -133,8 +133,8 @@ def arrange(start, cell, assignment, words):
 # ---------------------------------------------------------------- verdicts of one pattern
 
 # Probabilities are multiplied, because sums over verdicts of logarithms need exponentials. Patterns
-# whose products become too small are computed in logarithms. The usual case is inlined, because a
-# call with arrays as arguments takes longer than the computation.
+# whose products become too small are computed in logarithms. The usual case is written out in every
+# loop, because a call with arrays as arguments takes longer than the computation.
 
 
 @inner
@@ -154,25 +154,22 @@ def join_in_logs(log_rows, i, message, in_logs, weight):
     return top, total
 
 
-@inlined
-def join(log_rows, rows, i, message, in_logs, p, weight):
-    """As :func:`join_in_logs` for pattern p, in logarithms only where products are too small."""
+@inner
+def weigh(log_rows, rows, i, message, in_logs, weight):
+    """Fill in the verdicts' probabilities given a truth; return log p(pattern | truth)."""
     scale, total = 0.0, 0.0
-    if not in_logs[p]:
+    if not in_logs:
         for v in range(weight.size):
-            weight[v] = rows[i, v] * message[p, v]
+            weight[v] = rows[i, v] * message[v]
             total += weight[v]
     if total < TINY:
-        scale, total = join_in_logs(log_rows, i, message[p], in_logs[p], weight)
-    return scale, total
-
-
-@inner
-def weigh(log_rows, rows, i, message, in_logs, p, weight):
-    """Fill in the verdicts' probabilities given a truth, or zeros."""
-    _, total = join(log_rows, rows, i, message, in_logs, p, weight)
+        scale, total = join_in_logs(log_rows, i, message, in_logs, weight)
+        if total == 0.0:
+            return scale
+    share = 1.0 / total
     for v in range(weight.size):
-        weight[v] /= max(total, TINY)
+        weight[v] *= share
+    return scale + math.log(total)
 
 
 @inner
@@ -195,12 +192,15 @@ def all_rows(log_group, log_rater, patterns):
     for p in range(pattern_group.size):
         row = n_cells + p
         for k in range(n_classes):
-            i = np.int64(pattern_group[p]) * n_classes + k
-            scale, total = join(log_outer, outer, i, message, in_logs, p, weight)
-            log_table[row, k], table[row, k] = 0.0, total
-            if scale != 0.0:
-                log_table[row, k] = scale + math.log(total) if total > 0.0 else -np.inf
-                table[row, k] = math.exp(log_table[row, k])
+            i, total = np.int64(pattern_group[p]) * n_classes + k, 0.0
+            if not in_logs[p]:
+                for v in range(n_classes):
+                    total += outer[i, v] * message[p, v]
+            log_table[row, k] = 0.0
+            if total < TINY:
+                log_table[row, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
+                total = math.exp(log_table[row, k])
+            table[row, k] = total
     return table, log_table
 
 
@@ -269,8 +269,13 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
             number = used[p, k]
             if number == 0.0:
                 continue
-            i = np.int64(pattern_group[p]) * n_classes + k
-            scale, total = join(log_outer, outer, i, message, in_logs, p, weight)
+            i, scale, total = np.int64(pattern_group[p]) * n_classes + k, 0.0, 0.0
+            if not in_logs[p]:
+                for v in range(n_classes):
+                    weight[v] = outer[i, v] * message[p, v]
+                    total += weight[v]
+            if total < TINY:
+                scale, total = join_in_logs(log_outer, i, message[p], in_logs[p], weight)
             if rng is None:
                 if total > 0.0:
                     number /= total

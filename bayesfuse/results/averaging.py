@@ -20,11 +20,9 @@ from bayesfuse.results.compatibility import parameters, require_alike, require_o
 from bayesfuse.results.contents import constants, in_double, require_result
 from bayesfuse.results.probabilities import label_posterior
 
-METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
-"""Weighting methods of :func:`arviz.compare`."""
+METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")  # weighting methods of arviz.compare
 
-FEWEST = 25
-"""Draws below which ArviZ has no five in the tail of importance weights."""
+FEWEST = 25  # draws below which ArviZ has no five in the tail of importance weights
 
 
 def common_units(

@@ -24,8 +24,7 @@ LEFT = 0.02
 Most votes for a rare class are mistakes, but not all: of 187 simulated tables with a class of two
 per cent five lost it, all of 300 items and two responses each; in 19 of 20 the share was above .08.
 """
-OFTEN = 10
-"""Minimum number of responses of raters with only one label."""
+OFTEN = 10  # minimum number of responses of raters with only one label
 
 
 class Lost(NamedTuple):

@@ -118,8 +118,7 @@ def require_one_density(results: Mapping[str, xr.DataTree]) -> None:
 
 def _observed(result: xr.DataTree) -> dict[str, str]:
     """Return the fingerprint of the data of a result, empty if it is not of this package."""
-    found: dict[str, str] = json.loads(contents.constants(result).attrs.get(OBSERVED, "{}"))
-    return found
+    return json.loads(contents.constants(result).attrs.get(OBSERVED, "{}"))
 
 
 def require_same(result: xr.DataTree, now: Mapping[str, str], responses: Responses) -> None:

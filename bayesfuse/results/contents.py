@@ -139,8 +139,7 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
             f"as result.isel(draw=…) does. Got: labels of {_extent(labels)} for parameters of "
             f"{_extent(draws)}{others}."
         )
-    values: NDArray[Any] = labels.transpose("chain", "draw", "item").values
-    return values
+    return labels.transpose("chain", "draw", "item").values
 
 
 def joint_labels(result: xr.DataTree) -> NDArray[Any] | None:
@@ -148,8 +147,7 @@ def joint_labels(result: xr.DataTree) -> NDArray[Any] | None:
     groups = require_result(result).children
     if "label_draws" not in groups or "sample" not in groups["label_draws"].dims:
         return None
-    values: NDArray[Any] = groups["label_draws"]["label"].transpose("sample", "item").values
-    return values
+    return groups["label_draws"]["label"].transpose("sample", "item").values
 
 
 def of_all_draws(result: xr.DataTree) -> bool:

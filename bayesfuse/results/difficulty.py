@@ -18,8 +18,7 @@ from bayesfuse.results.contents import evenly_spaced, kept_labels, require_resul
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
-DRAWS = 200
-"""Posterior draws over which types are averaged."""
+DRAWS = 200  # posterior draws over which types are averaged
 
 
 def difficulty(

@@ -28,8 +28,7 @@ from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.contents import all_draws, constants, evenly_spaced, stored
 from bayesfuse.results.posterior import PREDICTION
 
-FITTED = "fitted"
-"""Where the rows of a rater with responses come from; for others see ``source_of``."""
+FITTED = "fitted"  # where the rows of a rater with responses come from; for others see source_of
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,7 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
             f"to the model only: give model=. Got: {name}, and no model."
         )
     if own := where.get("variable"):
-        drawn: NDArray[Any] = stored(draws, own).transpose("chain", "draw", ...).values
-        return drawn
+        return stored(draws, own).transpose("chain", "draw", ...).values
     if own := where.get("constant"):
         value = constants(result, own)[own].values
     else:
@@ -290,8 +288,7 @@ def see(
 def confusion_at(observation: Observation, rows: Rows) -> Array:
     """Return the confusion matrices (raters, classes, answers) at some parameters."""
     channel, _ = observation.raters.at(rows, observation.rater_structure)
-    matrices: Array = channel.confusion(observation.tables(rows), observation.table.n_classes, np)
-    return matrices
+    return channel.confusion(observation.tables(rows), observation.table.n_classes, np)
 
 
 def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:

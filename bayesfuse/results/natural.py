@@ -94,8 +94,7 @@ def read(result: xr.DataTree) -> dict[str, Natural]:
 
 def digests(result: xr.DataTree) -> NDArray[np.uint64]:
     """Return the digests of all tables that a fit has learnt from."""
-    values: NDArray[np.uint64] = result["fit"].dataset[DIGESTS].values
-    return values
+    return result["fit"].dataset[DIGESTS].values
 
 
 def digest(observation: Observation) -> np.uint64:

@@ -133,8 +133,7 @@ def predict(
     told = {"sequences": sequences, "graph": graph, "populations": populations}
     told |= {"covariates": covariates, "classifier": classifier}
     if model is None and hasattr(type(result), "predict"):  # an answer of several models
-        found: xr.DataTree = result.predict(responses, draws=int(draws), **told)
-        return found
+        return result.predict(responses, draws=int(draws), **told)
     fitted = from_result(result) if model is None else from_model(result, model)
     return _predict(result, fitted.thinned(int(draws)), responses, told, int(batch_size))
 

@@ -151,8 +151,7 @@ def _values(classes: NDArray[np.generic]) -> Array:
 
 INDEX = ["source", "label"]
 
-SEED = 1
-"""Of the draws that widen intervals: a table is the same each time."""
+SEED = 1  # of the draws that widen intervals: a table is the same each time
 
 
 def sources(

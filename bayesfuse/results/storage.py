@@ -25,8 +25,7 @@ LARGE = 500_000_000
 MOST_THIN = 100
 """Largest ``thin`` that is not asked for: absurd numbers of draws should run out of memory."""
 
-BYTES = {"double": 8, "single": 4}
-"""Of a stored number, by precision."""
+BYTES = {"double": 8, "single": 4}  # of a stored number, by precision
 
 
 class Storage(NamedTuple):

@@ -159,20 +159,6 @@ def field(responses, **options):
 
 
 @pytest.mark.slow
-def test_labels_that_follow_the_raters_are_no_trouble():
-    model, result = field(crowd(squares(), 0))
-    found = phase_transition(result, model, random_seed=0)
-    assert not found.attrs["trouble"] and np.abs(found["z"]).max() < 3
-    assert "The labels follow the responses" in found.attrs["verdict"]
-    assert not found["lost"].any() and found["from_random"].values[-1] > 0.99
-    # three classes on a large grid order at log(1 + √3); a small one does a little later
-    assert 0.95 < found.attrs["critical"] < 1.2
-    agreement = neighbour_agreement(result, model, draws=50, random_seed=0)
-    assert agreement.attrs["p_value"] > 0.05
-    assert plot_phases(found).get_title() == "no trouble"
-
-
-@pytest.mark.slow
 def test_too_strong_a_coupling_is_found_out():
     """Neighbours that never differ: regions merge, and differently from chain to chain."""
     model, result = field(crowd(squares(), 0), trust=20.0)

@@ -207,22 +207,6 @@ def cartel():
 
 
 @pytest.mark.slow
-def test_a_model_that_fits_raises_no_alarm(good):
-    model, result = good
-    pairs = bf.checks.pairwise_agreement(result, model, random_seed=1)
-    assert pairs.sizes["pair"] == 28
-    assert not pairs["unusual"].any()
-    assert pairs.attrs["p_value"] > 0.05
-    assert (pairs["low"] <= pairs["replicated"]).all()
-    mistakes = bf.checks.conditional_dependence(result, model, random_seed=1)
-    assert not mistakes["unusual"].any()
-    assert mistakes.attrs["groups"] == []
-    assert bf.checks.item_difficulty(result, model, random_seed=1).attrs["p_value"] > 0.05
-    sequences = bf.Sequences.from_lengths([30] * 10)
-    assert bf.checks.runs(result, model, sequences, random_seed=1).attrs["p_value"] > 0.05
-
-
-@pytest.mark.slow
 def test_raters_who_copy_are_named(cartel):
     model, result = cartel
     pairs = bf.checks.pairwise_agreement(result, model, random_seed=1)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import xarray as xr
-from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.checks.rater_drift import _adjusted, _dirichlet
@@ -38,36 +37,16 @@ def check(old, new, seed=0, **kwargs):
     return bf.checks.rater_drift(result, new, draws=99, random_seed=seed, **kwargs)
 
 
-@pytest.mark.slow
-def test_a_rater_who_drifts_is_found_and_named():
-    old, new, truth = days(1, drifting=2)
-    found = check(old, new)
-    assert found["unusual"].values.tolist() == [n == 2 for n in range(6)]
-    of_it = found.sel(rater=2)
-    own = new.rater == 2
-    right = (new.label[own] == truth[new.item[own]]).mean()
+def test_a_rater_who_favours_a_class_is_found_whatever_the_accuracy():
+    """Half of the answers become those of the rarest class."""
+    old, new, truth = days(2, drifting=4, to=2)
+    found, own = check(old, new), new.rater == 4
+    assert found["unusual"].values.tolist() == [n == 4 for n in range(6)]
+    of_it, right = found.sel(rater=4), (new.label[own] == truth[new.item[own]]).mean()
     assert abs(of_it["observed"] - right) < 0.15 and of_it["observed"] < of_it["low"]
     assert of_it["log_bayes_factor"] > 0 and of_it["responses"] == own.sum()
     assert "1 of 6 raters differ from the fit" in found.attrs["verdict"]
-    assert "2 (right in" in found.attrs["verdict"] and "forgetting" in found.attrs["verdict"]
-
-
-def test_a_rater_who_favours_a_class_is_found_whatever_the_accuracy():
-    """Half of the answers become those of the rarest class."""
-    found = check(*days(2, drifting=4, to=2)[:2])
-    assert found["unusual"].values.tolist() == [n == 4 for n in range(6)]
-
-
-@pytest.mark.slow
-def test_where_nobody_drifts_few_are_flagged():
-    """Every p-value is uniform, or nearly: their mean over raters and batches, and small ones."""
-    found = [check(*days(seed, (300, 100))[:2], seed=seed) for seed in range(3)]
-    p_value = np.array([each["p_value"].values for each in found])
-    # 18 uniform numbers, of which those of one batch are nearly independent
-    assert abs(p_value.mean() - 0.5) < 4 * np.sqrt(1 / 12 / p_value.size)
-    flagged = sum(bool(each["unusual"].any()) for each in found)
-    assert flagged <= stats.binom.ppf(0.999, len(found), 0.05)
-    assert "No evidence that any of 6 raters" in found[0].attrs["verdict"]
+    assert "4 (right in" in found.attrs["verdict"] and "forgetting" in found.attrs["verdict"]
 
 
 @pytest.mark.slow

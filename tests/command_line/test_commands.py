@@ -1,16 +1,20 @@
-"""The commands: what fit reads and writes, the demo, version and help."""
+"""The commands: what fit reads and writes, models, reports, shares by group, demo and help."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from odd_rater import odd_table
-from shell import fit, tables
+from rules import rules
+from shell import COLUMNS, SETTINGS, SHORT, fails, fit, tables
 
 import bayesfuse as bf
+from bayesfuse import models
 from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands
+from bayesfuse.command_line.report import _advice
 
 
 @pytest.mark.slow
@@ -97,3 +101,138 @@ def test_version_and_help(capsys, arguments, said):
     with pytest.raises(SystemExit, match=r"^0$"):
         main(arguments)
     assert capsys.readouterr().out.startswith(said)
+
+
+TYPES = ["--model", "item-types"]
+
+
+def films():
+    names = dict(zip(("item", "rater", "label"), COLUMNS[1::2], strict=True))
+    return bf.Responses.from_long(pd.read_csv("films.csv"), **names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "model"),
+    [
+        ([*TYPES, "--guesses", "even", "--trust", "1.5"],
+         lambda table: models.ItemTypes(table, guesses="even", trust=1.5)),
+        (["--pooled", "--raters", "coin"],
+         lambda table: models.DawidSkene(table, raters="coin", pooled=True)),
+    ],
+    ids=["types", "pooled coins"],
+)  # fmt: skip
+def test_fits_are_those_of_python(folder, arguments, model):
+    assert fit(*arguments, "--quiet") == 0
+    own = bf.sample(model(films()), **SETTINGS)
+    found = tables()
+    np.testing.assert_allclose(bf.label_probabilities(found), bf.label_probabilities(own))
+    assert set(found["posterior"].data_vars) == set(own["posterior"].data_vars)
+
+
+@pytest.mark.slow
+def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder, pictures, capsys):
+    responses, _ = rules(1)
+    responses.to_frame().to_csv("votes.csv", index=False)
+    given = {"table": "votes.csv", "columns": [], "settings": SHORT}
+    model = ["--model", "labelling-functions"]
+    assert fit(*model, "--class-shares", "0.4,0.6", **given) == 0
+    said = capsys.readouterr().out
+    header = "source label coverage conflicts accuracy".split()
+    assert header in [line.split() for line in said.splitlines()]
+    assert "The dispersion of the votes is" in said
+    assert (folder / "result.png").stat().st_size > 1000
+    covered = bf.Responses.from_long(responses.to_frame())
+    own = bf.sample(models.LabellingFunctions(covered, [0.4, 0.6]), **SETTINGS)
+    np.testing.assert_allclose(bf.label_probabilities(tables()), bf.label_probabilities(own))
+
+
+def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, capsys):
+    import arviz as az
+
+    fit()
+    lines = capsys.readouterr().out.splitlines()
+    header = next(at for at, line in enumerate(lines) if line.startswith("rater "))
+    assert lines[header].split("  ")[-2:] == ["sensitivity (good)", "specificity (bad)"]
+    draws = tables()["posterior"]
+    for name in ("Ada", "Bo", "Cy"):
+        (line,) = (line for line in lines[header + 1 :] if line.startswith(f"{name} "))
+        expected = []
+        for variable in ("sensitivity", "specificity"):
+            own = draws[variable].sel(rater=name)
+            low, high = az.eti(own).values
+            expected.append(f"{float(own.mean()):.2f} ({low:.2f}–{high:.2f})")
+        assert line.split(maxsplit=2)[1:] == ["20", "  ".join(f"{x:<18}" for x in expected).strip()]
+
+    header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
+    probability = bf.label_probabilities(tables())
+    item = probability.isel(item=int(probability.max("class").argmin("item")))
+    assert lines[header + 1].split()[0] == str(item["item"].item())
+
+
+@pytest.mark.slow
+def test_report_has_the_checks_unless_told_not_to(folder, capsys):
+    for arguments, shown in (([], True), (["--no-checks"], False)):
+        assert fit(*arguments, settings=SHORT) == 0
+        printed = capsys.readouterr().out
+        assert ("Posterior predictive checks:" in printed) == shown
+        assert ("* The agreement of raters has standard" in printed) == shown
+
+
+def test_convergence_is_told_of_as_many_draws_as_there_are(folder, capsys):
+    assert fit("--draws", "1", "--chains", "1") == 0
+    assert "Convergence cannot be assessed" in capsys.readouterr().out
+    assert fit() == 0
+    said = capsys.readouterr().out
+    assert "more sweeps per draw (--sweeps)" in said
+
+
+@pytest.mark.parametrize(
+    ("rhat", "ess", "sampler", "words"),
+    [
+        (1.005, 900, "gibbs", [""]),
+        (1.5, 900, "gibbs", ["The chains disagree", "more sweeps per draw", "another model"]),
+        (1.005, 300, "nuts", ["should run longer", "more draws (--draws)."]),
+    ],
+)
+def test_advice_is_what_helps(rhat, ess, sampler, words):
+    advice = _advice(rhat, ess, sampler)
+    assert all(word in " ".join(advice.split()) for word in words)
+    assert bool(advice) == bool(words[0])
+    assert ("--sweeps" in advice) == (sampler == "gibbs" and bool(advice))  # NUTS has none
+
+
+GROUPED = "grouped.csv"
+
+
+def write_groups(of):
+    films = pd.read_csv("films.csv")
+    films.assign(year=films["film"].map(of)).to_csv(GROUPED, index=False)
+
+
+def test_shares_are_printed_by_a_column_of_the_responses(folder, capsys):
+    write_groups(lambda film: "old" if film <= 8 else "new")
+    assert fit("--by", "year", table=GROUPED) == 0
+    said = capsys.readouterr().out.split("year ")[1]
+    assert said.splitlines()[0].split() == "class items known votes share new items".split()
+    rows = [line.split() for line in said.splitlines()]
+    assert rows[1][:3] == ["all", "items", "bad"] and rows[3][:3] == ["new", "bad", "12"]
+    assert "new − old   bad" in said
+
+
+def test_groups_of_the_table_of_items(folder, capsys):
+    films = pd.DataFrame({"film": range(1, 21), "genre": ["a", "b"] * 10})
+    films.to_csv("items.csv", index=False)
+    assert fit("--by", "genre", "--items", "items.csv") == 0
+    assert "a − b" in capsys.readouterr().out
+
+
+def test_bad_groups(folder, capsys, no_sampling, monkeypatch):
+    fails(capsys, fit("--by", "year"), "films.csv has no column 'year'")
+    write_groups(lambda film: None if film == 3 else "x")
+    fails(capsys, fit("--by", "year", table=GROUPED), "every item needs a group for --by year")
+    films = pd.read_csv("films.csv")
+    films.assign(year=films["critic"]).to_csv(GROUPED, index=False)
+    fails(capsys, fit("--by", "year", table=GROUPED), "an item has one group in all its rows")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("films.csv").read_bytes())))
+    fails(capsys, main(["fit", "-", *COLUMNS, "--by", "note"]), "--by needs a column of a file")

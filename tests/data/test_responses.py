@@ -1,12 +1,17 @@
-"""The table of responses: what it keeps, counts and merges."""
+"""The table of responses: what it keeps, counts and merges, names, and the order of classes."""
+
+import datetime as dt
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from films import COLUMNS, TABLE, rows_of
 
 import bayesfuse as bf
+from bayesfuse.data.known import gold_labels
 from bayesfuse.errors import ResponsesError
+from bayesfuse.models import DawidSkene
 
 
 def test_long_table_keeps_names_and_repeats_in_any_order_of_rows():
@@ -99,3 +104,157 @@ def test_shipped_tables_have_the_published_sizes():
     caries = bf.datasets.caries()
     assert caries.n_items == 32 and caries.multiplicity.sum() == 3869
     assert bf.datasets.anesthesia().per_rater.tolist() == [135, 45, 45, 45, 45]
+
+
+@pytest.mark.parametrize("names", [[1, "2"], [(1, 2), (1, 3)], pd.period_range("2020", periods=2)])
+def test_names_that_no_file_can_hold_are_refused(names):
+    with pytest.raises(ResponsesError, match=r"Names of raters must be all text.*Got"):
+        bf.Responses.from_matrix([[0, 1], [1, 1]], raters=names)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "datetime64[ns]"])
+def test_times_are_names(kind, tmp_path):
+    times = np.array(["2020-01-01", "2020-01-03"], dtype=kind)
+    for names in (times, list(times), pd.DatetimeIndex(times), pd.DatetimeIndex(times).tolist()):
+        responses = bf.Responses.from_matrix([[0, 1], [1, 1]], raters=names)
+        assert responses.raters.tolist() == pd.DatetimeIndex(times).tolist()
+    point = bf.find_map(DawidSkene(responses))
+    point.to_netcdf(tmp_path / "point.nc")
+    assert (point["point"]["rater"].values == times).all()
+
+
+BIG = 2**53
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [BIG, BIG + 1, BIG + 2],
+        np.array([1, 2**63, 2**63 + 1], dtype=np.uint64),
+        [np.datetime64(1, "ns"), np.datetime64(2, "ns"), np.datetime64("2020")],
+        [True, False],
+        [0.25, 1, BIG],
+    ],
+)
+def test_names_stay_as_they_are(names):
+    """Found in a column, declared, and looked up by another type of number."""
+    long = bf.Responses.from_long(
+        {"item": list(names) * 2, "rater": [0] * len(names) * 2, "label": [0, 1] * len(names)}
+    )
+    assert sorted(long.items.tolist()) == sorted(list(names)) and len(long.items) == len(names)
+    declared = bf.Responses.from_matrix([[n % 2] for n in range(len(names))], items=names)
+    assert declared.items.tolist() == list(names)
+    gold = {name: n % 2 for n, name in enumerate(declared.items.tolist())}
+    known = gold_labels(declared, gold)
+    assert known.tolist() == [n % 2 for n in range(len(names))]
+
+
+def test_numbers_are_compared_exactly():
+    table = {"item": [float(BIG), 2.0], "rater": [0, 0], "label": [0, 1]}
+    found = bf.Responses.from_long(table, items=[BIG + 1, BIG, 2])
+    assert found.per_item.tolist() == [0, 1, 1]
+    with pytest.raises(ResponsesError, match="among the declared ones"):
+        bf.Responses.from_long(table, items=[BIG + 1, 2])
+    with pytest.raises(ResponsesError, match="64 bits must hold each"):
+        bf.Responses.from_matrix([[0], [1]], items=[-1, 2**63])
+    assert bf.Responses.from_matrix([[BIG + 1, np.nan], [0, 1]]).classes.tolist() == [0, 1, BIG + 1]
+
+
+@pytest.mark.parametrize("name", ["a\0", "a\0b", b"a\0", np.str_("a\0"), "\ud800"])
+def test_text_that_no_file_holds_is_refused(name):
+    other = name[:1] * 2
+    with pytest.raises(ResponsesError, match=r"without the character NUL.*Got"):
+        bf.Responses.from_matrix([[0], [1]], items=[name, other])
+    with pytest.raises(ResponsesError, match=r"without the character NUL.*Got"):
+        bf.Responses.from_long({"item": [name, other], "rater": [0, 0], "label": [0, 1]})
+
+
+def test_dates_are_names():
+    days = [dt.date(2020, 1, 2), dt.date(2020, 1, 1)]
+    responses = bf.Responses.from_long({"item": days, "rater": [0, 0], "label": [0, 1]})
+    assert responses.items.tolist() == [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")]
+    assert gold_labels(responses, {days[0]: 0}).tolist() == [-1, 0]
+    sequences = bf.Sequences.from_lengths([2], items=days)
+    assert sequences.places(responses).tolist() == [1, 0]
+    with pytest.raises(ResponsesError, match="Got: date, datetime"):
+        mixed = [days[0], dt.datetime(2020, 1, 2)]
+        bf.Responses.from_long({"item": mixed, "rater": [0, 0], "label": [0, 1]})
+
+
+def test_coordinates_of_a_data_array_are_names():
+    matrix = xr.DataArray([[0, 1], [1, 1]], {"film": ["i", "j"]}, ["film", "critic"])
+    assert bf.Responses.from_matrix(matrix).items.tolist() == ["i", "j"]
+    assert bf.Responses.from_matrix(matrix, items=["k", "l"]).items.tolist() == ["k", "l"]
+    assert bf.Responses.from_matrix(matrix).raters.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "names"),
+    [
+        ({(0, 1): 3, (1, 1): 2}, ["01", "11"]),
+        ({(1, 11): 3, (11, 1): 2}, ["1,11", "11,1"]),
+        ({("1,1", "1"): 3, ("1", "1,1"): 2}, ["('1,1', '1')", "('1', '1,1')"]),
+    ],
+)
+def test_patterns_have_names_of_their_own(counts, names):
+    assert bf.Responses.from_counts(counts).items.tolist() == names
+
+
+WORDS = ["bad", "fair", "good"]
+ORDER = pd.CategoricalDtype(["bad", "fair", "good"], ordered=True)
+UP = pd.CategoricalDtype(["good", "fair", "bad"], ordered=True)
+
+
+def frame(dtype=None):
+    label = pd.Series(["bad", "good", "fair", "good"], dtype=dtype)
+    return pd.DataFrame({"item": [0, 0, 1, 1], "rater": [0, 1, 0, 1], "label": label})
+
+
+@pytest.mark.parametrize(
+    ("read", "ordered"),
+    [
+        (lambda: bf.Responses.from_matrix([[0, 1], [1, 2]]), True),
+        (lambda: bf.Responses.from_matrix([[0, 1], [1, 2]], classes=[2, 0, 1]), False),
+        (lambda: bf.Responses.from_matrix([[0, 1], [1, 2]], classes=[2, 0, 1], ordered=True), True),
+        (lambda: bf.Responses.from_long(frame()), False),
+        (lambda: bf.Responses.from_long(frame(), classes=WORDS), False),
+        (lambda: bf.Responses.from_long(frame(), classes=WORDS, ordered=True), True),
+        (lambda: bf.Responses.from_long(frame(ORDER)), True),
+        (lambda: bf.Responses.from_long(frame(UP), classes=WORDS), False),
+        (lambda: bf.Responses.from_matrix(frame(ORDER)[["label"]]), True),
+        (lambda: bf.Responses.from_counts({"01": 3, "12": 2}), False),
+        (lambda: bf.Responses.from_counts({"01": 3, "12": 2}, classes="012", ordered=True), True),
+    ],
+)
+def test_what_is_ordered(read, ordered):
+    assert read().ordered is ordered
+
+
+def test_the_categories_give_the_order_of_the_classes():
+    assert bf.Responses.from_long(frame(UP)).classes.tolist() == ["good", "fair", "bad"]
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({"frame": frame(), "ordered": True}, "ordered=True needs classes="),
+        ({"frame": frame(UP), "ordered": True, "classes": WORDS}, "order .* is given twice"),
+        ({"frame": frame(), "ordered": "yes"}, "must be True or False"),
+    ],
+)
+def test_orders_that_make_no_sense(given, rule):
+    with pytest.raises(ResponsesError, match=rf"{rule}.* Got: "):
+        bf.Responses.from_long(**given)
+
+
+def test_the_order_is_kept():
+    table = bf.Responses.from_long(frame(ORDER))
+    others = [
+        table.take(np.array([1])),
+        table.merged()[0],
+        table.head(1),
+        table.relabelled(table.label),
+        table.expand(),
+        table.condensed()[0],
+    ]
+    assert all(other.ordered for other in others)

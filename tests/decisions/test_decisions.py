@@ -4,7 +4,6 @@ from importlib import import_module
 from itertools import product
 
 import numpy as np
-import pymc as pm
 import pytest
 import xarray as xr
 from scipy import stats
@@ -175,27 +174,6 @@ def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
         assert [value[m] for m in kept] == pytest.approx(wanted, abs=1e-9)
 
 
-def test_one_more_of_a_group_is_worth_little():
-    """Nine perfect repeaters of one poor verdict, and an independent rater who is no better."""
-    rng = np.random.default_rng(3)
-    truth = rng.integers(0, 2, 400)
-    heard = np.where(rng.random(400) < 0.7, truth, 1 - truth)
-    alone = np.where(rng.random((400, 3)) < 0.75, truth[:, None], 1 - truth[:, None])
-    echo = np.where(rng.random((400, 4)) < 0.97, heard[:, None], 1 - heard[:, None])
-    matrix = np.column_stack([echo, alone])
-    matrix[:100, [3, 6]] = -1  # the fourth of the group and the third alone could be asked
-    responses = bf.Responses.from_matrix(matrix)
-    model = LatentGroup(responses, [[0, 1, 2, 3]])
-    result = bf.sample(model, 50, chains=2, random_seed=1, **QUIET)
-    found = bf.decisions.value_of_response(result, model, raters=[3, 6], most=2, of="entropy")
-    unsure = found.isel(item=slice(0, 100))
-    assert (unsure["rater"].sel(choice=1) == 6).all()
-    assert float(unsure["value"].sel(choice=1).mean()) > 5 * float(
-        unsure["value"].sel(choice=2).mean()
-    )
-    assert (found["rater"].isel(item=slice(100, None)) == "").all()
-
-
 def test_chunks_make_no_difference(fit, monkeypatch):
     model, result = fit
     whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
@@ -203,34 +181,6 @@ def test_chunks_make_no_difference(fit, monkeypatch):
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 300)
     parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
     xr.testing.assert_allclose(whole, parts)
-
-
-def test_nobody_learns_from_known_truths():
-    responses = bf.Responses.from_matrix([[0, 1, -1], [0, 0, 1], [1, 1, -1]], classes=[0, 1])
-    model = DawidSkene(responses, gold={0: 1})
-    result = bf.sample(model, 20, chains=1, random_seed=1, **QUIET)
-    found = bf.decisions.value_of_response(result, model, repeats=True)
-    assert float(found["now"][0]) == 0
-    assert np.allclose(found["value"][0], 0)
-
-
-def test_a_response_about_a_hard_item_is_worth_less_than_if_raters_erred_independently():
-    """Four responses show that the item is hard, so that a fifth helps little."""
-    responses = bf.Responses.from_matrix([[0, 0, 0, 1, -1]], classes=[0, 1])
-    share = np.zeros((2, 12))  # six levels of either class
-    share[:, 1] = 0.5  # answers "0" with a probability of .6
-    share[0, 5] = share[1, 11] = 0.5  # clear
-    looks = bf.Consensus(share, np.full(5, 1.0))
-    rows = share @ looks.dictionary(2).rows
-    values = []
-    for channel in (looks, bf.Confusion(np.tile(rows, (5, 1, 1)))):
-        with pm.Model() as model:
-            prevalence = pm.Dirichlet("prevalence", [1e6, 1e6])
-            bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
-        point = bf.find_map(model)
-        found = bf.decisions.value_of_response(point, model, raters=[4], most=1, of="entropy")
-        values.append(float(found["value"][0, 0]))
-    assert values[0] < 0.2 * values[1]
 
 
 def test_bad_questions_are_refused(fit):

@@ -25,7 +25,7 @@ def fitted(request, small):
     return observation, prior, cavi.fit(observation, rows, prior, tolerance=1e-15, iterations=5000)
 
 
-def test_bound_never_falls(small):
+def test_bounds_and_log_posteriors_never_fall(small):
     for name, build in MODELS.items():
         observation, prior, _ = pieces(build(small))
         rng = np.random.default_rng(1)
@@ -37,9 +37,10 @@ def test_bound_never_falls(small):
             key: np.where(prior[key].concentration > 0, value, -np.inf)
             for key, value in rows.items()
         }
-        trace = cavi.fit(observation, rows, prior, tolerance=1e-14, iterations=300).trace
-        assert len(trace) > 10, name
-        assert (np.diff(trace) > -1e-9 * abs(trace[-1])).all(), name
+        for fit in (cavi.fit, em.fit):
+            trace = fit(observation, rows, prior, tolerance=1e-14, iterations=300).trace
+            assert len(trace) > 10, name
+            assert (np.diff(trace) > -1e-9 * abs(trace[-1])).all(), name
 
 
 def test_slope_of_the_bound_vanishes_at_the_optimum(fitted):
@@ -144,14 +145,6 @@ def test_parts_add_up_to_the_whole(small, name):
     assert sum(total for total, _ in parts) == pytest.approx(whole, rel=1e-12)
     for key in prior:
         np.testing.assert_allclose(sum(found[key] for _, found in parts), counts[key], atol=1e-9)
-
-
-@pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
-def test_log_posterior_never_falls(small, raters):
-    point = bf.find_map(DawidSkene(small, raters=raters), tolerance=1e-12)
-    trace = point["trace"]["log_posterior"].values
-    assert (np.diff(trace) > -1e-9).all() and len(trace) > 5
-    assert point.attrs["converged"] == 1
 
 
 def test_the_mode_has_no_slope_and_no_nearby_point_is_higher(small):
@@ -260,17 +253,3 @@ def test_constant_parameters_stay_as_they_are(small):
         one["point"]["accuracy"].values, other["point"]["accuracy"].values, "accuracy", atol=1e-4
     )
     assert bf.fit(known, draws=50, random_seed=1).attrs["method"] == "cavi"
-
-
-def test_models_of_ones_own_need_no_names(small):
-    """Variables without dims, and a Beta prior one of whose numbers is the same for all."""
-    right = np.array([2.0, 3, 4, 2, 3, 4])
-    with pm.Model() as model:
-        prevalence = pm.Dirichlet("prevalence", np.ones(3))
-        accuracy = pm.Beta("accuracy", right, 1.5)
-        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
-    prior = np.stack([right, np.full(6, 1.5)], axis=-1)
-    named = DawidSkene(small, raters="coin", confusion_prior=prior)
-    steps = {"iterations": 20, "tolerance": 0}
-    one, other = (bf.find_map(each, **steps)["point"] for each in (model, named))
-    assert_close(one["accuracy"].values, other["accuracy"].values, "accuracy", rtol=1e-9)

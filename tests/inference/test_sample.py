@@ -210,23 +210,6 @@ def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
         assert (points[one] != points[other]).all()
 
 
-@pytest.mark.slow
-def test_numpyro_begins_every_chain_elsewhere(small_model, monkeypatch):
-    pytest.importorskip("numpyro")
-    import pymc.sampling.jax as pymc_jax
-
-    begun = []
-    points = pymc_jax._get_batched_jittered_initial_points
-    monkeypatch.setattr(
-        pymc_jax,
-        "_get_batched_jittered_initial_points",
-        lambda **kw: begun.append(points(**kw)) or begun[-1],
-    )
-    settings = {"sampler": "nuts", "nuts_sampler": "numpyro", "random_seed": 1}
-    bf.sample(small_model, 5, tune=5, chains=2, **settings, **QUIET)
-    assert all((value[0] != value[1]).all() for value in begun[0])
-
-
 def test_numbers_of_numpy_are_numbers(small_model):
     counts = {"draws": np.int64(5), "tune": np.uint8(2), "chains": np.int32(2)}
     result = bf.sample(small_model, **counts, cores=np.int64(1), random_seed=np.int64(3), **QUIET)
@@ -251,7 +234,8 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
 
 
 @pytest.mark.parametrize("shown", [True, "combined", "split+stats"])
-def test_progress_counts_the_draws_of_chains(small_model, capsys, shown):
+def test_progress_counts_the_draws_of_chains(small_model, capsys, monkeypatch, shown):
+    monkeypatch.setenv("COLUMNS", "120")  # else a narrow terminal may cut the numbers
     bf.sample(small_model, 30, tune=10, chains=2, random_seed=1, progressbar=shown, quiet=True)
     assert (" 80 " if shown == "combined" else " 40 ") in capsys.readouterr().out
     made = []

@@ -185,14 +185,6 @@ def same(one, other, atol=1e-12):
         assert np.allclose(np.exp(rows), np.exp(other.rows[name]), atol=atol)
 
 
-def test_starts_are_reproducible_and_blind_to_the_order_of_rows(small):
-    frame = small.to_frame()
-    names = {"items": range(62), "raters": range(6), "classes": range(3)}
-    other = bf.Responses.from_long(frame.sample(frac=1.0, random_state=1), **names)
-    same(start_of(small), start_of(small), atol=0)
-    same(start_of(small), start_of(other), atol=0)
-
-
 @pytest.mark.parametrize("raters", CHANNELS)
 def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
     counts = bf.datasets.caries()
@@ -216,15 +208,6 @@ def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
     part = start_of(made.responses)
     for begun in (all_of_them, part):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
-
-
-def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters():
-    """All permutations of the classes are then equally probable, as they are."""
-    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=1)
-    flat = np.ones((4, 4))
-    found = start_of(made.responses, confusion_prior=flat).polished["moments"]
-    right = np.exp(found.rows["confusion"]).mean(axis=0)
-    assert (right.argmax(axis=1) == np.arange(4)).all()
 
 
 def test_names_are_the_most_probable_permutation():

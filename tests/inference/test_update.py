@@ -141,26 +141,6 @@ def test_every_statement_counts_once():
     np.testing.assert_allclose(counts, [8, 8], rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_days_of_a_crowd_are_nearly_as_good_as_all_at_once():
-    """And where labels are nearly known, as here, the parameters settle as in one fit."""
-    made = bf.datasets.simulate_dawid_skene(
-        900, 8, 3, accuracy=(0.85, 0.95), prevalence=[0.5, 0.3, 0.2], random_seed=2
-    )
-    days = parts(made.responses, [300, 300, 300])
-    for name in ("confusion", "groups"):
-        whole, labels = fit(MODELS[name](made.responses)), [fit(MODELS[name](days[0]))]
-        for day in days[1:]:
-            labels.append(update(labels[-1], day))
-        of_days = xr.concat(map(bf.label_probabilities, labels), "item")
-        assert np.abs(of_days - bf.label_probabilities(whole)).mean() < 0.005
-        found = posteriors(labels[-1]).values()
-        for one, other in zip(found, posteriors(whole).values(), strict=True):
-            mean, total = other.mean(), other.concentration.sum(axis=-1, keepdims=True)
-            spread = np.sqrt(mean * (1 - mean) / (total + 1))
-            assert (np.abs(one.mean() - mean) < 0.25 * spread).all()
-
-
 @pytest.mark.parametrize("names", [[3, 1, 2], ["x", "née", "zoë"]])
 def test_a_saved_fit_continues_as_if_it_had_not_been_saved(names, tmp_path):
     made = bf.datasets.simulate_dawid_skene(90, 3, 2, random_seed=4).responses

@@ -13,7 +13,13 @@ from bayesfuse.labels.chain import soft_counts
 from bayesfuse.labels.stationary import stationary
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
-from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, relative
+from bayesfuse.testing import (
+    assert_close,
+    assert_frequencies,
+    check_label_prior,
+    enumerate_labels,
+    relative,
+)
 
 LENGTHS = {2: [3, 1, 4], 3: [1, 3, 2], 5: [3, 1]}
 
@@ -293,34 +299,16 @@ def test_labels_against_enumeration(n_classes, far):
     check_label_prior(prior, tables, log_lik, prior.structure(responses(n_classes)))
 
 
-@pytest.mark.slow
 def test_populations_are_chains_of_their_own():
-    """Names of sequences, shares of classes, counts, batches and JAX."""
+    """Names of sequences, shares of classes, beginnings, batches and JAX."""
     prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)
-    table = responses(3)
+    table, tables = responses(3), (random_rows((3, 3), 1), random_rows((3, 3, 3), 2))
     assert prior.units(table).tolist() == [5, 2, 9]
-    tables = random_rows((3, 3), 1), random_rows((3, 3, 3), 2)
-    log_lik = np.random.default_rng(3).normal(size=(7, 3))
-    structure = prior.structure(table)
+    log_lik, structure = np.random.default_rng(3).normal(size=(7, 3)), prior.structure(table)
+    flat = enumerate_labels(prior, tables, np.zeros((7, 3)), structure)
+    share = prior.prevalence(tuple(map(np.exp, tables)), 3, structure, np)
+    assert_close(share, flat.probability.mean(axis=0), "share of every class")
     found = prior.marginal(tables, np.exp(log_lik), np.zeros(7), structure)
-    share = np.zeros(3)
-    for p, names in ((0, [5]), (2, [2, 9])):
-        items = [n for s in names for n in SEQUENCES.items[_rows(s)]]
-        place = [ITEMS.index(n) for n in items]
-        alone = bf.MarkovChain(
-            None, None, bf.Sequences.from_lengths([len(_rows(s)) for s in names])
-        )
-        own = bf.Responses.from_matrix(np.zeros((len(items), 1), int), classes=range(3))
-        rows = tuple(each[p] for each in tables)
-        other = alone.marginal(
-            rows, np.exp(log_lik[place]), np.zeros(len(items)), alone.structure(own)
-        )
-        assert_close(found.probability[place], other.probability, f"labels of {p}")
-        assert_close(found.expected[1][p], other.expected[1], f"pairs of {p}")
-        values = tuple(map(np.exp, rows))
-        share += len(items) / 7 * alone.prevalence(values, 3, alone.structure(own), np)
-    values = tuple(map(np.exp, tables))
-    assert_close(prior.prevalence(values, 3, structure, np), share, "share of every class")
     soft = prior.tally(found.probability, structure, 3)
     assert soft[0][1].sum() == soft[1][1].sum() == 0
     assert_close(soft[0].sum(axis=1), [1, 0, 2], "beginnings")
@@ -331,11 +319,6 @@ def test_populations_are_chains_of_their_own():
     with jax.enable_x64():
         by_jax = prior.marginal_jax(*tables, log_lik, *structure)
     assert_close(np.asarray(by_jax), found.log_evidence, "JAX", rtol=1e-6)
-
-
-def _rows(sequence):
-    s = SEQUENCES.names.tolist().index(sequence)
-    return np.arange(SEQUENCES.start[s], SEQUENCES.start[s + 1])
 
 
 def test_what_cannot_be_is_refused():

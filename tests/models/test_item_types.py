@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
@@ -88,16 +87,6 @@ def test_what_follows_from_the_variables(fitted, three):
     probability = bf.label_probabilities(result)
     assert probability.sel(item="item 3").values.tolist() == [0, 0, 1]
     assert probability.sel(item="item 5").values.tolist() == [1, 0, 0]
-
-
-@pytest.mark.filterwarnings("ignore:The effect of Potentials")  # it is in the parameters' draws
-def test_predictive_draws(fitted, three):
-    model, result = fitted
-    some = result.isel(draw=slice(None, None, 10))
-    with model:
-        drawn = pm.sample_posterior_predictive(some, progressbar=False, random_seed=1)
-    label = drawn["posterior_predictive"]["responses"].values
-    assert label.shape == (2, 2, three.n_responses) and set(np.unique(label)) == {0, 1, 2}
 
 
 def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():

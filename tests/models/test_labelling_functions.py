@@ -51,23 +51,6 @@ def test_rules_that_are_independent_speak_for_themselves(shares):
     assert own["log_loss"] < others["log_loss"] - 0.05
 
 
-@pytest.mark.slow
-def test_copies_change_little():
-    alone, truth = rules(7, n_items=1000)
-    copied, same = rules(7, n_items=1000, copies=6)
-    assert (same == truth).all()
-    models = (
-        LabellingFunctions(alone),
-        LabellingFunctions(copied),
-        LabellingFunctions(copied, groups=None, dispersion=1),
-    )
-    found = [
-        bf.label_probabilities(bf.sample(model, draws=100, **QUIET)).values for model in models
-    ]
-    assert np.abs(found[0] - found[1]).mean() < 0.03
-    assert np.abs(found[0] - found[2]).mean() > 0.06
-
-
 def test_groups_of_the_user_count_once():
     responses, _ = rules(7, copies=2)
     model = LabellingFunctions(responses, groups=[[0, 14, 15], [1, 3]])

@@ -1,16 +1,19 @@
-"""Rank-one completion: every method on exact populations, and what determines v at all."""
+"""Rank-one moments: completion, what determines them, and whether there is a second target."""
 
 import itertools
 
 import numpy as np
 import pytest
+import xarray as xr
 from binary_populations import SENSITIVITY, SPECIFICITY, moments, population, sample, true_v
 from scipy.optimize import minimize
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import binary, completion, pairs
+from bayesfuse.moments.multiclass import project, simplex_least_squares
 from bayesfuse.moments.score import spectrum
+from bayesfuse.moments.views import _views, incidence
 
 CONSISTENT = ["log_linear", "weighted", "least_squares"]
 
@@ -167,3 +170,109 @@ def test_bad_moments_are_refused():
         completion.rank_one(moments(good), "magic")
     with pytest.raises(MomentsError, match=r"four raters.* Got: 3 raters"):
         spectrum(moments(good))
+
+
+def test_residuals_of_one_target_vanish():
+    found = spectrum(pairs.covariance(population()))
+    assert found.statistic < 1e-3  # 1e-10 in units of a standard deviation at n = 1e14
+    assert np.isnan(found.p_value)
+    wanted = [true_v() @ true_v(), 0, 0, 0, 0]
+    np.testing.assert_allclose(found.eigenvalue, wanted, atol=1e-10)
+
+
+def test_suspicion_falls_on_those_who_share_another_target():
+    v = np.array([0.6, 0.5, 0.7, 0.4, 0.0, 0.0, 0.0])
+    other = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.3])
+    q = np.outer(v, v) + np.outer(other, other)
+    np.fill_diagonal(q, 1.0)
+    found = spectrum(moments(q))
+    assert np.all(found.suspicion[4:] > 0.3)
+    assert np.all(np.abs(found.suspicion[:4]) < 0.1)
+
+
+def test_spectrum_fires_with_a_cartel():
+    rng = np.random.default_rng(1)
+    sensitivity, specificity = rng.uniform(0.6, 0.95, (2, 8))
+    truth, other = rng.random((2, 800, 1)) < 0.4
+    target = np.repeat(truth, 8, axis=1)
+    target[:, 5:] = other
+    labels = sample(rng, None, sensitivity, specificity, None, 0.8, target)
+    responses = bf.Responses.from_matrix(labels)
+    first, second = (spectrum(responses, draws=39, random_seed=3) for _ in "12")
+    assert first.p_value == 1 / 40
+    xr.testing.assert_identical(first, second)
+
+
+def test_spectrum_of_few_responses_suspects_nobody():
+    """Two items: many a simulated table has no covariances at all, which must not count."""
+    responses = bf.Responses.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]])
+    found = spectrum(responses, prevalence=0.5, draws=39, random_seed=1)
+    assert found.p_value > 0.1
+
+
+def test_projection_is_the_nearest_point():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5):
+        for scale in (0.1, 1.0, 10.0):
+            point = rng.normal(scale=scale, size=size)
+            nearest = point.copy()
+            project(nearest)
+            assert nearest.sum() == pytest.approx(1.0, abs=1e-12) and nearest.min() >= 0
+            # nearest: the residual makes no acute angle with any way into the simplex
+            assert ((np.eye(size) - nearest) @ (point - nearest)).max() < 1e-12 * max(1, scale)
+
+
+def test_projection_ends_whatever_rounding_does():
+    """Equal, tied, huge and already legal entries."""
+    for point in ([1e17] * 3, [0.1] * 10, [0.3, 0.3, 0.4], [0.0, 0.0, 1.0], [5.0, 5.0, -1e9]):
+        nearest = np.array(point)
+        project(nearest)
+        assert np.all(nearest >= 0) and np.all(np.isfinite(nearest))
+        assert nearest.sum() == pytest.approx(1.0, abs=1e-12) or max(point) > 1e16
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_least_squares_satisfies_its_optimality_conditions(by_row):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        root = rng.normal(size=(5, 5)) * [1.0, 0.3, 0.1, 1.0, 2.0]
+        normal = root.T @ root + 1e-3 * np.eye(5)
+        x = rng.dirichlet(np.ones(4), size=5) if by_row else rng.dirichlet(np.ones(5))[:, None]
+        right = rng.normal(size=x.shape)
+        best = simplex_least_squares(normal, right, x, by_row, 100_000, 1e-15)
+        gradient, point = normal @ best - right, best
+        if not by_row:
+            gradient, point = gradient.T, best.T
+        # every entry in use has the lowest gradient of its simplex
+        excess = gradient - gradient.min(axis=1, keepdims=True)
+        assert (excess * point).max() < 1e-9
+        np.testing.assert_allclose(point.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_views_by_definition():
+    rng = np.random.default_rng(3)
+    matrix = rng.integers(-1, 3, (40, 7))  # −1: no response
+    matrix[:, 0] = np.maximum(matrix[:, 0], 0)
+    responses, _ = bf.Responses.from_matrix(
+        np.vstack([matrix, matrix[:9]]), missing=-1, classes=[0, 1, 2]
+    ).merged()
+    raters = np.array([0, 1, 2, 0, 1, 2, 0])
+    weight = responses.multiplicity.astype(float)
+    views, has_view = _views(incidence(responses).tocsc(), np.repeat(raters, 3), weight, 3)
+    spoke = list(zip(responses.item, responses.rater, responses.label, strict=True))
+    votes = np.zeros((responses.n_items, 3, 3))  # of the other teams
+    for item, rater, label in spoke:
+        votes[item, raters[rater] != np.arange(3), label] += 1
+    heard = votes.sum(axis=2)
+    share = votes / np.maximum(heard, 1)[:, :, None]
+    for item in range(responses.n_items):
+        for team in range(3):
+            found = []
+            for n, rater, label in spoke:
+                if n == item and raters[rater] == team:
+                    same = [m for m, r, j in spoke if r == rater and j == label and heard[m, team]]
+                    told = sum(weight[m] * share[m, team] for m in same)
+                    found.append(told / max(sum(weight[m] for m in same), 1))
+            assert has_view[item, team] == bool(found)
+            expected = np.mean(found, axis=0) if found else np.zeros(3)
+            np.testing.assert_allclose(views[item, team], expected, atol=1e-12)

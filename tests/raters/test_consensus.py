@@ -1,4 +1,4 @@
-"""The channel of fixed consensus rows against enumeration, calculus and simulation."""
+"""Raters who look or guess, and graded raters: rows and likelihoods against enumeration."""
 
 from itertools import permutations, product
 
@@ -6,13 +6,13 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from scipy.special import logsumexp
+from scipy.stats import norm
 from typed_crowds import by_type, random_crowd, random_rows, summed
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.observation import Observation
-from bayesfuse.testing import assert_close
+from bayesfuse.numerics import grades
+from bayesfuse.testing import assert_close, check_rater_channel
 
 CASES = {
     "two classes": (2, []),
@@ -161,48 +161,6 @@ def test_raters_who_always_look_at_types_of_one_class_are_the_plain_channel():
     assert_close(np.ptp(found, axis=1), np.zeros(61), "differences of classes", atol=1e-12)
 
 
-def label_priors():
-    graph = bf.Graph.from_edges([(0, 1), (1, 2), (1, 3)], [1.0, 0.5, 2.0], items=range(4))
-    chain = bf.Sequences.from_lengths([3, 1], items=range(4))
-    moves = np.array([[0.8, 0.2], [0.4, 0.6]])
-    initial = np.array([0.35, 0.65])
-    return {
-        "independent": (bf.Independent(None), {"prevalence": np.array([0.7, 0.3])}),
-        "chain": (bf.MarkovChain(None, None, chain), {"initial": initial, "transition": moves}),
-        "graph": (bf.Potts(pt.dscalar("coupling"), graph), {"coupling": np.array(0.7)}),
-    }
-
-
-@pytest.mark.parametrize("name", label_priors())
-def test_evidence_under_every_label_prior_by_enumeration(name):
-    """All labels of four items: evidence, label probabilities, counts of types."""
-    labels, given = label_priors()[name]
-    responses, gold = random_crowd(3, 3, 2, seed=6), {2: 1}
-    channel, values, rows = made(2, [], n_raters=4, seed=2)
-    values[1][:2], values[2][2] = [0.6, 0.4], [0.3, 0.7]
-    observation = Observation.build(responses, labels, channel, gold=gold)
-    own = dict(zip(channel.parameters, values, strict=True))
-    own["competence"] = values[1][:, 0]
-    drawn = observation.rows(given | own)
-    log_joint = by_type(values[0], confusion_of(values, rows), responses)
-    at, arranged = observation.label_tables(drawn), observation.label_structure
-    log_weights, uses, item = [], [], np.arange(4)
-    for truth in map(np.array, product(range(2), repeat=4)):
-        if truth[2] == gold[2]:
-            each = log_joint[item, truth]
-            own_types = np.exp(each - logsumexp(each, axis=1, keepdims=True))
-            log_weights.append(labels.log_prob(at, truth, arranged) + logsumexp(each, axis=1).sum())
-            uses.append((np.eye(2)[truth], np.eye(2)[truth].T @ own_types))
-    total = logsumexp(log_weights)
-    weight = np.exp(log_weights - total)
-    probability, types = (np.tensordot(weight, each, 1) for each in zip(*uses, strict=True))
-    marginal = observation.marginal(drawn)
-    assert_close(marginal.total, total, "evidence", rtol=1e-6)
-    found = observation.by_item(marginal.probability)
-    assert_close(found, probability, "labels", atol=1e-6)
-    assert_close(observation.expected(drawn)[1]["share"], types, "types", atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("shapes", "match"),
     [
@@ -219,3 +177,120 @@ def test_shapes_that_do_not_fit_the_responses(shapes, match):
         channel = bf.Consensus(share, competence, guess)
         with pytest.raises(ModelError, match=match):
             bf.observe(responses, labels=bf.Independent([0.5, 0.5]), raters=channel)
+
+
+THRESHOLDS = np.array([[-1.2, 0.1, 0.9], [-0.3, 0.6, 2.5]])
+PRECISION = np.array([1.3, 2.6])
+RATE = np.array([0.1, 0.02])
+POSITIONS = np.array([-1.5, -0.4, 0.2, 1.5])
+GUESS = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.1, 0.7]])
+
+
+GIVEN = {
+    "thresholds": THRESHOLDS,
+    "precision": PRECISION,
+    "guess_rate": RATE,
+    "guess": GUESS,
+    "positions": POSITIONS,
+}
+
+
+def channel(**changed):
+    return bf.Graded(**GIVEN | changed)
+
+
+def rows(**changed):
+    return channel(**changed).parameters["confusion"]
+
+
+def test_rows_are_the_shares_of_noisy_items_between_thresholds():
+    """Integrated over the noise on a grid."""
+    grid = np.linspace(-9, 9, 200_001)
+    weight = norm.pdf(grid) * (grid[1] - grid[0])
+    for m in range(2):
+        for k in range(4):
+            seen = POSITIONS[k] + grid / PRECISION[m]
+            answer = np.searchsorted(THRESHOLDS[m], seen)
+            share = np.bincount(answer, weight, minlength=4)
+            expected = (1 - RATE[m]) * share + RATE[m] * GUESS[m]
+            assert_close(rows()[m, k], expected, "row", rtol=0, atol=1e-4)
+    assert_close(rows().sum(axis=-1), np.ones((2, 4)), "sum of a row")
+
+
+def test_kernels():
+    table = bf.Responses.from_matrix([[0, 1], [3, 3], [2, -1]], classes=range(4))
+    check_rater_channel(channel(), (np.log(rows()),), table)
+
+
+def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows():
+    tensors = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
+    found = bf.Graded(**tensors).parameters["confusion"].eval()
+    assert_close(found, rows(), "rows by tensors", rtol=1e-12)
+    middles = (POSITIONS[1:] + POSITIONS[:-1]) / 2
+    gaps = np.diff(THRESHOLDS) / np.diff(middles)
+    strictness, odds = (THRESHOLDS - middles).mean(axis=1), np.log(RATE / (1 - RATE))
+    own = np.column_stack([strictness, np.log(gaps), np.log(PRECISION), odds])
+    by_kernel = np.exp(grades.log_rows(own, POSITIONS, GUESS[0]))
+    assert_close(by_kernel, rows(guess=GUESS[0]), "rows by kernel", rtol=1e-9)
+
+
+def test_far_tails_are_exact():
+    far = bf.Graded([[-9.0, 9.0]], [1.0], positions=[-1.0, 0.0, 1.0]).parameters["confusion"]
+    assert_close(far[0, 0, 2], norm.sf(10.0), "upper tail", rtol=1e-9)
+    assert_close(far[0, 2, 0], norm.cdf(-10.0), "lower tail", rtol=1e-9)
+
+
+def test_gradients():
+    """Of the log rows with respect to all arguments, against central differences."""
+    inputs = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
+    weight = np.random.default_rng(1).random((2, 4, 4))
+    total = (weight * pt.log(bf.Graded(**inputs).parameters["confusion"])).sum()
+    for name, value in GIVEN.items():
+        slope = pt.grad(total, inputs[name]).eval()
+        for place in np.ndindex(value.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = value.copy()
+                moved[place] += step
+                ends.append((weight * np.log(rows(**{name: moved}))).sum())
+            # central differences lose rounding / step
+            assert abs(slope[place] - (ends[0] - ends[1]) / 2e-6) < 1e-6, (name, place)
+
+
+def test_two_classes_are_ordinary_rows():
+    sensitivity, specificity = np.array([0.9, 0.6]), np.array([0.7, 0.95])
+    low, high = norm.ppf(specificity), norm.ppf(1 - sensitivity)
+    precision = low - high
+    cut = (low + high) / 2 / precision
+    found = bf.Graded(cut[:, None], precision).parameters["confusion"]
+    ordinary = [[[q, 1 - q], [1 - p, p]] for p, q in zip(sensitivity, specificity, strict=True)]
+    assert_close(found, ordinary, "rows", rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule"),
+    [
+        ({"thresholds": [[1.0, 0.5, 2.0]] * 2}, "thresholds must increase"),
+        ({"positions": [0.0, 1.0, 1.0, 2.0]}, "positions must increase"),
+        ({"positions": [0.0, 1.0]}, "one number per class"),
+        ({"precision": [1.0, 0.0]}, "precision must be positive"),
+        ({"guess_rate": 1.5}, "must be a probability"),
+    ],
+)
+def test_constants_out_of_range(changed, rule):
+    with pytest.raises(ModelError, match=rf"{rule}.* Got: "):
+        channel(**changed)
+
+
+@pytest.mark.parametrize(
+    ("table", "rule"),
+    [
+        (bf.Responses.from_matrix([[0, 1], [1, 2]]), "one less than classes"),
+        (bf.Responses.from_matrix([[0, 1, 2], [3, 1, 2]]), "one row or number per rater"),
+        (bf.Responses.from_matrix([["a", "b"], ["c", "d"]]), "need ordered classes"),
+    ],
+)
+def test_tables_that_do_not_fit(table, rule):
+    labels = bf.Independent(np.full(table.n_classes, 1 / table.n_classes))
+    with pm.Model(), pytest.raises(ModelError, match=rf"{rule}.* Got: "):
+        bf.observe(table, labels=labels, raters=channel())

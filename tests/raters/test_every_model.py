@@ -1,14 +1,16 @@
-"""What holds of models of every rater channel: density, modes, and sweeps of the sampler."""
+"""What holds of models of every rater channel, and of raters in known groups, by enumeration."""
 
+import tracemalloc
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytest
 from kept import assert_kept
 from rules import drawn_votes
-from scipy.special import gammaln
-from typed_crowds import random_crowd
+from scipy.special import gammaln, logsumexp
+from typed_crowds import random_crowd, random_rows
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -18,7 +20,7 @@ from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, M
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.partition import draw as draw_partition
 from bayesfuse.pymc.model import observed
-from bayesfuse.testing import assert_close
+from bayesfuse.testing import assert_close, assert_frequencies
 
 CROWD = random_crowd(7, 3, 2, seed=4)
 """Eight items and four raters, with gaps and repeats; the last item and rater have no responses."""
@@ -205,3 +207,174 @@ def test_models_take_only_tables_that_their_channel_knows(name):
         with pytest.raises(ModelError, match=rf"without_{name}\(\).*with {name}"):
             make(table)
         assert make(getattr(table, f"without_{name}")()).free_RVs
+
+
+ASSIGNMENT = np.array([0, -1, 1, 0, 1, -1])  # the last of whom never answers
+
+
+def tables(n_classes, n_groups=2, n_raters=6, seed=1):
+    shapes = (n_groups, n_classes, n_classes), (n_raters, n_classes, n_classes)
+    return tuple(np.log(random_rows(shape, seed + i)) for i, shape in enumerate(shapes))
+
+
+def observe(responses, assignment=ASSIGNMENT, **kwargs):
+    channel = bf.LatentGroups(None, None, assignment)
+    channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
+    return Observation.build(responses, bf.Independent(None), channel, **kwargs)
+
+
+def rows_of(log_prevalence, both):
+    names = "prevalence", "group_confusion", "rater_confusion"
+    return dict(zip(names, (log_prevalence, *both), strict=True))
+
+
+def enumerate_verdicts(responses, log_prevalence, both, assignment=ASSIGNMENT):
+    """Yield the log joint probability and the counts of every (label, verdicts) of every item."""
+    log_group, _ = both
+    n_groups, n_classes, _ = log_group.shape
+    for n in range(responses.n_items):
+        mine = slice(int(responses.start[n]), int(responses.start[n + 1]))
+        said = list(zip(responses.rater[mine], responses.label[mine], strict=True))
+        for label, *verdict in product(range(n_classes), repeat=1 + n_groups):
+            counts = [np.zeros_like(table) for table in (log_prevalence, *both)]
+            counts[0][label] += 1
+            for g, v in enumerate(verdict):
+                counts[1][g, label, v] += 1
+            for rater, answer in said:
+                source = label if assignment[rater] < 0 else verdict[assignment[rater]]
+                counts[2][rater, source, answer] += 1
+            terms = zip(counts, (log_prevalence, *both), strict=True)
+            log_joint = sum((c * t)[c > 0].sum() for c, t in terms)
+            silent = np.setdiff1d(range(n_groups), [assignment[rater] for rater, _ in said])
+            counts[1][silent] = 0  # verdicts nobody reports on are never counted
+            yield n, label, log_joint, counts
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_evidence_and_counts_against_enumeration_over_labels_and_verdicts(n_classes):
+    responses = random_crowd(8, 5, n_classes, seed=n_classes)
+    observation = observe(responses)
+    log_prevalence, both = np.log(random_rows((n_classes,), 7)), tables(n_classes)
+    every = list(enumerate_verdicts(responses, log_prevalence, both))
+    total, expected = 0.0, [np.zeros_like(table) for table in (log_prevalence, *both)]
+    probability = np.zeros((responses.n_items, n_classes))
+    for n in range(responses.n_items):
+        mine = [each for each in every if each[0] == n]
+        log_joint = np.array([each[2] for each in mine])
+        total += logsumexp(log_joint)
+        share = np.exp(log_joint - logsumexp(log_joint))
+        for (_, label, _, counts), weight in zip(mine, share, strict=True):
+            probability[n, label] += weight
+            for sum_, own in zip(expected, counts, strict=True):
+                sum_ += weight * own
+    rows = rows_of(log_prevalence, both)
+    found, counts = observation.expected(rows)
+    assert_close(found, total, "log evidence")
+    assert_close(observation.marginal(rows).probability, probability, "label probability")
+    for name, own in zip(rows, expected, strict=True):
+        assert_close(counts[name], own, f"expected counts of {name}")
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_verdicts_are_drawn_as_often_as_they_are_probable(copies):
+    """Two raters of a group and one alone on one item: every (label, verdict) by enumeration."""
+    both = tables(3, n_groups=1, n_raters=3, seed=4)
+    assignment = np.array([0, 0, -1])
+    responses = bf.Responses.from_counts({"021": copies}, classes=list("012"))
+    every = list(enumerate_verdicts(responses, np.log([0.2, 0.3, 0.5]), both, assignment))
+    observation = observe(responses, assignment)
+    rows = rows_of(np.log([0.2, 0.3, 0.5]), both)
+    rng = np.random.default_rng(1)
+    seen = np.zeros((3, 3))
+    for _ in range(2000):
+        counts = observation.tally(rows, observation.draw(rows, rng), rng)
+        assert counts["prevalence"].sum() == copies
+        assert_close(counts["group_confusion"][0].sum(axis=1), counts["prevalence"], "labels")
+        verdict = counts["group_confusion"][0].sum(axis=0)
+        assert_close(counts["rater_confusion"][0, :, 0], verdict, "what the first rater heard")
+        assert_close(counts["rater_confusion"][1, :, 2], verdict, "what the second rater heard")
+        assert_close(counts["rater_confusion"][2, :, 1], counts["prevalence"], "the rater alone")
+        seen += counts["group_confusion"][0]
+    weight = np.exp([log_joint for _, _, log_joint, _ in every])
+    assert_frequencies(seen.ravel(), weight / weight.sum(), "labels and verdicts")
+
+
+def test_probabilities_that_underflow_and_zeros_are_legal():
+    """Five hundred raters of one group, a verdict that is the truth, and rows with zeros."""
+    rng = np.random.default_rng(1)
+    responses = bf.Responses.from_matrix(rng.integers(0, 2, (20, 500)), classes=[0, 1])
+    inner = np.tile([[0.99999, 1e-5], [1e-5, 0.99999]], (500, 1, 1))
+    assignment = np.zeros(500, dtype=int)
+    assignment[499] = -1
+    inner[499] = [[1.0, 0.0], [0.5, 0.5]]
+    gold = np.append([0, 1], np.full(18, -1))
+    plain = bf.Confusion(None)
+    expected = plain.log_lik((np.log(inner + 1e-320),), plain.structure(responses, gold))
+    with np.errstate(divide="ignore"):
+        both = np.log(np.eye(2)[None]), np.log(inner)
+    channel = bf.LatentGroups(None, None, assignment)
+    structure = channel.structure(responses, gold)
+    found = channel.log_lik(both, structure)
+    possible = expected > -1e5
+    possible &= ~((responses.label.reshape(20, 500)[:, 499:] == 1) & (np.arange(2) == 0))
+    assert (found[~possible] == -np.inf).all() and possible.any(axis=1).sum() > 10
+    assert_close(found[possible], expected[possible], "log-likelihood")
+    counts = channel.expected_kernel(*both, np.exp(found - found.max()), *structure)
+    assert all(np.isfinite(table).all() for table in counts)
+
+
+@pytest.mark.parametrize("rows", ["alone", "verdict is the truth"])
+def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows):
+    responses = random_crowd(12, 5, 3, seed=3)
+    _, inner = tables(3)
+    outer = np.log(np.tile(np.eye(3), (2, 1, 1)) + 1e-300)
+    assignment = ASSIGNMENT if rows != "alone" else np.full(6, -1)
+    one, other = bf.LatentGroups(None, None, assignment), bf.Confusion(None)
+    gold = np.arange(responses.n_items) % 4 - 1
+    found = one.log_lik((outer, inner), one.structure(responses, gold))
+    assert_close(found, other.log_lik((inner,), other.structure(responses, gold)), "both")
+    weight = np.random.default_rng(1).random((responses.n_items, 3))
+    _, found = one.expected_kernel(outer, inner, weight, *one.structure(responses, gold))
+    (expected,) = other.expected_kernel(inner, weight, *other.structure(responses, gold))
+    assert_close(found, expected, "counts")
+    confusion = one.confusion((outer, inner), outer.shape[-1], np)
+    assert_close(confusion, np.exp(inner), "confusion")
+
+
+def test_the_channel_alone_refuses_what_does_not_fit():
+    responses = bf.Responses.from_matrix(np.eye(3, dtype=int))
+    inner, outer = np.full((3, 2, 2), 0.5), np.full((1, 2, 2), 0.5)
+    for arguments, told in (
+        ((outer, inner, [0, 0, 1]), "numbers from 0 to 1 and 1 groups"),
+        ((outer, inner, [0, 0, -2]), "numbers from -2"),
+        ((None, inner, [0, 0, -1]), "and 0 groups"),
+        ((outer, inner, [0, 0]), r"shape \(2,\)"),
+        ((outer, inner[:2], [0, 0, -1]), "rater_confusion"),
+        ((outer[:, :1], inner, [0, 0, -1]), "group_confusion"),
+        ((outer, inner, [0.5, 1.0]), "one whole number per rater"),
+        ((outer, inner, "ab"), "one whole number per rater"),
+    ):
+        with pm.Model(), pytest.raises(ModelError, match=told):
+            channel = bf.LatentGroups(*arguments)
+            bf.observe(responses, labels=bf.Independent(np.full(2, 0.5)), raters=channel)
+
+
+def test_votes_are_one_for_every_group_that_answered():
+    """Also of items that raters answered twice, and in no more memory than there are responses."""
+    n_items, n_groups = 2000, 1000
+    item = np.repeat(np.arange(n_items), 3)
+    first = np.arange(n_items) % n_groups
+    rater = np.stack([2 * first, 2 * first + 1, np.full(n_items, 2 * n_groups)], axis=1).ravel()
+    label = np.tile([0, 1, 1], n_items)
+    table = {"item": item, "rater": rater, "label": label}
+    responses = bf.Responses.from_long(table, raters=range(2 * n_groups + 1))
+    assignment = np.append(np.arange(2 * n_groups) // 2, -1)
+    channel = bf.LatentGroups(None, None, assignment)
+    log_rows = [np.log(np.full((n, 2, 2), 0.5)) for n in (n_groups, 2 * n_groups + 1)]
+    truth, rng = np.zeros(n_items, dtype=np.int64), np.random.default_rng(1)
+    tracemalloc.start()
+    votes, drawn = channel.votes(responses), channel.simulate(log_rows, truth, responses, rng)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < n_items * n_groups  # bytes, of which a number takes eight
+    assert (votes == [0.5, 1.5]).all() and set(drawn.tolist()) == {0, 1}

@@ -257,12 +257,6 @@ def test_without_a_model_the_kept_draws_are_returned(sampled, tmp_path):
         bf.draw_labels(bf.find_map(model))
 
 
-def test_the_same_seed_gives_the_same_labels(sampled):
-    result, model = sampled
-    again = bf.sample(model, 100, tune=50, chains=2, random_seed=1, **QUIET)
-    assert again["label_draws"].identical(result["label_draws"])
-
-
 def test_labels_of_a_chain_are_drawn_jointly():
     model = MODELS["chain"](table())
     result = bf.sample(model, 60, tune=40, chains=2, random_seed=1, **QUIET)

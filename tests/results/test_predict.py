@@ -32,7 +32,6 @@ TREE = bf.Graph.from_edges([(ITEMS[n], ITEMS[n // 2]) for n in range(1, 20)], it
 INSIDE = bf.priors.diagonal(3, weight=12)  # whose mode has no zeros
 NEW_ITEMS = ["a", "b", "c", "d"]
 RATERS = {"raters": NAMES["raters"], "classes": NAMES["classes"]}
-NEW_SEQUENCES = bf.Sequences.from_lengths([3, 1], items=["b", "d", "c", "a"])
 EDGES = [("a", "b"), ("b", "c"), ("b", "d")]
 NEW_TREE = bf.Graph.from_edges(EDGES, items=NEW_ITEMS)
 
@@ -147,48 +146,6 @@ def test_draws_count_as_much_as_they_expect_a_new_item():
     gap = weight * (joint / joint.sum(axis=-1, keepdims=True) - expected)
     batches = gap.reshape(12, 6, *gap.shape[2:]).mean(axis=1)  # six draws each
     np.testing.assert_allclose(new["mcse"], batches.std(axis=0, ddof=1) / np.sqrt(12), atol=1e-12)
-
-
-def test_the_label_of_a_new_item_is_that_of_a_fit_with_it():
-    """Where two raters agree on it they are likely to be good, which plain averages ignore."""
-    table = bf.Responses.from_matrix([[0, 0], [1, 0], [0, 1], [1, 1], [1, 1]], classes=[0, 1])
-    few = {"confusion_prior": [[2.0, 1.0], [1.0, 2.0]], "prevalence_prior": [2.0, 1.0]}
-    settings = {**FIT, "draws": 4000, "tune": 100, "sweeps": 10}
-    part, whole = (
-        bf.sample(DawidSkene(table.take(np.arange(n)), **few), **settings) for n in (4, 5)
-    )
-    new = bf.predict(part, table.take(np.array([4])), draws=8000)["label_posterior"].dataset
-    own = whole["label_posterior"].dataset.isel(item=[4])
-    error = np.hypot(new["mcse"], own["mcse"]).values
-    gap = np.abs(new["probability"].values - own["probability"].values)
-    assert (gap < 5 * error).all()
-    draws = part["posterior"].dataset.stack(s=("chain", "draw")).transpose("s", ...)
-    rows = draws["confusion"].values  # (draw, rater, class, label)
-    joint = draws["prevalence"].values * rows[:, 0, :, 1] * rows[:, 1, :, 1]
-    plain = bayes(1.0, joint).mean(axis=0)
-    assert np.abs(plain - own["probability"].values[0]).max() > 3 * error.max()
-
-
-@pytest.mark.parametrize("initial", ["free", "stationary"])
-def test_chains_against_all_paths(initial):
-    priors = {"transition_prior": 2, "confusion_prior": INSIDE}
-    result = bf.find_map(HiddenMarkov(fitted_table(), SEQUENCES, initial=initial, **priors))
-    fit = result["point"].dataset
-    given = likelihood(NEW_ROWS, by_rater(fit["confusion"]))
-    step = fit["transition"].values
-    if initial == "free":
-        first = fit["initial"].values
-    else:
-        first = np.linalg.matrix_power(step, 10_000)[0]
-
-    def weight(labels):
-        a, b, c, d = labels
-        own = given[np.arange(4), labels].prod()
-        return own * first[b] * step[b, d] * step[d, c] * first[a]
-
-    found = bf.predict(result, new_table(), sequences=NEW_SEQUENCES)
-    np.testing.assert_allclose(probability(found), by_enumeration(weight, 4), atol=1e-9)
-    assert found["constant_data"]["sequence_index"].values.tolist() == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("trust", ["infer", 1.8])

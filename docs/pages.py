@@ -1,6 +1,6 @@
 """The code of a documentation page, run from top to bottom, beside the output that the page states.
 
-``python tests/shared/pages.py docs/howto/priors.md`` writes what the code prints into the page.
+``python docs/pages.py docs/howto/priors.md`` writes what the code prints into the page.
 """
 
 import contextlib

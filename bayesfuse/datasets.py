@@ -1,4 +1,4 @@
-"""Simulators: responses whose truth is known."""
+"""Classic data sets, and simulators of responses whose truth is known."""
 
 from __future__ import annotations
 
@@ -8,22 +8,115 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse import errors
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import (
-    ModelError,
-    require_count,
-    require_number,
-    require_numbers,
-    require_seed,
-    require_shape,
-)
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 
+__all__ = [
+    "Simulated",
+    "SimulatedGraph",
+    "anesthesia",
+    "caries",
+    "simulate_blocks",
+    "simulate_dawid_skene",
+    "simulate_responses",
+    "tuberculosis",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 ATTEMPTS = 100  # maximum number of rounds of drawing pairs of items
+
+_ANESTHESIA = """
+1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2322223 4444444 2223343
+1111111 2223212 1211111 1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222
+1111111 1111111 2322222 1111111 1111111 1121121 1111111 3333233 1111111 2222222 2223232 4334343
+2212232 2323233 3333432 1111111 1111111 1212111 2322222 1211111 2222222
+"""
+
+_CARIES = """
+00000:1880 00001:789 00010:43 00011:75 00100:23 00101:63 00110:8 00111:22 01000:188 01001:191
+01010:17 01011:67 01100:15 01101:85 01110:8 01111:56 10000:22 10001:26 10010:6 10011:14 10100:1
+10101:20 10110:2 10111:17 11000:2 11001:20 11010:6 11011:27 11100:3 11101:72 11110:1 11111:100
+"""
+
+
+def anesthesia() -> Responses:
+    """Return assessments of 45 patients by five anaesthetists on a scale from 1 to 4.
+
+    The first anaesthetist assessed every patient three times.
+
+    References
+    ----------
+    Dawid & Skene (1979), Applied Statistics 28, 20–28, Table 1.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.datasets.anesthesia().n_responses
+    315
+    """
+    item, rater = np.repeat(np.arange(1, 46), 7), np.tile([1, 1, 1, 2, 3, 4, 5], 45)
+    label = [int(digit) for digit in "".join(_ANESTHESIA.split())]
+    return Responses.from_long({"item": item, "rater": rater, "label": np.array(label)})
+
+
+def caries() -> Responses:
+    """Return five dentists' verdicts (sound or carious) on 3,869 radiographs, as 32 patterns.
+
+    References
+    ----------
+    Espeland & Handelman (1989), Biometrics 45, 587–599.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> int(bf.datasets.caries().multiplicity.sum())
+    3869
+    """
+    pairs = [entry.split(":") for entry in _CARIES.split()]
+    names = {"0": "sound", "1": "carious"}
+    return Responses.from_counts(
+        np.array([[names[digit] for digit in pattern] for pattern, _ in pairs]),
+        [int(count) for _, count in pairs],
+        items=[pattern for pattern, _ in pairs],
+        raters=[f"dentist {number}" for number in range(1, 6)],
+        classes=["sound", "carious"],
+    )
+
+
+def tuberculosis() -> tuple[Responses, dict[str, str]]:
+    """Return results of two skin tests for tuberculosis in two populations, as four patterns each.
+
+    Of 1,877 people, "+" is positive. Population "1" is a school district, "2" a sanatorium.
+
+    References
+    ----------
+    Hui & Walter (1980), Biometrics 36, 167–171.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.datasets.tuberculosis()[1]["2: +-"]
+    '2'
+    """
+    patterns, counts = ("++", "+-", "-+", "--"), {"1": (14, 4, 9, 528), "2": (887, 31, 37, 367)}
+    populations = {f"{name}: {pattern}": name for name in counts for pattern in patterns}
+    responses = Responses.from_counts(
+        np.array([list(pattern) for _ in counts for pattern in patterns]),
+        [number for numbers in counts.values() for number in numbers],
+        items=list(populations),
+        raters=["Mantoux", "tine"],
+        classes=["-", "+"],
+    )
+    return responses, populations
 
 
 @dataclass(frozen=True)
@@ -138,7 +231,7 @@ def simulate_responses(
     known = np.asarray(truth).ravel()
     inside = known.dtype.kind in "iu" and len(known) and known.min() >= 0
     if not (inside and known.max() < n_classes):
-        raise ModelError(
+        raise errors.ModelError(
             f"truth must hold whole numbers from 0 to {n_classes - 1}. Got: {shown(known, 5)}."
         )
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
@@ -208,14 +301,16 @@ def simulate_blocks(
     (1000, 500)
     """
     rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
-    degree, within = require_number("degree", degree), require_number("within", within, 0, 1)
+    degree, within = (
+        errors.require_number("degree", degree),
+        errors.require_number("within", within, 0, 1),
+    )
     n_edges = round(n_items * degree / 2)
     share = _prevalence(prevalence, n_classes, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
     across = round(n_edges * (1 - within))
-    inside = _pairs(truth, n_edges - across, True, rng)
-    pairs = np.concatenate([inside, _pairs(truth, across, False, rng)])
-    graph = Graph.from_edges(pairs, items=range(n_items))
+    pairs = [_pairs(truth, n_edges - across, True, rng), _pairs(truth, across, False, rng)]
+    graph = Graph.from_edges(np.concatenate(pairs), items=range(n_items))
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
     responses = _answers(truth, table, per_item, rng)
     return SimulatedGraph(responses, truth, share, table, graph)
@@ -233,7 +328,7 @@ def _pairs(
         fits = (truth[more[:, 0]] == truth[more[:, 1]]) == same
         more = more[fits & (more[:, 0] < more[:, 1])]
         found = rng.permutation(np.unique(np.concatenate([found, more]), axis=0))
-    raise ModelError(
+    raise errors.ModelError(
         "Edges must be few relative to the possible pairs of items, because pairs are drawn at "
         f"random. Got: {count} edges {'within' if same else 'between'} classes of "
         f"{np.bincount(truth).tolist()} items."
@@ -243,8 +338,8 @@ def _pairs(
 def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
     """Check sizes and return the generator of a seed."""
     for name, size in sizes.items():
-        require_count(name, size, least=2 if name == "n_classes" else 1)
-    return require_seed(random_seed)
+        errors.require_count(name, size, least=2 if name == "n_classes" else 1)
+    return errors.require_seed(random_seed)
 
 
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
@@ -254,8 +349,8 @@ def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generato
 
 
 def _checked(name: str, given: ArrayLike, support: Any, **axes: int) -> Array:
-    values = require_numbers(name, given)
-    require_shape(name, values.shape, **axes)
+    values = errors.require_numbers(name, given)
+    errors.require_shape(name, values.shape, **axes)
     support.require(name, values)
     return values
 
@@ -284,10 +379,10 @@ def _answers(
     n_raters, n_classes, _ = confusion.shape
     n_items = len(truth)
     per_item = n_raters if per_item is None else per_item
-    require_count("per_item", per_item)
+    errors.require_count("per_item", per_item)
     if per_item > n_raters:
-        raise ModelError(
-            f"per_item must be from 1 to the number of raters, {n_raters}. Got: {per_item}."
+        raise errors.ModelError(
+            f"per_item must be at most {n_raters}, all raters. Got: {per_item}."
         )
     item = np.repeat(np.arange(n_items), per_item)
     rater = np.tile(np.arange(n_raters), n_items)
