@@ -172,6 +172,14 @@ _import = importer(__name__, _HOMES)
 
 def __getattr__(name: str) -> Any:
     """Import a module of the package, or a public name from its module."""
+    if (
+        name[:1].isupper()
+        and name not in __all__
+        and name in import_module("bayesfuse.models").__all__
+    ):
+        raise AttributeError(
+            f"module 'bayesfuse' has no attribute {name!r}: it is bf.models.{name}"
+        )
     return import_module(f"bayesfuse.{name}") if name in _ROOMS else _import(name)
 
 

@@ -32,12 +32,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Carry out a command. Its imports take seconds, so they wait until the arguments are valid."""
-    from bayesfuse.command_line.commands import COMMANDS
+    """Carry out a command, importing what takes seconds after arguments and tables were checked."""
+    from bayesfuse.command_line.tables import read_tables
     from bayesfuse.errors import ModelError, ResponsesError
 
     try:
-        return COMMANDS[arguments.command](arguments)
+        tables = read_tables(arguments) if "responses" in arguments else None
+        from bayesfuse.command_line.commands import COMMANDS
+
+        return COMMANDS[arguments.command](arguments, tables)
     except (ModelError, ResponsesError) as error:
         raise CommandError(str(error)) from error
 

@@ -178,7 +178,7 @@ class LabellingFunctions(LabelModel):
         centre = weight * typical + seen
         centre /= centre.sum(axis=1, keepdims=True)
         self.weight = weight
-        self.notes["dispersion"] = f"{dispersion:.3g}"
+        self.notes |= {"dispersion": f"{dispersion:.3g}", "vote_weight": f"{weight:g}"}
 
         self.add_coord("vote", _names(votes, responses))
         if known is not None:

@@ -152,7 +152,7 @@ def calls(fitted):
     yield partial(bf.decisions.panel, result), {"cost": NO_MAPPING, "draws": NO_COUNT}
     yield partial(bf.decisions.panel, result), {"tolerance": NO_NUMBER}
     yield partial(bf.class_shares, result), {"contrasts": NO_FLAG}
-    yield bf.agreement, {"responses": NO_KIND, "draws": NO_COUNT}
+    yield partial(bf.agreement, responses=THREE), {"responses": NO_KIND, "draws": NO_COUNT}
     yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
     yield partial(bf.align_labels, result), {"model": NO_KIND}
     yield partial(bf.common_units, {"one": result}), {"models": NO_MAPPING}

@@ -137,7 +137,7 @@ def test_readme_runs_from_the_first_line_to_the_last(tmp_path, monkeypatch, caps
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
         exec(block, space)
     said = capsys.readouterr().out
-    assert "What would help most next" in said and "results = {}" in said
+    assert "Suggested next steps" in said and "results = {}" in said
     assert Path("report.html").stat().st_size > 10_000
     assert bayesfuse.label_probabilities(space["result"]).sizes["item"] == 45
     plt.close("all")
@@ -216,6 +216,7 @@ def changelog_date(path):
 
 def test_package_changelog_and_citation_state_one_version(release):
     assert release.check_versions(released=False) == bayesfuse.__version__
+    assert all((ROOT / "tests" / name).exists() for name in release.OLDEST_TESTS)
     is_dated = changelog_date(ROOT / "CHANGELOG.md") != "unreleased"
     assert ("date-released:" in (ROOT / "CITATION.cff").read_text()) == is_dated
 

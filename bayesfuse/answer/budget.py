@@ -164,3 +164,8 @@ def sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -
             fit.outcome = INTERRUPTED  # the result has the draws until then
             break
         fit.result, fit.outcome = result, FITTED
+
+
+def was_interrupted(fits: list[Fit]) -> int:
+    """Return 1 if the user interrupted a fit, else 0."""
+    return int(any(fit.outcome == INTERRUPTED for fit in fits))

@@ -79,6 +79,12 @@ class Candidate:
     split: bool = False
     """Whether raters are split by their label for the previous item of a sequence."""
 
+    def within(self, draws: int | None) -> Candidate:
+        """Return the same with at most so many draws of a chain."""
+        if draws is None:
+            return self
+        return replace(self, sweeps=(min(draws, self.sweeps[0]), self.sweeps[1]))
+
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
         given = [getattr(inputs, name) for name in self.given]

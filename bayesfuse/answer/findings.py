@@ -193,8 +193,8 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
         where = f" Beyond those, the models disagree most about {_names(names)}."
     return (
         f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
-        f"{wanted - n_known:,} more items, chosen at random (bf.decisions.next_items), and pass "
-        f"them as gold=.{where}"
+        f"{wanted - n_known:,} more items, chosen at random (bf.decisions.next_items, --ask in the "
+        f"shell), and pass them as gold= (--gold).{where}"
     )
 
 
@@ -251,8 +251,9 @@ def _raters(fused: xr.DataTree) -> list[str]:
             "guessing, so they may have confused the classes. The models take this into account."
         )
     if len(guessing := table.loc[(table["low"] <= chance) & (table["high"] >= chance), "rater"]):
+        begin = "Do without" if 2 * len(guessing) <= len(table) else "Check the instructions of"
         said.append(
-            f"Do without {_names(guessing)}: after {MANY} responses or more they cannot be told "
+            f"{begin} {_names(guessing)}: after {MANY} responses or more they cannot be told "
             "from guessing. Their responses do no harm here, but cost and add little."
         )
     return said
@@ -292,8 +293,8 @@ def code(
         lines += [
             f"# {fit.candidate.why}",
             f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.sample(model, {size}, start={fit.candidate.start!r}, "
-            f'random_seed={seed}, precision="single", quiet=True)',
+            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
+            f'random_seed={seed}, precision="single", quiet=True,\n)',
             *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
             *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
             f"results[{fit.candidate.name!r}] = result",

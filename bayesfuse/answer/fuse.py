@@ -15,13 +15,13 @@ from bayesfuse.answer import findings, known
 from bayesfuse.answer.average import VOTES, mixture, weigh
 from bayesfuse.answer.budget import (
     COUNTED,
-    INTERRUPTED,
     NO_TIME,
     NOT_TRIED,
     Budget,
     Finding,
     Fit,
     sample_all,
+    was_interrupted,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import examine, part_of
@@ -37,6 +37,7 @@ from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
+    require_count,
     require_flag,
     require_positive,
     require_seed,
@@ -74,6 +75,8 @@ def fuse(
     gold: Any = None,
     ordered: bool | None = None,
     minutes: float = MINUTES,
+    draws: int | None = None,
+    checks: bool = True,
     random_seed: Any = None,
     progressbar: bool = True,
 ) -> Fused:
@@ -81,11 +84,11 @@ def fuse(
 
     Parameters
     ----------
-    responses : Responses, DataFrame or array
+    responses : Responses, DataFrame, array or list of rows
         A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
         has one row per item and one column per rater, with the items in the column ``item`` if
-        there is one, else in the index. There, missing are NaN, None, "" and, in numbers, −1. The
-        first line of the answer says how the table was read.
+        there is one, else in the index; missing are NaN, None, "" and, among numbers, −1. The
+        first line of the answer states how the table was read.
     item, rater, label : str
         Columns of the DataFrame.
     missing : {"error", "drop"}, default "error"
@@ -100,21 +103,25 @@ def fuse(
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
-        path of such a CSV file. The first hundred improve the answer most. Models of independent
-        items are fitted without them, and :class:`bayesfuse.models.WeightedVotes` learns from them
-        how far to believe each rater and the models. In sequences, on graphs and in tables of
-        counts, the models are told.
+        path of such a CSV file; items without a label count as unknown. The first hundred improve
+        the answer most. Models of independent items are fitted without them;
+        :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of the raters
+        and of the models. For sequences, graphs and tables of counts, the models are fitted with
+        them.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
         Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
         than a minute. The remaining time is the maximum for checks.
+    draws : int, optional
+        Maximum number of draws per chain (there are four per model). Default 250 or 350.
+    checks : bool, default True
+        Check the fits.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
-        Show what is done and the time left, on stderr: a bar on terminals and in notebooks, else a
-        line every ten seconds.
+        Show progress on stderr: a bar on terminals and in notebooks, else a line every ten seconds.
 
     Returns
     -------
@@ -143,13 +150,13 @@ def fuse(
     -----
     First, the errors of raters are examined. If they are clearly independent given the class, the
     model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
-    three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, and the
-    one with even guesses none where it predicts responses far worse than the others. Vote shares
-    have .05 (.02 where errors are independent, .25 beside rules). Other
-    weights by leave-one-out were worse: it prefers models that predict responses, even if their
-    labels are worse. If raters share a source (:func:`bayesfuse.moments.find_groups`),
-    :class:`bayesfuse.models.LatentGroup` takes the place of Dawid and Skene's model, or is one more
-    beside those of dependent errors.
+    three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
+    variant with even guesses has none where it predicts responses far worse than the others. Vote
+    shares have .05 (.02 where errors are independent, .25 beside rules). Weights by leave-one-out
+    were worse: they prefer models that predict responses, even if their labels are worse. If raters
+    share a source
+    (:func:`bayesfuse.moments.find_groups`), :class:`bayesfuse.models.LatentGroup` replaces Dawid
+    and Skene's model, or is added to those of dependent errors.
 
     Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
     a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
@@ -170,6 +177,9 @@ def fuse(
     """
     budget = Budget(require_positive("minutes", minutes))
     require_flag("progressbar", progressbar)
+    require_flag("checks", checks)
+    if draws is not None:
+        require_count("draws", draws)
     if ordered is not None:
         require_flag("ordered", ordered)
     table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
@@ -194,18 +204,19 @@ def fuse(
         progress.say("comparing raters")
         inputs = _examined(inputs, seed)
         part = _part(inputs, minutes, seed)
-        fits = [Fit(each, each.build(part)) for each in candidates(part)]
+        fits = [Fit(each.within(draws), each.build(part)) for each in candidates(part)]
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
             sample_all(fits, budget, seed, progress)
-        if _interrupted(fits):
+        if was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         done = [fit for fit in fits if fit.done]
         if not done:
             return _quick(inputs, fits, minutes, seed)
-        _check_all(done, part, seed, budget, progress)
+        if checks:
+            _check_all(done, part, seed, budget, progress)
         progress.say("averaging")
         return _answer(inputs, part, fits, done, seed)
 
@@ -322,7 +333,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "models": list(weights),
         "weights": list(weights.values()),
         "random_seed": seed,
-        "interrupted": _interrupted(fits),
+        "interrupted": was_interrupted(fits),
         "headline": findings.headline(fused, inputs),
         "limits": "\n".join(inputs.limits),
         "known": "\n".join(learnt),
@@ -331,10 +342,6 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "code": findings.code(inputs, done, typed, weights, seed),
     }
     return fused
-
-
-def _interrupted(fits: list[Fit]) -> int:
-    return int(any(fit.outcome == INTERRUPTED for fit in fits))
 
 
 def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
@@ -360,7 +367,7 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     """Return vote shares alone."""
-    ended = _interrupted(fits)
+    ended = was_interrupted(fits)
     reason, remedy = "Fitting a model takes longer than this", "give more minutes="
     if ended:
         reason, remedy = "The first fit was interrupted", "let one model be fitted"

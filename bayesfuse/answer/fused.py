@@ -16,9 +16,12 @@ from bayesfuse.answer.predicted import predicted
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.results.contents import class_names
 from bayesfuse.results.joint_labels import GROUP
+from bayesfuse.results.paths import spans
+from bayesfuse.results.posterior import PLACE
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.summaries import (
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 WIDTH = 88  # width of paragraphs
 FEW = 5  # number of the best and the worst raters, and of the least certain items, to show
 VISIBLE = 0.005  # probabilities below this are not shown
+PROBABLE = 0.5  # least probability of the spans on the page
 
 
 class Fused(xr.DataTree):
@@ -113,8 +117,8 @@ class Fused(xr.DataTree):
         Returns
         -------
         DataTree
-            The average of the predictions of the models, with their weights; with known labels,
-            these say how far to believe it.
+            The average of the predictions of the models, with their weights, corrected by the
+            known labels if there are any.
 
         Raises
         ------
@@ -229,15 +233,25 @@ class Fused(xr.DataTree):
         Parameters
         ----------
         path : path
-            Is overwritten.
+            Of an HTML file, which is overwritten.
 
         Returns
         -------
         Path
+
+        Raises
+        ------
+        ModelError
+            A name that does not end in .html.
         """
         self._told("code")
         path = Path(path)
-        page = as_page(self.attrs, _sections(self), picture(self))
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise ModelError(
+                "The report is a page: its name ends in .html, and a browser prints it as PDF. "
+                f"Got: {str(path)!r}."
+            )
+        page = as_page(self.attrs, _sections(self), _lists(self), picture(self, (10.6, 6.4)))
         path.write_text(page, encoding="utf-8")
         return path
 
@@ -261,13 +275,13 @@ def as_text(answer: xr.DataTree) -> str:
     return "\n\n".join(parts)
 
 
-def picture(answer: xr.DataTree) -> Figure:
-    """Return the overview of an answer as a figure."""
+def picture(answer: xr.DataTree, size: tuple[float, float] = (13.6, 6.4)) -> Figure:
+    """Return the overview of an answer as a figure, of a size in inches."""
     from matplotlib.figure import Figure  # not pyplot, which would keep it
 
     from bayesfuse.plots.overview import plot_overview
 
-    figure = Figure((13.6, 6.4), layout="constrained")  # inches
+    figure = Figure(size, layout="constrained")
     plot_overview(answer, figure=figure)
     return figure
 
@@ -275,15 +289,26 @@ def picture(answer: xr.DataTree) -> Figure:
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
     found: dict[str, Any] = {
-        "What this table cannot tell": answer.attrs.get("limits", "").splitlines(),
+        "Limits of this table": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answer),
         "Raters": _best_and_worst(answer),
-        "What the known labels said": answer.attrs.get("known", "").splitlines(),
-        "Models that were tried, with weights fixed beforehand": _tried(answer),
-        "What would help most next": answer.attrs["advice"].splitlines(),
-        "What the checks of the models said": answer.attrs["checks"].splitlines(),
+        "Known labels": answer.attrs.get("known", "").splitlines(),
+        "Models": _tried(answer),
+        "Suggested next steps": answer.attrs["advice"].splitlines(),
+        "Checks of the models": answer.attrs["checks"].splitlines(),
     }
     return {title: section for title, section in found.items() if len(section)}
+
+
+def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
+    """Return the long tables of the page, which are folded: all raters, and all spans."""
+    found = {"All raters": _rater_rows(answer)}
+    if GROUP in answer.children and PLACE in answer["constant_data"].dataset:
+        if mark_spans(class_names(answer)):
+            table = spans(answer)
+            probable = table[table["probability"] >= PROBABLE]
+            found[f"Spans of probability {PROBABLE} or more"] = probable.round(2)
+    return {title: table for title, table in found.items() if len(table)}
 
 
 def least_certain(
@@ -329,14 +354,21 @@ def rater_table(result: xr.DataTree, ci_prob: float | None = None) -> pd.DataFra
 
 def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
-    measures = {"accuracy": "", "balanced_accuracy": "balanced_accuracy_"}
+    table = _rater_rows(answer)
+    return pd.DataFrame(shortened(table.to_numpy().tolist(), table.shape[1]), columns=table.columns)
+
+
+def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
+    """Return all raters as text, with the measures of two classes or of more."""
     table = None
     if isinstance(answer, Fused) and "models" in answer.children:
         if GROUP in answer.children or judges_raters(answer):
             table = answer.raters()
     if table is None:
         return pd.DataFrame()
-    shown = {name: prefix for name, prefix in measures.items() if name in table}
+    ends = {name: f"{name}_" for name in ("sensitivity", "specificity") if name in table}
+    ends = {"accuracy": ""} | (ends or {"balanced_accuracy": "balanced_accuracy_"})
+    shown = {name: prefix for name, prefix in ends.items() if name in table}
     rows = []
     for row in table.to_dict("records"):
         numbers = [
@@ -344,8 +376,12 @@ def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
         ]
         said = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in numbers]
         rows.append([in_one_line(row["rater"]), f"{row['responses']:,}", *said])
-    columns = ["rater", "responses", *(name.replace("_", " ") for name in shown)]
-    return pd.DataFrame(shortened(rows, len(columns)), columns=columns)
+    of = dict(zip(("specificity", "sensitivity"), class_names(answer), strict=False))
+    columns = ["rater", "responses"]
+    columns += [
+        f"{n.replace('_', ' ')}{f' ({in_one_line(of[n])})' if n in of else ''}" for n in shown
+    ]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:

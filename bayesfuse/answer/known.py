@@ -30,7 +30,7 @@ CHOSEN = 3.0  # standard errors between known and other items above which they a
 def apart(inputs: Inputs) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models.
 
-    In sequences, on graphs, and in tables of counts, the models themselves are told.
+    For sequences, graphs and tables of counts, the models are fitted with them.
     """
     if inputs.gold is None or inputs.sequences is not None or inputs.graph is not None:
         return inputs

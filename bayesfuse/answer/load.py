@@ -48,9 +48,11 @@ def load(path: str | Path) -> xr.DataTree:
         with xr.open_datatree(Path(path)) as stored:
             tree = stored.load()
     except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = reason if isinstance(error, OSError) else "not a NetCDF file"
         raise ModelError(
             "path must be of a NetCDF file, as result.to_netcdf(path) saves it. Got: "
-            f"{brief(str(path))} ({str(error).partition(chr(10))[0]})."
+            f"{brief(str(path))} ({reason})."
         ) from None
     if "headline" not in tree.attrs:
         return tree

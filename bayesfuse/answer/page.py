@@ -22,20 +22,24 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
        color: #1f2328; background: #fff; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 p.headline { font-size: 1.15rem; }
-img { max-width: 100%; height: auto; }
+img { width: 100%; min-width: 44rem; height: auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #d8dee4;
-         vertical-align: top; }
-pre { background: #f6f8fa; padding: 1rem; overflow-x: auto; font-size: .85rem; }
+         vertical-align: top; white-space: nowrap; }
+td:nth-child(5) { white-space: normal; min-width: 11rem; }
+summary { font-weight: bold; margin-top: 2rem; cursor: pointer; }
+pre { background: #f6f8fa; padding: 1rem; font-size: .85rem; white-space: pre-wrap;
+      overflow-wrap: anywhere; }
 li { margin: .4rem 0; }
 """
 
 WORDS = (
     "Lines through points and numbers in brackets are intervals that hold the true value with a "
     "probability of {:.0%}. "
-    "Accuracy is the share of a rater's responses that are right; balanced accuracy, in the "
-    "picture, is the share of items of a class that a rater recognises, averaged over the classes. "
+    "Accuracy is the share of a rater's responses that are right. Sensitivity and specificity are "
+    "the shares of the items of one class that a rater recognises, and balanced accuracy, in the "
+    "picture, is their mean over the classes. "
     "Difficulty is the probability that two raters who look at an item disagree; the labels of "
     "hard items may be certain, and those of easy items uncertain."
 )
@@ -52,7 +56,8 @@ PAGE = """<!doctype html>
 <body>
 <h1>Labels and raters</h1>
 <p class="headline">{headline}</p>
-<p><img alt="Overview of labels and raters" src="data:image/png;base64,{picture}"></p>
+<div class="wide"><img alt="Overview of labels and raters"
+src="data:image/png;base64,{picture}"></div>
 <p>{words}</p>
 {sections}
 <h2>The same in Python</h2>
@@ -62,17 +67,22 @@ PAGE = """<!doctype html>
 """
 
 
-def as_page(told: Mapping[Any, Any], sections: Sections, figure: Figure) -> str:
+def as_page(told: Mapping[Any, Any], sections: Sections, lists: Sections, figure: Figure) -> str:
     """Return the words of an answer, its sections and picture as a page that needs no other file.
 
-    ``told`` are the attributes of the answer.
+    ``told`` are the attributes of the answer; ``lists`` are folded.
     """
+    folded = [
+        f"<details>\n<summary>{escape(title)}: {len(table):,}</summary>\n{_table(table)}</details>"
+        for title, table in lists.items()
+        if isinstance(table, pd.DataFrame)
+    ]
     return PAGE.format(
         style=STYLE,
         headline=escape(told["headline"]),
         picture=_as_png(figure, 150),
         words=WORDS.format(coverage()),
-        sections="\n".join(_parts(sections, "h2")),
+        sections="\n".join([*_parts(sections, "h2"), *folded]),
         code=escape(told["code"]),
     )
 
@@ -91,11 +101,15 @@ def _parts(sections: Sections, heading: str) -> list[str]:
     for title, section in sections.items():
         parts.append(f"<{heading}>{escape(title)}</{heading}>")
         if isinstance(section, pd.DataFrame):
-            parts.append(f'<div class="wide">{section.to_html(index=False, border=0)}</div>')
+            parts.append(_table(section))
         else:
             items = "\n".join(f"<li>{escape(line)}</li>" for line in section)
             parts.append(f"<ul>\n{items}\n</ul>")
     return parts
+
+
+def _table(section: pd.DataFrame) -> str:
+    return f'<div class="wide">{section.to_html(index=False, border=0)}</div>'
 
 
 def _as_png(figure: Figure, dpi: int) -> str:

@@ -25,6 +25,11 @@ def predicted(
     """Return the average of the predictions of models, corrected by known labels as the answer."""
     results = fused["models"].children if "models" in fused.children else {}
     weights = dict(zip(fused.attrs["models"], fused.attrs["weights"], strict=True))
+    if not results and len(weights) > 1:
+        raise ModelError(
+            "New items are predicted by the models of an answer: fused.to_netcdf(path) saves them, "
+            "and the command line up to 200 MB. Got: an answer without them."
+        )
     if not results:
         raise ModelError(
             "New items are predicted by models, and vote shares have none: give more minutes=. "

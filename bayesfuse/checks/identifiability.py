@@ -42,7 +42,7 @@ class Identifiability:
         facts = [[name.replace("_", " "), f"{value:,}"] for name, value in self.facts.items()]
         lines = []
         for name, row in self.questions.iterrows():
-            remedy = f". More would tell: {row['remedy']}" if row["remedy"] else ""
+            remedy = f". Needed for more: {row['remedy']}" if row["remedy"] else ""
             lines.append(f"{name}: {row['answer']}, {row['because']}{remedy}.")
         lines += self.problems or ["No other problem of the table was found."]
         said = (fill(x, WIDTH, initial_indent="* ", subsequent_indent="  ") for x in lines)
@@ -277,29 +277,29 @@ def _of_raters(
     beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
     if len(seen.active) == 1:
         said = (
-            "Only one rater responded, so nothing shows how often this rater is right: the labels "
-            "are this rater's, and their probabilities those of the prior. Let two more raters "
-            "respond to the same items, or give known labels (gold=)."
+            "Only one rater responded, so the accuracy of this rater cannot be estimated: the "
+            "labels are this rater's, and their probabilities follow from the prior. Collect "
+            "responses of two more raters to the same items, or give known labels (gold=)."
         )
     elif facts["meetings"] == 0:
         said = (
-            f"No item has responses of two {raters}, so nothing shows how often they are right: "
-            "the probabilities of labels are those of the prior. Let three raters respond to the "
-            "same items, or give known labels (gold=)."
+            f"No item has responses of two {raters}, so their accuracy cannot be estimated: the "
+            "probabilities of labels follow from the prior. Collect responses of three raters to "
+            "the same items, or give known labels (gold=)."
         )
     elif len(seen.active) == 2 and few:
         said = (
-            f"With two {raters} the table shows how often they agree, not who is right where they "
-            "differ: the prior decides. Add a third rater, known labels (gold=), or populations "
-            "with different shares of the classes (populations=)."
+            f"With two {raters} the table shows how often they agree, not which is right where "
+            "they differ: that depends on the prior. Add a third rater, known labels (gold=), or "
+            "populations with different shares of the classes (populations=)."
         )
     elif facts["parts"] > 1:
         said = _of_parts(table, seen)
     elif few:
         said = (
             f"The model has {facts['parameters']:,} parameters and the table only "
-            f"{facts['degrees_of_freedom']:,} degrees of freedom, so the prior decides part of the "
-            'answer. Add raters or known labels, or use fewer parameters (raters="coin").'
+            f"{facts['degrees_of_freedom']:,} degrees of freedom, so part of the answer depends on "
+            'the prior. Add raters or known labels, or use fewer parameters (raters="coin").'
         )
     elif not judged[seen.active].any():
         said = (
@@ -307,7 +307,7 @@ def _of_raters(
             "show who is right. Let some items have three responses."
         )
     elif len(np.unique(table.label)) == 1 and table.stated is None:
-        return ["All responses are the same, so nothing tells good raters from others."]
+        return ["All responses are the same, so good and bad raters cannot be distinguished."]
     else:
         return []
     return [said + beyond]
@@ -343,8 +343,8 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     if said.all():
         return []
     return [
-        f"Nobody says {_names(table.classes[~said])}, so only the prior tells how many items are "
-        "of this class: leave it out of classes= if it does not occur, or give known labels."
+        f"No response names the class {_names(table.classes[~said])}, so only the prior determines "
+        "its share: leave it out of classes= if it does not occur, or give known labels."
     ]
 
 

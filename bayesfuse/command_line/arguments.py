@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,16 +25,15 @@ from bayesfuse.command_line.values import (
 OF_ONE_MODEL: dict[str, Any] = {
     "robust": False,
     "sampler": "auto",
-    "draws": 1000,
     "thin": None,
     "precision": "single",
     "sweeps": None,
     "chains": 4,
-    "no_checks": False,
+    "resume": False,
 }
 """Options of ``--model`` of any kind, and their defaults."""
 
-OF_SEVERAL: dict[str, Any] = {"report": None, "time": 3.0, "ask": None, "ask_file": None}
+OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
 """Options without ``--model``, and their defaults."""
 
 OF_TABLES = ("sequence", "position", "graph")
@@ -96,13 +96,36 @@ FIT: dict[str, tuple[Any, Any, str]] = {
         "print the shares of the classes, corrected for errors, by groups of items: a column of "
         "the table of items or, without one, of the responses",
     ),
-    "--time": (minutes, "2min", "maximum time of the fits, as 90s, 2min or 1h (3min)"),
+    "--time": (
+        minutes,
+        "2min",
+        "maximum time of the fits, as 90s, 2min or 1h (3min; with --model as long as it takes)",
+    ),
+    "--draws": (whole_number, "N", "draws per chain (1000; without --model at most 350)"),
+    "--no-checks": (bool, None, "skip the posterior predictive checks"),
+    "--seed": (seed, "N", "the same seed gives the same draws"),
+    "--output": (Path, "FILE.nc", "file of the posterior"),
+    "--labels": (
+        Path,
+        "FILE.csv",
+        "file of the labels (NAME-labels.csv, next to the output if there is one); - is standard "
+        "output, also if the table comes from standard input",
+    ),
+    "--picture": (
+        Path,
+        "FILE.png",
+        "file of a plot (with --model: next to the output, NAME.png)",
+    ),
     "--report": (Path, "FILE.html", "file of the report as one page with pictures"),
     "--model": (
         str,
         sorted(MODELS),
         "one model in place of several that are averaged",
     ),
+}
+"""Options of ``fit``: type, metavar or choices, and help."""
+
+OF_ANY_MODEL: dict[str, tuple[Any, Any, str]] = {
     "--raters": (
         str,
         RATERS,
@@ -122,7 +145,6 @@ FIT: dict[str, tuple[Any, Any, str]] = {
         "one odd rater cannot switch the classes (if there are few raters)",
     ),
     "--sampler": (str, ("auto", "gibbs", "nuts"), "sampler (auto)"),
-    "--draws": (whole_number, "N", "draws per chain (1000)"),
     "--thin": (
         whole_number,
         "N",
@@ -136,22 +158,9 @@ FIT: dict[str, tuple[Any, Any, str]] = {
         "10, depending on the size of the table)",
     ),
     "--chains": (chains, "N", "chains (4)"),
-    "--seed": (seed, "N", "the same seed gives the same draws"),
-    "--output": (Path, "FILE.nc", "file of the posterior"),
-    "--labels": (
-        Path,
-        "FILE.csv",
-        "file of the labels (NAME-labels.csv, next to the output if there is one); - is standard "
-        "output, also if the table comes from standard input",
-    ),
-    "--picture": (
-        Path,
-        "FILE.png",
-        "file of a plot (with --model: next to the output, NAME.png)",
-    ),
-    "--no-checks": (bool, None, "skip the posterior predictive checks"),
+    "--resume": (bool, None, "continue the chains in the file --output, and write it anew"),
 }
-"""Options of ``fit``: type, metavar or choices, and help."""
+"""Options of ``fit`` with ``--model`` of any kind."""
 
 OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
     (
@@ -221,6 +230,11 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return valid arguments, with ``command``, or raise CommandError."""
+    given = sys.argv[1:] if argv is None else argv
+    if given and not given[0].startswith("-") and Path(given[0]).is_file():
+        raise CommandError(
+            f"a command comes first, as in bayesfuse fit {given[0]}. Got: no command"
+        )
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
         _complete(arguments)
@@ -247,6 +261,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_fit(commands: Any) -> None:
     parser = commands.add_parser(
         "fit",
+        usage="%(prog)s FILE [options]",
         help="labels and raters from a table of responses",
         description="Fit the models that are sensible for a table with one row per response, "
         "check and average them, or fit one --model. Writes the labels (CSV) and, if asked, a "
@@ -259,6 +274,7 @@ def _add_fit(commands: Any) -> None:
     _add_table(parser)
     _add(parser, FIT)
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    _add(parser.add_argument_group("with --model"), OF_ANY_MODEL)
     for (model, description), options in OF_MODELS.items():
         _add(parser.add_argument_group(f"--model {model}", description), options)
     parser.set_defaults(command="fit")
@@ -335,6 +351,8 @@ def _complete(arguments: argparse.Namespace) -> None:
         raise CommandError(f"--ask needs at least one item. Got: --ask {arguments.ask}")
     if arguments.ask is None and arguments.ask_file is not None:
         raise CommandError("--ask-file needs --ask N, the number of items. Got: no --ask")
+    if arguments.resume and arguments.output is None:
+        raise CommandError("--resume needs --output FILE.nc, whose chains it continues. Got: none")
     page = arguments.report
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise CommandError(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 import warnings
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
 from bayesfuse.command_line.report import report, shares_by
-from bayesfuse.command_line.tables import Tables, read_groups, read_tables
+from bayesfuse.command_line.resume import last_points, lengthened
+from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plans
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.storage import choose
@@ -26,12 +31,12 @@ from bayesfuse.results.storage import choose
 LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 
 
-def fit(arguments: argparse.Namespace) -> int:
+DRAWS = 1000  # draws of each chain of one model
+
+
+def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     """Average several models, or fit one; write labels and what was asked for, print a report."""
-    if arguments.picture is not None:
-        check_picture(arguments.picture)
-    tables = read_tables(arguments)
-    groups = read_groups(arguments, tables.responses)
+    groups = tables.groups
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
@@ -46,7 +51,8 @@ def fit(arguments: argparse.Namespace) -> int:
             if model is None:
                 show(result.overview())
             else:
-                show(report(model, result, checks=not arguments.no_checks))
+                checks = not (arguments.no_checks or interruption.seen)
+                show(report(model, result, checks=checks))
             if groups is not None:
                 show(f"\n{shares_by(result, groups, arguments.by)}")
             if note:
@@ -69,7 +75,7 @@ def fit(arguments: argparse.Namespace) -> int:
         if (output := arguments.output) is not None:
             # after the labels: it takes most of the disk
             steps.append(Step("posterior", lambda: write_netcdf(result, output), output, True))
-        if (picture := arguments.picture) is not None:
+        if (picture := arguments.picture) is not None and not interruption.seen:
             steps.append(Step("picture", lambda: draw(result, picture), picture))
         written = [each for each in carry_out(steps, interruption) if not each.startswith("- ")]
         if written and not arguments.quiet:
@@ -85,6 +91,8 @@ def fit(arguments: argparse.Namespace) -> int:
 
 def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
     """Return the average of the models that are sensible for the tables."""
+    checks = False if arguments.no_checks else None
+    chosen = {"minutes": arguments.time, "draws": arguments.draws, "checks": checks}
     with warnings.catch_warnings():
         warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
         warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {message}")
@@ -93,9 +101,9 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
             sequences=tables.sequences,
             graph=tables.graph,
             gold=tables.gold,
-            minutes=arguments.time,
             random_seed=arguments.seed,
             progressbar=not arguments.quiet,
+            **{name: value for name, value in chosen.items() if value is not None},
         )
 
 
@@ -103,10 +111,14 @@ def _fit_one(
     model: LabelModel, arguments: argparse.Namespace, interruption: Interruption
 ) -> tuple[xr.DataTree, str]:
     """Return the posterior of one model, and a note if draws were left out to save space."""
+    draws, before = DRAWS if arguments.draws is None else arguments.draws, None
+    if arguments.resume:
+        before = bf.load(arguments.output)
+        arguments.chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
     stored = choose(
         model,
         [observed(model)[1]],
-        (arguments.chains, arguments.draws),
+        (arguments.chains, draws),
         precision=arguments.precision,
         thin=arguments.thin,
         log_likelihood=None,
@@ -115,7 +127,9 @@ def _fit_one(
     result = _sample(
         model,
         interruption,
-        draws=arguments.draws,
+        before=before,
+        minutes=arguments.time,
+        draws=draws,
         chains=arguments.chains,
         sampler=arguments.sampler,
         sweeps=arguments.sweeps,
@@ -131,15 +145,6 @@ def _fit_one(
         f"\nOne draw in {stored.thin} was kept, so that {arguments.output} takes about "
         f"{stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
     )
-
-
-def check_picture(path: Path) -> None:
-    """Raise CommandError unless matplotlib can write this format."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    known = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in known:
-        raise CommandError(f"--picture must end in one of {sorted(known)}. Got: {path.name}")
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
@@ -169,7 +174,7 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     return bf.models.DawidSkene(responses, **settings)
 
 
-def demo(arguments: argparse.Namespace) -> int:
+def demo(arguments: argparse.Namespace, _: None) -> int:
     """Fit the model of Dawid and Skene to their data; write a plot and print a report."""
     arguments.output.mkdir(parents=True, exist_ok=True)
     picture = arguments.output / "anesthesia.png"
@@ -193,39 +198,73 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def _sample(
-    model: pm.Model, interruption: Interruption, quiet: bool = False, **kwargs: Any
+    model: pm.Model,
+    interruption: Interruption,
+    *,
+    before: xr.DataTree | None = None,
+    minutes: float | None = None,
+    quiet: bool = False,
+    draws: int = DRAWS,
+    chains: int = 4,
+    **kwargs: Any,
 ) -> xr.DataTree:
-    """Return the posterior, or the draws made until Ctrl-C."""
-    # most implementations of NUTS take no callback, and Gibbs chains need none
-    watched = kwargs.get("sampler") != "nuts" and not all(
-        p.whole for p in make_plans(model).values()
-    )
-    if watched:
-        interruption.wait(1)  # so that the current draw is completed and recorded
-        kwargs["callback"] = interruption.end_chain
-    try:
+    """Return the posterior, or the draws made until the time ends or Ctrl-C."""
+    options = kwargs | {"quiet": quiet, "compute_convergence_checks": False}  # of the report
+    plans = make_plans(model).values()
+    if kwargs.get("sampler") == "nuts":  # most implementations take no callback
+        if minutes is not None or before is not None:
+            raise CommandError("--time and --resume are for Gibbs chains. Got: --sampler nuts")
         return bf.sample(
-            model,
-            progressbar=is_terminal() and not quiet,
-            quiet=quiet,
-            compute_convergence_checks=False,  # part of the report
-            **kwargs,
+            model, draws, chains=chains, progressbar=is_terminal() and not quiet, **options
         )
-    except ValueError as error:
-        # PyMC raises an error if a chain ended during tuning, without draws
-        if interruption.seen and not isinstance(error, bf.errors.ModelError):
-            raise KeyboardInterrupt from None
-        raise
+    tune, thin = bf.LabelGibbs.default_tune_steps, kwargs.get("thin") or 1
+    if not all(plan.whole for plan in plans):
+        interruption.wait(1)  # so that the current draw is completed and recorded
+        tune, thin = 1000, 1  # of NUTS
+    if before is not None:
+        tune = 0
+    began, seconds, ended = time.monotonic(), 60.0 * (minutes or math.inf), False
+    share = 1.0  # of the time, for chains that go on one after the other
+    with Progress(not quiet) as progress:
+        count = progress.count("sampling", chains * (-(-tune // thin) + -(-draws // thin)))
+
+        def advance(made: int) -> None:
+            nonlocal ended
+            count(made)
+            ended = time.monotonic() > began + share * seconds
+            if interruption.seen or ended:
+                raise KeyboardInterrupt
+
+        options["progressbar"] = advance
+        try:
+            if before is None:
+                return bf.sample(model, draws, chains=chains, **options)
+            seeds = np.random.SeedSequence(options.pop("random_seed", None)).spawn(chains)
+            more = []
+            for at, point in enumerate(last_points(before, model)):
+                share = (at + 1) / chains
+                options |= {"start": point, "random_seed": int(seeds[at].generate_state(1)[0])}
+                more.append(bf.sample(model, draws, tune=0, chains=1, **options))
+        except (KeyboardInterrupt, ValueError) as error:
+            # PyMC raises ValueError if a chain ended during tuning, without draws
+            if isinstance(error, bf.errors.ModelError) or not (interruption.seen or ended):
+                raise
+            if interruption.seen:
+                raise KeyboardInterrupt from None
+            raise CommandError(
+                "no draw could be made in this time; give more --time. Got: "
+                f"{60 * (minutes or 0):g} s"
+            ) from None
+    return lengthened(model, before, more)
 
 
-def doctor(arguments: argparse.Namespace) -> int:
+def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Say what a table can tell."""
-    tables = read_tables(arguments)
     say(str(bf.checks.identifiability(tables.responses, tables.gold)))
     return 0
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[[argparse.Namespace, Any], int]] = {
     "fit": fit,
     "doctor": doctor,
     "demo": demo,

@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from bayesfuse.command_line import CommandError
 
@@ -40,12 +41,10 @@ class Interruption:
 
     def _note(self, *_: object) -> None:
         self.presses += 1
+        if self.presses == 1:
+            with suppress(OSError):  # not print, which may be what is interrupted
+                os.write(2, b"\nbayesfuse: interrupted; writing what is complete\n")
         if self.presses > self._noted:
-            raise KeyboardInterrupt
-
-    def end_chain(self, trace: Any, draw: Any) -> None:
-        """End all chains: on its own, PyMC ends the current one and continues with the next."""
-        if self.seen:
             raise KeyboardInterrupt
 
 

@@ -19,6 +19,8 @@ STDIN = Path("/dev/stdin")
 STDOUT = Path("-")
 
 NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")  # suffixes of NetCDF files
+PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".eps", ".ps")
+BOOKS = (".xlsx", ".xls", ".ods", ".parquet", ".json")  # not written as text with commas
 
 
 def place(arguments: argparse.Namespace) -> None:
@@ -26,6 +28,15 @@ def place(arguments: argparse.Namespace) -> None:
     output, one_model = arguments.output, arguments.model is not None
     if output is not None:
         _check_netcdf(output)
+        if arguments.resume and not output.is_file():
+            raise CommandError(f"--resume continues the chains in {output}. Got: no such file")
+    if arguments.labels is not None and arguments.labels.suffix.lower() in BOOKS:
+        raise CommandError(
+            f"--labels is a file with commas (.csv) or tabs (.tsv). Got: {arguments.labels}"
+        )
+    picture = arguments.picture
+    if picture is not None and picture.suffix.lower() not in PICTURES:
+        raise CommandError(f"--picture must end in one of {PICTURES}. Got: {picture.name}")
     if arguments.labels is None:
         arguments.labels = _name_labels(arguments.responses, output)
     if arguments.ask is not None and arguments.ask_file is None:

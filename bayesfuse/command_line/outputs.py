@@ -17,7 +17,7 @@ from bayesfuse.command_line.console import say
 from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.pymc.model import LabelModel
 
-BARS = 25  # number of the least certain items in the plot
+LARGE = 200_000_000  # bytes of an answer above which its models are left out
 
 
 def write_labels(
@@ -65,44 +65,16 @@ def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) 
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
-    """Plot the overview of an answer, or raters and labels of one model."""
-    figure = picture(result) if isinstance(result, bf.Fused) else _raters_and_labels(result)
+    """Plot the overview of a result."""
+    figure = picture(result)
     with replacing(path) as new:
         figure.savefig(new, dpi=150)
 
 
-def _raters_and_labels(result: xr.DataTree) -> Any:
-    """Return raters and labels, below each other if there are few raters, else side by side."""
-    from matplotlib.figure import Figure  # not pyplot, which would keep the figure
-
-    probability = bf.label_probabilities(result)
-    labels = 5.0, 1.2 + 0.2 * min(BARS, probability.sizes["item"])  # inches, (width, height)
-    if "sensitivity" not in result["posterior"]:  # labelling functions
-        figure = Figure(labels, layout="constrained")
-        bf.plots.plot_labels(result, most=BARS, ax=figure.subplots())
-        return figure
-    n_classes, n_raters = probability.sizes["class"], result["posterior"].sizes["rater"]
-    columns = min(n_classes, 5)
-    rows = -(-n_classes // columns)
-    raters = max(1.6 * columns, 5.0), min(rows * (1.0 + 0.24 * n_raters), 8.0)
-    if raters[1] < labels[1] / 2:
-        figure = Figure((max(raters[0], labels[0]), raters[1] + labels[1]), layout="constrained")
-        parts = figure.subfigures(2, 1, squeeze=False, height_ratios=(raters[1], labels[1]))
-    else:
-        figure = Figure((raters[0] + labels[0], max(raters[1], labels[1])), layout="constrained")
-        parts = figure.subfigures(1, 2, squeeze=False, width_ratios=(raters[0], labels[0]))
-    first, second = parts.flat
-    panels = first.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for empty in panels[n_classes:]:
-        empty.remove()
-    bf.plots.plot_raters(result, axes=panels[:n_classes])
-    bf.plots.plot_labels(result, most=BARS, ax=second.subplots())
-    return figure
-
-
 def write_netcdf(result: xr.DataTree, path: Path) -> None:
-    """Write a result as NetCDF, completely or not at all, of an answer without its models."""
-    if isinstance(result, bf.Fused):
+    """Write a result as NetCDF, completely or not at all; large answers without their models."""
+    size = sum(node.dataset.nbytes for node in result.subtree)
+    if isinstance(result, bf.Fused) and size > LARGE:
         groups = {name: each.dataset for name, each in result.children.items() if name != "models"}
         attrs, result = result.attrs, xr.DataTree.from_dict(groups)
         result.attrs = attrs

@@ -9,7 +9,8 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.findings import SURE
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.findings import SURE, of_model
 from bayesfuse.answer.fused import (
     FEW,
     VISIBLE,
@@ -19,7 +20,7 @@ from bayesfuse.answer.fused import (
     likely,
     shortened,
 )
-from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
+from bayesfuse.checks import collapse, group_summary
 from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.graph import Graph
@@ -67,6 +68,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     labels = observation_of(result, model).labels
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
+    structure = Inputs(model.responses, sequences, graph)
     data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
     how, classes = result["label_posterior"].attrs, collapse(result, model)
     rules = isinstance(model, bf.models.LabellingFunctions)
@@ -88,7 +90,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         _source_table(model, result) if rules else _rater_table(result),
         _item_table(probability, sequences),
         *([_hard_items(model, result)] if isinstance(model, bf.models.ItemTypes) else []),
-        *([_check_list(model, result)] if checks and not rules else []),
+        *([_check_list(model, result, structure)] if checks and not rules else []),
         _convergence(model, result),
     ]
     return "\n\n".join(parts)
@@ -244,16 +246,10 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
     return f"{as_columns(header, rows)}\n{fill(found.attrs['verdict'], WIDTH)}"
 
 
-def _check_list(model: LabelModel, result: xr.DataTree) -> str:
-    """Return the verdicts of the posterior predictive checks."""
-    verdicts = ["Posterior predictive checks:"]
-    for check in (item_difficulty, conditional_dependence):
-        try:
-            words = check(result, model, random_seed=SEED).attrs["verdict"]
-        except bf.errors.ModelError as error:  # too few shared items
-            words = f"{check.__name__}: {error}"
-        verdicts.append(bullet(words))
-    return "\n".join(verdicts)
+def _check_list(model: LabelModel, result: xr.DataTree, structure: Inputs) -> str:
+    """Return the verdicts of the checks of an answer."""
+    found = of_model(result, model, structure, SEED)
+    return "\n".join(["Posterior predictive checks:", *(bullet(each.words) for each in found)])
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:

@@ -35,7 +35,8 @@ WEIGHT = "weight"  # the column of weights in a table of edges
 class Tables:
     """The contents of a user's files.
 
-    ``places`` are the columns sequence and position, in the order of the items of ``responses``.
+    ``places`` are the columns sequence and position, in the order of the items of ``responses``;
+    ``groups`` the group of every item, from ``--by``.
     """
 
     responses: bf.Responses
@@ -43,6 +44,7 @@ class Tables:
     sequences: bf.Sequences | None = None
     graph: bf.Graph | None = None
     places: pd.DataFrame | None = None
+    groups: pd.Series | None = None
 
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
@@ -88,7 +90,8 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments.gold, responses) if arguments.gold else None
-    return Tables(responses, gold, sequences, graph, places)
+    groups = None if arguments.by is None else _read_groups(arguments, responses)
+    return Tables(responses, gold, sequences, graph, places, groups)
 
 
 def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFrame:
@@ -117,7 +120,8 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     by = [] if arguments.by is None or arguments.items else [arguments.by]
     if missing := [name for name in (item, *by) if name not in frame]:
         raise CommandError(
-            f"{path} has no column {missing[0]!r}: --item names the column of the items. Got: "
+            f"{path} has no column {missing[0]!r}: --item names the column of the items, which "
+            "--wide needs. Got: "
             f"columns {frame.columns.tolist()}"
         )
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
@@ -237,16 +241,14 @@ def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
     classes = {str(name): name for name in responses.classes.tolist()}
     gold: dict[Any, Any] = {}
     for item, label in zip(frame["item"], frame["label"], strict=True):
-        known = classes.get(label, label)
+        known = classes.get(label, classes.get(label.removesuffix(".0"), label))
         if gold.setdefault(items.get(item, item), known) != known:
             raise CommandError(f"an item has one gold label. Got: two for item {item!r} in {path}")
     return gold
 
 
-def read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series | None:
-    """Return the group of every item, from ``--by``; None without it."""
-    if arguments.by is None:
-        return None
+def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
+    """Return the group of every item, from ``--by``."""
     path, item = arguments.items or arguments.responses, arguments.item
     if path == STDIN:
         raise CommandError("--by needs a column of a file: give --items FILE. Got: standard input")

@@ -236,11 +236,11 @@ def _require_labels(parts: list[Any], columns: list[Any], marks: list[Any]) -> N
     else:
         return
     raise ResponsesError(
-        "A frame has one row per item and one column per rater, so columns share their labels: "
-        "make names of items the index (set_index), name the columns of a table with one row per "
-        "response (item=, rater= and label= of bf.fuse or bf.Responses.from_long), or declare "
-        "labels that only one rater gives by classes= (bf.Responses.from_matrix). Got: "
-        f"{found}."
+        "Columns of a table with one row per item and one column per rater share their labels. If "
+        "each row is one response, name the columns by item=, rater= and label= (of bf.fuse or "
+        "bf.Responses.from_long); if a column names the items, make it the index (set_index) or "
+        "give item= of bf.fuse; if only one rater gives some labels, declare them by classes= of "
+        f"bf.Responses.from_matrix. Got: {found}, among columns {shown(columns)}."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -12,10 +12,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown
+from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, ResponsesError, brief, require_kind
+from bayesfuse.errors import ModelError, ResponsesError, brief
 
 ITEM, RATER, LABEL = "item", "rater", "label"
+NAMED = 5  # raters that are named when a table is read
 
 Table = Responses | pd.DataFrame | NDArray[Any]
 """What functions of responses take."""
@@ -27,13 +29,20 @@ RULE = (
 
 
 def read_table(
-    given: Any, *, item: str = ITEM, rater: str = RATER, label: str = LABEL, missing: str = "error"
+    given: Any,
+    *,
+    item: str = ITEM,
+    rater: str = RATER,
+    label: str = LABEL,
+    missing: str = "error",
+    classes: Sequence[Any] | None = None,
 ) -> tuple[Responses, str]:
     """Return a table as responses, and in words how it was read.
 
     A table with a column ``rater`` or ``label`` has one row per response. Any other table has one
     row per item (named by the column ``item`` if there is one, else by the index) and one column
     per rater. With ``missing="drop"`` rows of a long table without a label are left out.
+    ``classes`` are all that there may be.
     """
     own = {"item": item, "rater": rater, "label": label}
     if missing not in ("error", "drop"):
@@ -48,7 +57,7 @@ def read_table(
                 f"none. Got: {brief(renamed)} with Responses."
             )
         return given, ""
-    given = present(given)
+    given = _as_frame(present(given))
     if isinstance(given, pd.DataFrame):  # such as items in the index of a long table
         levels = [name for name in given.index.names if name in (item, rater, label)]
         levels = [name for name in levels if name not in given]
@@ -56,13 +65,17 @@ def read_table(
     names = column_names(given)
     if names is None or isinstance(given, xr.DataTree):
         if not isinstance(given, np.ndarray | xr.DataArray):
-            require_kind("responses", given, Responses)
-        table = Responses.from_matrix(given)
+            raise ModelError(
+                "responses must be a DataFrame or a two-dimensional array, or the bf.Responses "
+                "that bf.Responses.from_long and from_matrix return; pd.read_csv(path) reads a "
+                f"file. Got: {brief(given) if isinstance(given, str) else type(given).__name__}."
+            )
+        table = _matrix(given, classes)
         return table, _wide(table, given, "numbered from 0")
     renamed = {what: name for what, name in own.items() if name != what and what != "item"}
     if renamed or rater in names or label in names:
         given, dropped = _with_labels(given, (item, rater, label), missing)
-        table = Responses.from_long(given, item=item, rater=rater, label=label)
+        table = Responses.from_long(given, item=item, rater=rater, label=label, classes=classes)
         words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
         return table, f"{words}.{dropped}"
     frame = _framed(given, names)
@@ -82,8 +95,35 @@ def read_table(
         )
     else:
         where = "index"
-    table = Responses.from_matrix(frame)
+    table = _matrix(frame, classes)
     return table, _wide(table, frame, where)
+
+
+def _as_frame(given: Any) -> Any:
+    """Return lists of rows, and a Series by item and rater, as DataFrames."""
+    if isinstance(given, list) and given and isinstance(given[0], list | tuple | Mapping):
+        return pd.DataFrame(given)
+    if isinstance(given, pd.Series) and given.index.nlevels > 1:
+        return given.reset_index()
+    if isinstance(given, Mapping) and given and isinstance(next(iter(given.values())), dict):
+        raise ResponsesError(
+            "A dict of dicts may be by item or by rater: pd.DataFrame.from_dict(table, "
+            "orient='index') reads {item: {rater: label}}. Got: a dict of dicts."
+        )
+    return given
+
+
+def _matrix(cells: Any, classes: Sequence[Any] | None) -> Responses:
+    """Read a table with one column per rater, in which −1 may not be one of two classes."""
+    found = pd.unique(np.asarray(cells, dtype=object).ravel())[:4]
+    labels = [value for value in found.tolist() if not pd.isna(value)]
+    if classes is None and len(labels) == 2 and -1 in labels:
+        raise ResponsesError(
+            "−1 marks missing responses in a table of numbers, which would leave one class here: "
+            "for the classes −1 and 1 give bf.Responses.from_matrix(table, classes=[-1, 1]). Got: "
+            f"labels {sorted(labels)}."
+        )
+    return Responses.from_matrix(cells, classes=classes)
 
 
 def _framed(given: Any, names: list[Any]) -> pd.DataFrame:
@@ -96,6 +136,9 @@ def _framed(given: Any, names: list[Any]) -> pd.DataFrame:
 def _wide(table: Responses, cells: Any, items: str) -> str:
     """Return in words how a wide table was read, with the number of missing responses."""
     words = f"Read as a wide table, one row per item ({items}) and one column per rater"
+    if table.raters.dtype.kind in "OU":  # a column of other things would be seen
+        names = [in_one_line(name) for name in table.raters[:NAMED].tolist()]
+        words += f" ({', '.join(names)}{', …' if table.n_raters > NAMED else ''})"
     size = table.n_items * table.n_raters
     empty = size - table.n_responses
     if not empty:
@@ -103,7 +146,7 @@ def _wide(table: Responses, cells: Any, items: str) -> str:
     values = cells.to_numpy() if isinstance(cells, pd.DataFrame) else as_array(cells)
     marked = empty - int(np.count_nonzero(pd.isna(values)))
     how = "empty text" if table.classes.dtype.kind in "US" else "marked −1"
-    said = f"; {empty:,} of {size:,} responses are missing"
+    said = f"; {empty:,} of {size:,} responses {'is' if empty == 1 else 'are'} missing"
     return f"{words}{said}{f', {marked:,} of them {how}' if marked else ''}."
 
 
@@ -137,8 +180,16 @@ def read_gold(
 
     ``given`` is such a mapping, a DataFrame with the columns ``item`` and ``label`` (or the items
     in the index and one column), or the path of a CSV file with these columns, whose text stands
-    for the names of the table ``names``.
+    for the names of the table ``names``. Except in a mapping, items without a label are not known.
     """
+    found = _gold(given, names, item, label)
+    if not isinstance(found, pd.Series) or "" in names.classes.tolist():
+        return found
+    return found[found.notna() & (found.astype(object) != "")]
+
+
+def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
+    """Return known labels as a mapping or Series, in which labels may be missing."""
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
     if isinstance(given, str | PathLike):
@@ -173,14 +224,15 @@ def _from_file(path: str | PathLike[str], names: Responses, item: str, label: st
             f"{absent[0]!r} among {shown(frame.columns)} in {brief(str(path))}."
         )
     refuse(
-        (frame[[item, label]] == "").any(axis=1),
-        "Every row of a file of known labels must have an item and a label.",
+        frame[item] == "",
+        "Every row of a file of known labels must have an item.",
         lambda n: f"an empty one in row {n}, counted from 0",
     )
     items, classes = (
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
     )
-    said = [classes.get(name, name) for name in frame[label]]
+    # whole numbers have a decimal point where others of their column are missing
+    said = [classes.get(n, classes.get(n.removesuffix(".0"), n)) for n in frame[label]]
     index = pd.Index([items.get(name, name) for name in frame[item]], dtype=object)
     return pd.Series(said, index, dtype=object)
 

@@ -32,7 +32,7 @@ from numba.misc.appdirs import AppDirs
 HOME = Path(__file__).parents[1]  # the package
 FOLDERS_KEPT = 4  # number of folders kept for other versions of the sources
 
-_DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b|\bcompiled\(", re.MULTILINE)
+_DECORATED = b"\n@kernel", b"\n@inner", b"\n@inlined", b"compiled("
 _IMPORTED = re.compile(rb"^ *from bayesfuse\.([\w.]+) import", re.MULTILINE)
 
 
@@ -54,7 +54,7 @@ def sources_digest() -> str:
     if archive := getattr(globals()["__loader__"], "archive", None):
         home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
     texts = _read(home) if home.is_dir() else {}
-    ask = [name for name, text in texts.items() if _DECORATED.search(text)]
+    ask = [name for name, text in texts.items() if any(mark in text for mark in _DECORATED)]
     taken = {}
     while ask:
         name = ask.pop()

@@ -16,7 +16,7 @@ from bayesfuse.data.tags import read_tags
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, kept_labels
+from bayesfuse.results.contents import evenly_spaced, kept_labels, responses_of, sequences_of
 
 BETWEEN = 10
 """Sweeps between draws of labels from a Markov chain."""
@@ -176,7 +176,7 @@ def _draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> 
 
 def spans(
     labels: xr.DataArray | xr.DataTree,
-    sequences: Sequences,
+    sequences: Sequences | None = None,
     *,
     scheme: Literal["bio", "runs"] = "bio",
     outside: Any = "O",
@@ -188,7 +188,8 @@ def spans(
     labels : DataArray, dims (draw, item) or (item,), or DataTree
         From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws. Of a
         result, the joint draws of the labels that it keeps.
-    sequences : Sequences
+    sequences : Sequences, optional
+        Default: those of the result, numbered from 0.
     scheme : {"bio", "runs"}
         "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
         the CoNLL evaluation); B and I are of kind "". "runs": a span is a maximal run of one class.
@@ -217,7 +218,7 @@ def spans(
     1         1      0     1    X          1.0
     2         1      1     2    X          1.0
     """
-    codes, classes = _in_order(labels, sequences)
+    codes, classes, sequences = _in_order(labels, sequences)
     kind_of, begins, kinds = _kinds(classes, scheme, outside)
     found, often = _count_runs(codes, sequences, kind_of, begins)
     start, stop, kind = found.T
@@ -234,7 +235,9 @@ def spans(
     )
 
 
-def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.DataFrame:
+def run_lengths(
+    labels: xr.DataArray | xr.DataTree, sequences: Sequences | None = None
+) -> pd.DataFrame:
     """Return the expected number of runs of one class, by class and length.
 
     Parameters
@@ -242,7 +245,8 @@ def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.
     labels : DataArray, dims (draw, item) or (item,), or DataTree
         From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws. Of a
         result, the joint draws of the labels that it keeps.
-    sequences : Sequences
+    sequences : Sequences, optional
+        Default: those of the result, numbered from 0.
 
     Returns
     -------
@@ -263,7 +267,7 @@ def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.
     0     a       2   2.0
     1     b       1   1.0
     """
-    codes, classes = _in_order(labels, sequences)
+    codes, classes, sequences = _in_order(labels, sequences)
     every = np.arange(len(classes))
     found, often = _count_runs(codes, sequences, every, np.zeros(len(classes), dtype=bool))
     table = pd.DataFrame(
@@ -275,10 +279,12 @@ def run_lengths(labels: xr.DataArray | xr.DataTree, sequences: Sequences) -> pd.
 
 
 def _in_order(
-    labels: xr.DataArray | xr.DataTree, sequences: Sequences
-) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return class indices (draws, items) in the order of the sequences, and the class names."""
+    labels: xr.DataArray | xr.DataTree, sequences: Any
+) -> tuple[NDArray[np.int64], list[Any], Sequences]:
+    """Return class indices (draws, items) in the order of the sequences, class names, sequences."""
     if isinstance(labels, xr.DataTree):
+        if sequences is None:
+            sequences = sequences_of(labels, responses_of(labels))
         drawn = joint_labels.stored(labels)
         labels = _draws(drawn, *joint_labels.names_of(labels))
     require_kind("labels", labels, xr.DataArray)
@@ -292,9 +298,9 @@ def _in_order(
         )
     values = labels.transpose(..., "item").values.reshape(-1, len(place))
     if "classes" in labels.attrs:
-        return values[:, place], list(labels.attrs["classes"])
+        return values[:, place], list(labels.attrs["classes"]), sequences
     codes, names = pd.factorize(values.ravel(), sort=True)
-    return codes.reshape(values.shape)[:, place], names.tolist()
+    return codes.reshape(values.shape)[:, place], names.tolist(), sequences
 
 
 def _kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:

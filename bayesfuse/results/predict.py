@@ -15,12 +15,13 @@ from bayesfuse.data.arrays import as_array, plain
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, require_kind
+from bayesfuse.data.tables import Table, read_table
+from bayesfuse.errors import ImpossibleDataError, ModelError, require_count
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import from_model
-from bayesfuse.results.contents import constants
+from bayesfuse.results.contents import class_names, constants
 from bayesfuse.results.draws import sum_up, weigh_up
 from bayesfuse.results.fitted import Fitted, from_result, see
 from bayesfuse.results.posterior import add_constants
@@ -30,7 +31,7 @@ KEPT = 10**7  # label probabilities by draw, item and class that are kept at a t
 
 def predict(
     result: xr.DataTree,
-    responses: Responses,
+    responses: Table,
     *,
     model: pm.Model | None = None,
     sequences: Sequences | None = None,
@@ -52,9 +53,9 @@ def predict(
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw, or from
         ``bf.fuse``.
-    responses : Responses
-        Responses to the new items, with some or all classes of the result, in any order. Raters are
-        matched by name; for new ones see the notes.
+    responses : Responses, DataFrame or array
+        Responses to the new items, as tables of ``bf.fuse``, with some or all classes of the
+        result, in any order. Raters are matched by name; for new ones see the notes.
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
         the result does not hold a parameter.
@@ -127,7 +128,7 @@ def predict(
     >>> prediction["raters"]["source"].values.tolist()
     ['fitted', 'prior']
     """
-    require_kind("responses", responses, Responses)
+    responses = read_table(responses, classes=class_names(result))[0]
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}

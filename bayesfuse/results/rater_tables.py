@@ -18,7 +18,7 @@ from bayesfuse.observation import Observation
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, constants, named
+from bayesfuse.results.contents import all_draws, constants, named, responses_of
 from bayesfuse.results.posterior import ORDERED
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import interval, posterior_draws, responses_per_rater, tails
@@ -155,7 +155,7 @@ SEED = 1  # of the draws that widen intervals: a table is the same each time
 
 
 def sources(
-    responses_or_model: Table | LabelModel,
+    responses_or_model: Table | LabelModel | xr.DataTree,
     result: xr.DataTree | None = None,
     *,
     truth: Any = None,
@@ -165,8 +165,8 @@ def sources(
 
     Parameters
     ----------
-    responses_or_model : Responses, DataFrame, array, or bayesfuse.models.LabellingFunctions
-        Tables as in :func:`bayesfuse.fuse`.
+    responses_or_model : Responses, DataFrame, array, LabellingFunctions or DataTree
+        A table as in :func:`bayesfuse.fuse`, a model, or a result, which needs no model.
     result : DataTree, optional
         From :func:`bayesfuse.sample` or :func:`bayesfuse.find_map` of this model.
     truth : mapping of item name to class name, DataFrame or path, optional
@@ -214,19 +214,25 @@ def sources(
     """
     given = responses_or_model
     model = given if isinstance(given, LabelModel) else None
-    responses = given.responses if isinstance(given, LabelModel) else read_table(given)[0]
+    if isinstance(given, xr.DataTree):
+        responses = responses_of(given)
+        draws = all_draws(given) if {"posterior", "point"} & set(given.children) else {}
+        result = given if "vote_share" in draws else None
+    else:
+        responses = given.responses if isinstance(given, LabelModel) else read_table(given)[0]
     cells, said = _said(responses)
     if truth is not None:
         said = said.join(_judged(responses, gold_labels(responses, read_gold(truth, responses))))
     if result is None:
         return said
-    observation = None if model is None else observation_of(result, model)
+    own = model is not None or result is given
+    observation = observation_of(result, model) if own else None
     votes = None if observation is None else observation.raters
-    weight = getattr(model, "weight", None)
+    weight = getattr(model, "weight", result.attrs.get("vote_weight"))
     if observation is None or not isinstance(votes, Votes) or weight is None:
         raise ModelError(
             "Accuracies of votes follow from a model of labelling functions and its result: "
-            f"bf.sources(model, result). Got: {type(given).__name__}."
+            f"bf.sources(result). Got: {type(given).__name__}."
         )
     doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
     vote = votes.column.ravel()[cells]

@@ -51,7 +51,7 @@ def test_the_first_line_says_how_the_table_was_read(told):
 def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):
     alone = crowd.responses.to_frame().query("rater == 0")
     answer = bf.fuse(alone, **QUIET)
-    assert "What this table cannot tell:\n* Only one rater responded" in answer.overview()
+    assert "Limits of this table:\n* Only one rater responded" in answer.overview()
 
 
 def test_a_plain_result_is_loaded(tmp_path, crowd):
@@ -64,3 +64,21 @@ def test_a_plain_result_is_loaded(tmp_path, crowd):
         (tmp_path / "text.nc").write_text("item,label")
         with pytest.raises(ModelError, match=rf"path must be of a NetCDF file.*{name}"):
             bf.load(tmp_path / name)
+
+
+def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
+    """Spans need the answer alone, whose sequences are numbered."""
+    rng = np.random.default_rng(1)
+    tags = np.array(["O", "B", "I", "O", "O"] * 8)
+    noisy = np.where(rng.random((40, 12)) < 0.1, "O", tags[:, None])
+    sequences = bf.Sequences.from_lengths([20, 20])
+    answer = bf.fuse(noisy, sequences=sequences, **QUIET)
+    pd.testing.assert_frame_equal(bf.spans(answer), bf.spans(answer, sequences))
+    runs = bf.run_lengths(answer)
+    assert (runs["length"] * runs["runs"]).sum() == pytest.approx(40)
+    page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    probable = (bf.spans(answer)["probability"] >= 0.5).sum()
+    assert f"Spans of probability 0.5 or more: {probable}" in page and probable >= 6
+    assert "All raters: 12</summary>" in page
+    with pytest.raises(ModelError, match=r"ends in \.html.*page\.pdf"):
+        answer.report(tmp_path / "page.pdf")

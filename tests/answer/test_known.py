@@ -53,7 +53,7 @@ def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
     raters = told.raters()
     assert (raters["low"] <= raters["accuracy"]).all()
     text = told.overview()
-    assert "What the known labels said:" in text and "14 known labels" in text
+    assert "Known labels:" in text and "14 known labels" in text
     assert "models need no" in text
     expected = float(bf.decisions.expected_errors(told)["expected"])
     assert np.isclose(expected, (1 - probabilities(told).max(axis=1)).sum())

@@ -17,6 +17,12 @@ POINT = bf.find_map(bf.models.DawidSkene(WIDE))
     ("call", "message"),
     [
         (lambda: bf.fuse(POINT), r"DataFrame or a two-dimensional array.*Got: DataTree"),
+        (lambda: bf.fuse(WIDE.replace(0, -1)), r"classes=\[-1, 1\]"),
+        (lambda: bf.fuse(WIDE.to_dict()), "orient='index'"),
+        (lambda: bf.fuse(LONG.rename(columns=str.title)), "name the columns by item=, rater="),
+        (lambda: bf.fuse("table.csv"), r"pd\.read_csv.*Got: 'table\.csv'"),
+        (lambda: bf.predict(POINT, LONG), "undeclared|not declared|among"),
+        (lambda: bf.DawidSkene, r"bf\.models\.DawidSkene"),
         (lambda: bf.fuse(LONG, ordered=True), "as an ordered categorical"),
         (lambda: bf.fuse(WIDE, missing=-1), r"missing= of bf\.Responses\.from_matrix"),
         (lambda: bf.fuse(WIDE * 0), r"classes= of bf\.Responses\.from_long"),
@@ -28,7 +34,7 @@ POINT = bf.find_map(bf.models.DawidSkene(WIDE))
     ],
 )
 def test_the_error_says_the_remedy(call, message):
-    with pytest.raises((ModelError, ResponsesError), match=message):
+    with pytest.raises((ModelError, ResponsesError, AttributeError), match=message):
         call()
 
 
@@ -45,7 +51,7 @@ def test_classes_that_may_be_marks_are_pointed_out(mark):
         (WIDE[["x", "y"]], None, "With two raters"),
         (LONG.assign(item=list("abcd")), None, "No item has responses of two raters"),
         (np.kron(np.eye(2, dtype=int), np.array([[1, 2, 1], [2, 2, 1]])) - 1, None, "2 parts"),
-        (bf.Responses.from_matrix(WIDE, classes=[0, 1, 2]), None, "Nobody says 2"),
+        (bf.Responses.from_matrix(WIDE, classes=[0, 1, 2]), None, "No response names the class 2"),
         (LONG.assign(label=[0.1, 0.2, 0.3, 0.4]), None, "4 classes for 4 responses"),
         (np.tile(WIDE["x"], 5)[:, None], dict(enumerate(np.tile(WIDE["x"], 5))), None),
         (WIDE, None, None),

@@ -1,7 +1,10 @@
 """Ctrl-C at any time: complete draws are written, and what began before is finished or removed."""
 
+import itertools
 import signal
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from shell import fit, interrupt_in, tables
@@ -77,3 +80,28 @@ def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
     interrupt_in(monkeypatch, 5)
     assert fit("--quiet", *QUICK) == 0
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypatch):
+    """What follows from the draws is that of all of them, as computed from the parameters."""
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second for every look at it
+    monkeypatch.setattr(commands, "time", clock)
+    assert fit("--time", "12s", "--draws", "500000", "--thin", "50") == 0
+    first = tables()
+    ended = first["posterior"].sizes["draw"]
+    assert 0 < ended < 10_000
+    assert fit("--resume", "--draws", "500", "--seed", "2") == 0
+    both = tables()
+    assert both["posterior"].sizes == {**first["posterior"].sizes, "draw": ended + 10}
+    assert both["posterior"].isel(draw=slice(ended)).equals(first["posterior"])
+    films = bf.Responses.from_long(
+        pd.read_csv("films.csv"), item="film", rater="critic", label="verdict"
+    )
+    expected = bf.label_probabilities(both, bf.models.DawidSkene(films))
+    np.testing.assert_allclose(bf.label_probabilities(both), expected, atol=1e-5)
+    assert both["label_draws"].sizes["sample"] > 10
+    capsys.readouterr()
+    assert fit("--resume", "--model", "latent-group") == 2
+    assert "of the same" in capsys.readouterr().err
+    assert fit("--resume", "--pooled") == 2
+    assert "--resume needs the options of the saved result" in capsys.readouterr().err

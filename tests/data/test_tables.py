@@ -28,6 +28,7 @@ TABLES = {
     "wide, index": (WIDE, {}),
     "wide, column": (WIDE.rename_axis("item").reset_index(), {}),
     "wide, named": (WIDE.rename_axis("film").reset_index(), {"item": "film"}),
+    "long, Series": (LONG.set_index(["item", "rater"])["label"], {}),
     "wide, dict": (WIDE.rename_axis("item").reset_index().to_dict("list"), {}),
 }
 
@@ -38,7 +39,7 @@ def test_long_and_wide_tables_are_the_same(kind):
     table, words = read_table(given, **names)
     assert rows_of(table) == LONG.to_numpy().tolist()
     assert words.startswith(f"Read as a {kind[:4]} table")
-    assert ("1 of 6 responses are missing." in words) == (kind[:4] == "wide")
+    assert ("1 of 6 responses is missing." in words) == (kind[:4] == "wide")
 
 
 def test_every_model_reads_tables_and_says_how():
@@ -65,7 +66,7 @@ def test_every_model_reads_tables_and_says_how():
 
 
 def test_marks_of_missing_responses_are_counted():
-    assert "1 of 6 responses are missing, 1 of them marked −1." in read_table(NUMBERS)[1]
+    assert "1 of 6 responses is missing, 1 of them marked −1." in read_table(NUMBERS)[1]
     frame = pd.DataFrame({"x": ["no", ""], "y": [None, "yes"], "z": ["no", "yes"]})
     assert "2 of 6 responses are missing, 1 of them empty text." in read_table(frame)[1]
 
@@ -87,7 +88,10 @@ def test_gold_of_every_kind(tmp_path):
     frame = pd.DataFrame({"item": [0, 2], "label": [0, 1]})
     frame.to_csv(path, index=False)
     series = frame.set_index("item")["label"]
-    for given in (frame, path, str(path), series, series.to_dict(), series.to_frame()):
+    gaps = series.reindex([2, 1, 0])
+    gaps.rename_axis("item").reset_index().to_csv(tmp_path / "gaps.csv", index=False)
+    unknown = (gaps, gaps.rename_axis("item").reset_index(), tmp_path / "gaps.csv")
+    for given in (frame, path, str(path), series, series.to_dict(), series.to_frame(), *unknown):
         assert dict(read_gold(given, table).items()) == {0: 0, 2: 1}
     twice = pd.Series([0, 1], index=[0, 0])
     for given in (twice, twice.rename_axis("item").reset_index(name="label")):
@@ -104,7 +108,7 @@ def test_gold_of_every_kind(tmp_path):
         (WIDE, {"item": "film"}, r"item= names .* Got: 'film'"),
         (LONG, {"missing": "skip"}, 'missing must be "error" or "drop"'),
         (bf.Responses.from_matrix(NUMBERS), {"item": "film"}, "Responses have none"),
-        ([[0, 1], [1, 1]], {}, r"DataFrame or a two-dimensional array.* Got: list"),
+        ([0, 1], {}, r"DataFrame or a two-dimensional array.* Got: list"),
         (LONG.assign(label=None), {"missing": "drop"}, "Got: none in 5 rows of 'label'"),
     ],
 )

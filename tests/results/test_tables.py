@@ -175,6 +175,7 @@ def test_rates_are_consistent():
     model = LabellingFunctions(responses, [0.5, 0.5])
     result = bf.sample(model, draws=40, chains=2, random_seed=1, **QUIET)
     table = bf.sources(model, result)
+    assert bf.sources(result).equals(table)
     for rate in ("accuracy", "hit_rate", "false_alarm_rate"):
         assert (table[f"{rate}_lower"] <= table[rate]).all()
         assert (table[rate] <= table[f"{rate}_upper"]).all()
