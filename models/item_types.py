@@ -221,7 +221,6 @@ class ItemTypes(LabelModel):
             pairs=pairs,
             kind=None if tilt is None else tilt.kind,
         )
-        channel.each = CONCENTRATION / n_types if tilt is None else None
         given: Any = {}
         if trust is not None:
             given["fixed"] = {"trust": np.asarray(float(trust))}

@@ -11,7 +11,7 @@ import xarray as xr
 from bayesfuse.answer.candidates import Candidate
 from bayesfuse.answer.progress import Progress
 from bayesfuse.errors import ImpossibleDataError
-from bayesfuse.inference.by_gibbs import sweep_cost
+from bayesfuse.inference.by_gibbs import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
 from bayesfuse.pymc.model import LabelModel
@@ -19,11 +19,11 @@ from bayesfuse.pymc.model import LabelModel
 CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
 PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
-AIM, LONG, USUAL = 4.0, 20.0, 250
+AIM, LONG, USUAL = 4.0, 14.0, 250
 """Seconds of the draws of a fit: no more draws than in the first, and in the second unless these
 are fewer than usual."""
 
-COMPILING = 20.0  # seconds that a first fit may take longer
+COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
@@ -97,7 +97,8 @@ class Budget:
         there is no time. The remaining fits share the remaining time.
         """
         model, enough = fit.model, fit.enough
-        step = sweep_cost(make_plan(model)) * CHAINS
+        plan = make_plan(model)
+        step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
         draws = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
         enough = Size(min(enough.draws, draws), min(enough.tune, draws))
         if self.left() / fits_left <= step * 2 * LEAST / ERROR:

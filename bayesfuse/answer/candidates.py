@@ -19,7 +19,7 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.1, 0.2, 0.5
+LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.25, 0.2, 0.5
 """Weights of vote shares beside models of independent errors, of people, of rules, of sequences,
 and an overconfident one."""
 
@@ -105,7 +105,7 @@ class Candidate:
 EVEN = {"consensus": "levels", "guesses": "even"}
 
 ITEMS = [
-    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (350, 100), "majority")
+    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (250, 50), "majority")
     for name, why, options in (
         (
             "consensus",
@@ -148,6 +148,7 @@ RULES = Candidate(
     "labelling functions",
     "LabellingFunctions",
     "sources are silent on most items and know one label each",
+    options={"odds": 5.0},  # where rules hardly meet, nothing else says how often they are right
     votes=RULE_VOTES,
 )
 SEQUENCES = [

@@ -46,8 +46,11 @@ class Evidence:
 
     @property
     def independent(self) -> bool:
-        """Whether the errors of sources are clearly independent given the class."""
-        return self.correlation + 2.0 * self.error < WEAK
+        """Whether the errors of sources are clearly independent given the class.
+
+        Less has to be clear where groups explain why errors are shared.
+        """
+        return self.correlation + (1.0 if self.groups else 2.0) * self.error < WEAK
 
 
 def examine(responses: Responses, gold: Mapping[Any, Any] | None, seed: int) -> Evidence:
@@ -120,14 +123,17 @@ def error_correlation(
 
     With residuals :math:`e_{nm} = 1[x_{nm} = y_n] - \theta_{m y_n y_n}`, labels drawn given the
     responses, it is the sum of products over pairs of responses to an item over its scale, less
-    that of tables simulated by the model, whose standard deviation is the second number.
+    that of tables simulated by the model. The second number is the standard deviation of these; one
+    wrong response more or less may have been a shared one, so it is no less than its share of them.
     """
     number = responses.item
-    observed, replicated, scale = [], [], []
+    observed, replicated, scale, wrong = [], [], [], 0.0
     probability = _labels(responses, responses.label, shares, rows)
     for _ in range(REPLICATES):
         truth = _drawn(probability, rng)
         observed.append(_products(responses, responses.label, truth, rows)[0])
+        mistaken = responses.label != truth[number]
+        wrong += float(responses.multiplicity[number[mistaken]].sum()) / REPLICATES
         answers = _drawn(rows[responses.rater, _drawn(probability, rng)[number]], rng)
         again = _drawn(_labels(responses, answers, shares, rows), rng)
         product, size = _products(responses, answers, again, rows)
@@ -135,7 +141,8 @@ def error_correlation(
         scale.append(size)
     size = max(float(np.mean(scale)), 1e-12)
     excess = float(np.mean(observed) - np.mean(replicated))
-    return excess / size, float(np.std(replicated, ddof=1)) / size
+    error = float(np.std(replicated, ddof=1)) / size
+    return excess / size, math.hypot(error, 1.0 / (1.0 + wrong))
 
 
 def _labels(responses: Responses, answers: NDArray[Any], shares: Array, rows: Array) -> Array:

@@ -157,10 +157,10 @@ def fuse(
     model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
     three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
     variant with even guesses has none where it predicts responses far worse than the others. Vote
-    shares have .05 (.02 where errors are independent). Weights by leave-one-out were worse: they
-    prefer models that predict responses, even if their labels are worse. If raters share a source
-    (:func:`bayesfuse.moments.find_groups`), :class:`bayesfuse.models.LatentGroup` replaces Dawid
-    and Skene's model, or is added to those of dependent errors.
+    shares have .05 (.02 where errors are independent, .25 beside rules). Weights by leave-one-out
+    were worse: they prefer models that predict responses, even if their labels are worse. If raters
+    share a source (:func:`bayesfuse.moments.find_groups`), :class:`bayesfuse.models.LatentGroup`
+    replaces Dawid and Skene's model, or is added to those of dependent errors.
 
     Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
     a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.

@@ -142,11 +142,9 @@ def verdict(said: str, found: Mapping[str, float], digits: str, more: str, less:
 
 def unusual(p_value: Array) -> NDArray[np.bool_]:
     """Return which p-values are small, given their number (Benjamini & Hochberg 1995)."""
-    from scipy import stats
-
-    if len(p_value) == 0:
-        return np.zeros(0, dtype=bool)
-    flagged: NDArray[np.bool_] = stats.false_discovery_control(p_value) <= RATE
+    rank = np.arange(1, len(p_value) + 1)
+    small = np.sort(p_value) <= RATE * rank / max(len(p_value), 1)  # SciPy's would import jax
+    flagged: NDArray[np.bool_] = p_value <= np.sort(p_value)[small].max(initial=-1.0)
     return flagged
 
 

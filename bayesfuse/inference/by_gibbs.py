@@ -18,7 +18,7 @@ import xarray as xr
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.chains import Chain, ProgressBar, SteppedChain, run
-from bayesfuse.inference.compiled import CompiledChain, compilable
+from bayesfuse.inference.compiled import compilable
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.nuts import first_points, thinned
 from bayesfuse.inference.plan import Plan
@@ -52,10 +52,7 @@ def sample_gibbs(
     plan = begun.plan
     _require_settings(settings, plan.whole)
     draws, seen = settings["draws"], None
-    if isinstance(plan.observation, Spread):
-        sweeps = sweeps or 1
-    if sweeps is None:
-        sweeps = int(np.clip(COMPLETING / sweep_cost(plan), 1, 10))
+    sweeps = sweeps or sweeps_of_draw(plan)
     if plan.observation.labels.moves_labels:
         sizes = settings["chains"], -(-draws // thin)
         seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
@@ -71,7 +68,7 @@ def _chains(
     plan, began = begun.plan, time.perf_counter()
     tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
     # more sweeps for each are as good as draws that are made and dropped
-    kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
+    kind: type[Chain] = compilable(plan) or SteppedChain
     sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
     sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
     chains: list[Chain] = []
@@ -167,6 +164,14 @@ def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
             f"{sorted(given)}."
         )
+
+
+def sweeps_of_draw(plan: Plan) -> int:
+    """Return the default number of sweeps of a draw."""
+    if isinstance(plan.observation, Spread):
+        return 1
+    least = getattr(compilable(plan), "least_sweeps", 1)
+    return int(np.clip(COMPLETING / sweep_cost(plan), least, 10))
 
 
 def sweep_cost(plan: Plan) -> float:

@@ -73,7 +73,7 @@ def sample(
         Implementation of NUTS, as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default: as many as take the time of the computations after sampling,
-        at most ten.
+        at most ten, and of :class:`bayesfuse.models.ItemTypes` at least four.
     thin : int, optional
         Keep every ``thin``-th draw, for smaller results; the work is the same. Default 1 if
         posterior and log likelihood then take at most 500 MB, else more.

@@ -93,13 +93,17 @@ class ConsensusShares(Pool):
             self._draw_trust(new, known, tilted, rng)
         return {role: np.asarray(new[role]) for role in self.members}
 
+    def trust_at(self, values: Values) -> Array:
+        """Return the trust, given or drawn."""
+        return {**self.fixed, **values}["trust"]
+
     def seconds(self, n_responses):
-        by_response = 200e-9 + 6e-9 * len(self.log_consensus)
-        return 0.8e-3 + by_response * n_responses + 2e-9 * self.n_kinds * self.log_consensus.size
+        by_response = 60e-9 + 4e-9 * len(self.log_consensus)
+        return 0.1e-3 + by_response * n_responses + 2e-9 * self.n_kinds * self.log_consensus.size
 
     def implied(self, values):
         """Return prevalence and shares of types within classes."""
-        trust = {**self.fixed, **values}["trust"]
+        trust = self.trust_at(values)
         said = np.log(np.maximum(says(self.log_consensus, trust), SMALLEST))
         joint = values["type_share"][:, None] + said
         average = np.logaddexp.reduce(joint, axis=0)

@@ -35,11 +35,8 @@ PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)
 """Shares of two answers that compete; all others share the rest."""
 
 
-OF_TYPES, OF_LOOKS = 10, 5
-"""Rounds of types and their shares, and of looks, competences and guesses, in a sweep."""
-
-MANY = 4_000_000
-"""Most entries (items × types) that are kept between rounds."""
+OF_LOOKS = 5
+"""Rounds of looks, competences and guesses in a sweep."""
 
 
 class Dictionary:
@@ -152,8 +149,6 @@ class Consensus(RaterChannel):
     expected_kernel = staticmethod(expected)
 
     redraws = True
-    each: float | None = None
-    """Pseudo-count of every type, where shares have a Dirichlet prior of their own."""
 
     def __init__(
         self,
@@ -212,14 +207,11 @@ class Consensus(RaterChannel):
         return self._counts(tables, drawn, structure, rng)
 
     def redraw(self, rows, tables, drawn, priors, structure, rng):
-        """Draw types in turn with their shares, then looks with competences and guesses.
-
-        Only the last types and looks are kept; a single draw of each hardly moves.
-        """
+        """Draw types, then looks in turn with competences and guesses: only the last are kept."""
         own = {name: priors.get(name) for name in self.parameters if name != "share"}
         if not all(isinstance(prior, Dirichlet) for prior in own.values()):
             return {}, self.tally(tables, drawn, structure, rng)
-        return {}, self._counts(tables, drawn, structure, rng, own, rows.get("share: type_share"))
+        return {}, self._counts(tables, drawn, structure, rng, own)
 
     def _counts(
         self,
@@ -228,19 +220,15 @@ class Consensus(RaterChannel):
         structure: tuple[Any, ...],
         rng: np.random.Generator,
         priors: Mapping[str, Dirichlet] = MappingProxyType({}),
-        log_weight: Array | None = None,
     ) -> tuple[Array, ...]:
-        start, cell, gold, _, types, values = structure
+        start, cell, _, _, types, values = structure
         n_raters, n_classes = tables[2].shape
         n_types = types.shape[1]
         by_kind = np.zeros((2, self.n_kinds, n_types))
         if drawn.ndim == 2:
             counts = count_copies(*tables, drawn, *structure, by_kind, rng)
             return (*counts, by_kind) if self.n_kinds else counts
-        rounds, shares = 1, (np.zeros(n_types), 1.0)
-        if log_weight is not None and self.each is not None and gold.size * n_types <= MANY:
-            rounds, shares = OF_TYPES, (log_weight, self.each)
-        of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, *shares, rounds, rng)
+        of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, rng)
         cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
         at, column = cells.nonzero()
         seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])

@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import draw_gamma
 
 
 @inner
@@ -263,61 +262,32 @@ def draw_types(
     types,
     values,
     by_kind,
-    log_weight,
-    each,
-    rounds,
     rng,
 ):
-    """Draw the type of every item (−1 if blank) given its label; count them, by kind, too.
-
-    In later rounds, shares of types are drawn first, given the types and Dirichlet(``each``);
-    ``log_weight`` (types,) are the shares of the first.
-    """
+    """Draw the type of every item (−1 if blank) given its label; count them, by kind, too."""
     _, n_classes, n_types = log_share.shape
     table = prepare(log_competence, log_guess, values)
-    share, weight = np.exp(log_share), np.empty((gold.size if rounds > 1 else 1, n_types))
+    share, weight = np.exp(log_share), np.empty((1, n_types))
     lead = np.empty((n_classes + 1, 2 * values.shape[0]))
     drawn, up_to = np.full(gold.size, -1), np.empty(n_types)
     by_class = np.zeros(log_share.shape)
-    for turn in range(rounds):
-        if turn > 0:
-            _draw_shares(share, log_share, log_weight, by_class, each, rng)
-            by_class[:] = 0.0
-        for n in range(gold.size):
-            uniform = rng.random()
-            if is_blank(by_kind, gold[n], start[n], start[n + 1]):
-                continue
-            at = n if rounds > 1 else 0
-            if turn == 0:
-                weigh(weight[at : at + 1], lead, table, cell, start[n], start[n + 1], types)
-            known, k, total = 1 if gold[n] >= 0 else 0, labels[n], 0.0
-            for z in range(n_types):
-                total += share[known, k, z] * weight[at, z]
-                up_to[z] = total
-            left, z_drawn = uniform * total, 0
-            for z in range(n_types - 1):  # branches would be mispredicted
-                z_drawn += up_to[z] <= left
-            drawn[n] = z_drawn
-            by_class[known, k, z_drawn] += 1.0
-            if by_kind.shape[1] > 0 and turn == rounds - 1:
-                by_kind[known, kind[n], z_drawn] += 1.0
+    for n in range(gold.size):
+        uniform = rng.random()
+        if is_blank(by_kind, gold[n], start[n], start[n + 1]):
+            continue
+        weigh(weight, lead, table, cell, start[n], start[n + 1], types)
+        known, k, total = 1 if gold[n] >= 0 else 0, labels[n], 0.0
+        for z in range(n_types):
+            total += share[known, k, z] * weight[0, z]
+            up_to[z] = total
+        left, z_drawn = uniform * total, 0
+        for z in range(n_types - 1):  # branches would be mispredicted
+            z_drawn += up_to[z] <= left
+        drawn[n] = z_drawn
+        by_class[known, k, z_drawn] += 1.0
+        if by_kind.shape[1] > 0:
+            by_kind[known, kind[n], z_drawn] += 1.0
     return drawn, by_class
-
-
-@inner
-def _draw_shares(share, log_share, log_weight, by_class, each, rng):
-    """Replace the shares of types, which those within classes are proportional to."""
-    _, n_classes, n_types = log_share.shape
-    for z in range(n_types):
-        shape = each
-        for k in range(n_classes):
-            shape += by_class[0, k, z] + by_class[1, k, z]
-        # gamma draws of small shape underflow, their logarithms do not
-        ratio = math.log(draw_gamma(shape + 1.0, rng)) + math.log(1.0 - rng.random()) / shape
-        ratio -= log_weight[z]
-        for known in range(2):
-            for k in range(n_classes):
-                share[known, k, z] = math.exp(log_share[known, k, z] + ratio)
 
 
 @kernel

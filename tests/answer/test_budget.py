@@ -34,6 +34,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(budget, "sample", sample)
     monkeypatch.setattr(budget, "make_plan", lambda model: None)
     monkeypatch.setattr(budget, "sweep_cost", lambda plan: 0.01)
+    monkeypatch.setattr(budget, "sweeps_of_draw", lambda plan: 1)
     monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)
     return now
 
@@ -121,6 +122,15 @@ def test_correlation_is_that_of_residuals():
     value, error = error_correlation(responses, np.array([0.5, 0.5]), rows, rng)
     assert sure.sum() == 4000 and error < 0.05
     assert value == pytest.approx(0.3, abs=4 * max(error, 0.015))
+
+
+def test_errors_that_nobody_sees_may_be_shared():
+    """Raters who never differ say nothing; where groups explain errors, less has to be clear."""
+    same = np.repeat(np.arange(600)[:, None] % 2, 5, axis=1)
+    found = examine(bf.Responses.from_matrix(same), None, 1)
+    assert abs(found.correlation) < 0.05 and not found.independent
+    assert Evidence(0.003, 0.008, {"source 1": [0, 1]}).independent
+    assert not Evidence(0.003, 0.008).independent
 
 
 def test_copies_are_found():

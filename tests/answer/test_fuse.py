@@ -170,6 +170,49 @@ def test_structures_have_models_of_their_own(unchecked, name, models):
     assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 12])
+def test_ten_votes_an_item_are_not_overruled_by_raters_who_guess(unchecked, seed):
+    """A hundred raters with few responses, a third of whom guess by a row of their own."""
+    rng = np.random.default_rng(seed)
+    truth, often = rng.integers(0, 2, 100), rng.gamma(0.7, size=100) + 0.02
+    looks = np.where(rng.random(100) < 0.35, 0.0, rng.beta(6, 1.5, 100))
+    guess = rng.beta(0.6, 0.6, 100)
+    item = np.repeat(np.arange(100), 10)
+    rater = np.concatenate([rng.choice(100, 10, False, often / often.sum()) for _ in range(100)])
+    seen = np.where(rng.random(1000) < 0.88, truth[item], 1 - truth[item])
+    said = np.where(rng.random(1000) < looks[rater], seen, rng.random(1000) < guess[rater])
+    table = bf.Responses.from_long({"item": item, "rater": rater, "label": said})
+    truth = dict(enumerate(truth))
+    own, votes = (
+        bf.checks.label_scores(each, truth)
+        for each in (bf.fuse(table, **QUIET), bf.vote_shares(table))
+    )
+    assert own["accuracy"] > votes["accuracy"] - 0.02
+    assert own["log_loss"] < votes["log_loss"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_judges_who_copy_are_not_the_best(unchecked, seed):
+    """Three of twelve repeat one source, which is right on three of four items."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, 600)[:, None]
+    right = np.array([0.6, 0.65, 0.7, 0.75, 0.8, 0.68, 0.72, 0.77, 0.66])
+    alone = np.where(rng.random((600, 9)) < right, truth, 1 - truth)
+    source = np.where(rng.random((600, 1)) < 0.75, truth, 1 - truth)
+    copies = np.where(rng.random((600, 3)) < 0.92, source, 1 - source)
+    judges = [f"judge {m}" for m in range(12)]
+    told = bf.fuse(bf.Responses.from_matrix(np.hstack([copies, alone]), raters=judges), **QUIET)
+    assert "judge 0, judge 1, judge 2 share a source" in told.headline
+    table = told.raters().set_index("rater").loc[judges[:3]]
+    of_class = [(copies == truth)[truth[:, 0] == k].mean(axis=0) for k in (0, 1)]
+    actual = np.mean(of_class, axis=0)
+    assert (table["balanced_accuracy_low"] - 0.01 < actual).all()
+    assert (actual < table["balanced_accuracy_high"] + 0.01).all()
+    assert (table["balanced_accuracy_high"] < 0.8).all()
+
+
 def test_oddities_of_a_table_are_pointed_out():
     rng = np.random.default_rng(1)
     names = np.array(["no", "yes"])[rng.integers(0, 2, (200, 3))].astype(object)

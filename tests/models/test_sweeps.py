@@ -8,7 +8,7 @@ import pytest
 from kept import assert_kept
 
 import bayesfuse as bf
-from bayesfuse.inference.compiled import CompiledChain, compilable
+from bayesfuse.inference.compiled import compilable
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
@@ -56,7 +56,7 @@ def assert_sweeps_keep(
         before.append(functions(own, rows, plan))
         state = own.begin(rows, labels)
         if compiled:
-            chain = CompiledChain(own, state, rng, tune=0, draws=1, sweeps=sweeps)
+            chain = compilable(plan)(own, state, rng, tune=0, draws=1, sweeps=sweeps)
             chain.advance(1.0)
             rows = rows | {name: draws[0] for name, draws in chain.kept.items()}
         else:
@@ -181,6 +181,7 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
 COMPILED = ["confusion", "accuracies by class", "accuracies", "populations", "chains"]
 COMPILED += ["chains of answers"]
 COMPILED += [name for name in CASES if name.startswith("pooled") and "graded" not in name]
+COMPILED += ["types", "types with pairs", "types of three classes", "types, trust given"]
 
 
 def test_models_whose_chains_are_compiled():
@@ -197,6 +198,14 @@ def test_models_whose_chains_are_compiled():
 def test_compiled_sweeps_leave_the_posterior_as_it_is(name):
     n_classes, build = CASES[name]
     assert_sweeps_keep(build, design(n_classes), revealed=[0, 7], compiled=True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sweeps_of_types_keep_the_posterior_where_items_are_merged(compiled):
+    """Three raters and two classes have nine patterns with and without a known class."""
+    columns = {"item": np.repeat(np.arange(40), 3), "rater": np.tile([0, 1, 2], 40)}
+    responses = bf.Responses.from_long(columns | {"label": np.arange(120) // 60}, classes=[0, 1])
+    assert_sweeps_keep(types(), responses, revealed=[0, 7, 30], compiled=compiled)
 
 
 RNG = np.random.default_rng(3)

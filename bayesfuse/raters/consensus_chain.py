@@ -1,0 +1,332 @@
+"""A compiled chain of :class:`bayesfuse.Consensus` over independent labels.
+
+Labels are summed out, which the stepwise sweeps condition on: given the parameters the types of
+items are drawn at once, and only known classes say more of them. Types in turn with their shares,
+and looks in turn with competences, guesses and what is above these, are drawn several times.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayesfuse.numerics.kernels import clear, exponentials, fill, inlined, inner, kernel
+from bayesfuse.numerics.rows import draw_rows, split
+from bayesfuse.numerics.tables import SMALLEST, draw_pooled
+from bayesfuse.raters.consensus_kernels import prepare, weigh
+
+OF_LOOKS = 2
+"""Rounds of looks, competences and guesses in a sweep."""
+
+OTHERS = 0.5
+"""Share of pairs of types at random, not neighbours."""
+
+WIDTH, STEPS = 4.0, 8
+"""Width of slices of log-odds, and the most such widths."""
+
+SMALL = 1e-100  # products below this are added up as logarithms
+
+TRUST_STEPS, STRIDE = 5, 0.3
+"""Metropolis steps of the trust in a sweep, and their standard deviation in logarithms."""
+
+
+@inner
+def say(said, log_rows, trust):
+    """Write what every consensus row says of the class: (types, classes)."""
+    n_types, n_classes = log_rows.shape
+    for z in range(n_types):
+        top, total = -np.inf, 0.0
+        for k in range(n_classes):
+            top = max(top, log_rows[z, k])
+        for k in range(n_classes):
+            said[z, k] = math.exp(trust * (log_rows[z, k] - top))
+            total += said[z, k]
+        for k in range(n_classes):
+            said[z, k] = max(said[z, k] / total, SMALLEST)
+
+
+@inner
+def _trust_density(known, said, log_trust, mean, sd):
+    found = -0.5 * ((log_trust - mean) / sd) ** 2
+    for z in range(known.shape[0]):
+        for k in range(known.shape[1]):
+            if known[z, k] > 0.0:
+                found += known[z, k] * math.log(said[z, k])
+    return found
+
+
+@inner
+def _draw_trust(trust, known, said, log_rows, mean, sd, rng):
+    """Move the logarithm of the trust given the types of items of known class."""
+    if known.sum() == 0.0:
+        trust[0] = math.exp(mean + sd * rng.standard_normal())
+        say(said, log_rows, trust[0])
+        return
+    now, other = math.log(trust[0]), np.empty(said.shape)
+    height = _trust_density(known, said, now, mean, sd)
+    for _ in range(TRUST_STEPS):
+        proposed = now + STRIDE * rng.standard_normal()
+        say(other, log_rows, math.exp(proposed))
+        there = _trust_density(known, other, proposed, mean, sd)
+        if math.log(1.0 - rng.random()) < there - height:
+            now, height = proposed, there
+            fill(said, other)
+    trust[0] = math.exp(now)
+
+
+@inner
+def _weigh_all(weight, lead, table, said, data):
+    """Weigh the types of all items, (items, types), known classes included."""
+    start, cell, gold, _, types, _ = data
+    for n in range(gold.size):
+        weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
+        for z in range(types.shape[1] if gold[n] >= 0 else 0):
+            weight[n, z] *= said[z, gold[n]]
+
+
+@inlined  # called, it would keep its callers out of the cache
+def _slice(log_density, now, rng, given):
+    """Return log-odds after a step of slice sampling (Neal 2003, Annals of Statistics 31)."""
+    level = math.log(1.0 - rng.random()) + log_density(now, *given)
+    low = now - WIDTH * rng.random()
+    high = low + WIDTH
+    below = rng.integers(0, STEPS)
+    above = STEPS - 1 - below
+    while below > 0 and log_density(low, *given) > level:
+        low, below = low - WIDTH, below - 1
+    while above > 0 and log_density(high, *given) > level:
+        high, above = high + WIDTH, above - 1
+    there = now
+    while high - low > 1e-12:  # else the slice is narrower than rounding
+        there = low + (high - low) * rng.random()
+        if log_density(there, *given) > level:
+            break
+        if there < now:
+            low = there
+        else:
+            high = there
+    return there
+
+
+@inner
+def _log_share(odds):
+    """Return the logarithm of a share of these log-odds."""
+    return min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
+
+
+@inner
+def _pair_density(odds, each, rest, slope, copies):
+    """Return the log density of the log-odds of two shares given their sum, types summed out."""
+    share = 1.0 / (1.0 + math.exp(-odds))
+    found = each * (_log_share(odds) + _log_share(-odds))
+    product = 1.0
+    for n in range(rest.size):
+        own = rest[n] + slope[n] * share
+        if copies[n] != 1:
+            found += copies[n] * math.log(own)
+        else:  # logarithms take longer than products
+            product *= own
+            if product < SMALL:
+                found += math.log(product)
+                product = 1.0
+    return found + math.log(product)
+
+
+@inner
+def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
+    """Draw shares by pairs of types that share their sum; ``total`` (items,) is of all types."""
+    n_items, n_types = weight.shape
+    for z in range(n_types):
+        other = (z + 1) % n_types
+        if rng.random() < OTHERS:
+            other = (z + rng.integers(1, n_types)) % n_types
+        top = max(log_share[0, z], log_share[0, other])
+        log_sum = top + math.log(
+            math.exp(log_share[0, z] - top) + math.exp(log_share[0, other] - top)
+        )
+        both = math.exp(log_sum)
+        now = log_share[0, z] - log_share[0, other]
+        share = 1.0 / (1.0 + math.exp(-now))
+        for n in range(n_items):
+            slope[n] = both * (weight[n, z] - weight[n, other])
+            rest[n] = max(total[n] - slope[n] * share, both * weight[n, other])
+        there = _slice(_pair_density, now, rng, (each, rest, slope, copies))
+        log_share[0, z] = log_sum + _log_share(there)
+        log_share[0, other] = log_sum + _log_share(-there)
+        share = math.exp(_log_share(there))
+        for n in range(n_items):
+            total[n] = rest[n] + slope[n] * share
+
+
+@inner
+def _draw_types(weight, shares, data, cells, by_type, known, rng):
+    """Draw types (items, types) given their shares, and count items and the cells of responses.
+
+    Items without responses and of unknown class are left out: their types say nothing.
+    """
+    start, cell, gold, copies, types, n_settings = data
+    n_items, n_types = weight.shape
+    own, up_to, parts = np.empty(n_types), np.empty(n_types), np.zeros(n_types)
+    clear(by_type)
+    clear(known)
+    clear(cells)
+    for n in range(n_items):
+        k = gold[n]
+        if k < 0 and start[n] == start[n + 1]:
+            continue
+        total = 0.0
+        for z in range(n_types):
+            own[z] = shares[z] * weight[n, z]
+            total += own[z]
+            up_to[z] = total
+        if copies[n] == 1:
+            uniform, first = rng.random() * total, 0
+            for z in range(n_types - 1):  # branches would be mispredicted
+                first += up_to[z] <= uniform
+            last = first + 1
+            parts[first] = 1.0
+        else:
+            split(copies[n], own, total, rng, parts)
+            first, last = 0, n_types
+        for z in range(first, last):
+            if parts[z] == 0.0:
+                continue
+            by_type[0, z] += parts[z]
+            if k >= 0:
+                known[z, k] += parts[z]
+            for r in range(start[n], start[n + 1]):
+                row = np.int64(cell[r])
+                c = row % known.shape[1]
+                role = 0 if c == types[0, z] else (1 if c == types[1, z] else 2)
+                cells[row, role * n_settings + types[2, z]] += parts[z]
+            parts[z] = 0.0
+
+
+@inner
+def _list_cells(cells, said, listed, values):
+    """List the cells with responses by rater: where those of a rater begin.
+
+    ``listed`` has answers and numbers, ``said`` what consensus says.
+    """
+    n_settings = values.shape[0]
+    n_raters, n_classes = listed[0].size - 1, cells.shape[0] // (listed[0].size - 1)
+    found = 0
+    for m in range(n_raters):
+        for c in range(n_classes):
+            for role in range(3):
+                for s in range(n_settings):
+                    number = cells[m * n_classes + c, role * n_settings + s]
+                    if number > 0.0:
+                        listed[1][found], listed[2][found] = c, np.int64(number)
+                        said[found] = math.exp(values[s, role])
+                        found += 1
+        listed[0][m + 1] = found
+
+
+@inner
+def _draw_looks(said, listed, log_competence, log_guess, looked, guessed, rng):
+    """Draw who looked: (raters, 2), and the guesses (raters, answers) of all others."""
+    begin, answer, number = listed
+    clear(looked)
+    clear(guessed)
+    for m in range(log_guess.shape[0]):
+        looks, guesses = math.exp(log_competence[m, 0]), math.exp(log_competence[m, 1])
+        for i in range(begin[m], begin[m + 1]):
+            own, c = looks * said[i], answer[i]
+            share = own / max(own + guesses * math.exp(log_guess[m, c]), SMALLEST)
+            if number[i] == 1:
+                drawn = 1 if rng.random() < share else 0
+            else:
+                drawn = rng.binomial(number[i], share)
+            looked[m, 0] += drawn
+            looked[m, 1] += number[i] - drawn
+            guessed[m, c] += number[i] - drawn
+
+
+@inner
+def _look_density(odds, prior, first, last, said, listed, guess):
+    """Return the log density of the log-odds of a competence, looks summed out."""
+    found = prior[0] * _log_share(odds) + prior[1] * _log_share(-odds)
+    looks, guesses = math.exp(_log_share(odds)), math.exp(_log_share(-odds))
+    for i in range(first, last):
+        own = looks * said[i] + guesses * guess[listed[1][i]]
+        found += listed[2][i] * math.log(max(own, SMALLEST))
+    return found
+
+
+@inner
+def _draw_competence(prior, said, listed, log_competence, log_guess, rng):
+    """Draw competences given guesses, looks summed out: guesses hide how often raters look."""
+    guess = exponentials(log_guess)
+    for m in range(log_guess.shape[0]):
+        first, last = listed[0][m], listed[0][m + 1]
+        given = prior[m], first, last, said, listed, guess[m]
+        odds = log_competence[m, 0] - log_competence[m, 1]
+        odds = _slice(_look_density, odds, rng, given)
+        log_competence[m, 0], log_competence[m, 1] = _log_share(odds), _log_share(-odds)
+
+
+@kernel
+def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data, values, rng):
+    """Make draws, written from ``first`` on unless negative.
+
+    ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
+    logarithm (NaN if it is given), log consensus rows, and draws of shares and trust. Competences
+    are log rows, their pool and draws of the rows; guesses log rows and draws. Without a pool
+    these are given.
+    """
+    log_share, share_prior, trust, mean, sd, log_rows, kept_shares, kept_trust = shares
+    log_competence, pool, kept_competence = competence
+    log_guess, kept_guess = guess
+    _, _, gold, copies, _, n_settings = data
+    n_types, n_classes = log_rows.shape
+    n_raters = log_guess.shape[0]
+    weight, lead = np.empty((gold.size, n_types)), np.empty((n_classes + 1, 2 * n_settings))
+    said, known = np.empty((n_types, n_classes)), np.zeros((n_types, n_classes))
+    total, rest, slope = np.empty(gold.size), np.empty(gold.size), np.empty(gold.size)
+    by_type = np.zeros((1, n_types))
+    cells = np.empty((n_raters * n_classes, 3 * n_settings))
+    n_cells = cells.size
+    responses = np.empty(n_cells)
+    listed = (
+        np.zeros(n_raters + 1, np.int64),
+        np.empty(n_cells, np.int64),
+        np.empty(n_cells, np.int64),
+    )
+    looked, guessed = np.empty((n_raters, 2)), np.empty((n_raters, n_classes))
+    own_prior, guess_prior = np.ones((n_raters, 2)), np.ones((n_raters, n_classes))
+    say(said, log_rows, trust[0])
+    for made in range(n_draws):
+        for sweep in range(n_sweeps):
+            at = first + made if first >= 0 and sweep == n_sweeps - 1 else -1
+            table = prepare(log_competence, log_guess, values)
+            _weigh_all(weight, lead, table, said, data)
+            own = exponentials(log_share)
+            for n in range(gold.size):
+                total[n] = 0.0
+                for z in range(n_types):
+                    total[n] += own[0, z] * weight[n, z]
+            _draw_shares(log_share, share_prior[0, 0], weight, total, copies, rest, slope, rng)
+            own = exponentials(log_share)
+            _draw_types(weight, own[0], data, cells, by_type, known, rng)
+            draw_rows(share_prior, by_type, log_share, rng)
+            if not math.isnan(sd):
+                _draw_trust(trust, known, said, log_rows, mean, sd, rng)
+            _list_cells(cells, responses, listed, values)
+            for turn in range(OF_LOOKS):
+                last = at if turn == OF_LOOKS - 1 else -1
+                _draw_looks(responses, listed, log_competence, log_guess, looked, guessed, rng)
+                draw_pooled(pool, looked, own_prior, last, rng)
+                draw_rows(own_prior, looked, log_competence, rng)
+                if guess_pool is not None:
+                    draw_pooled(guess_pool, guessed, guess_prior, last, rng)
+                    draw_rows(guess_prior, guessed, log_guess, rng)
+                _draw_competence(own_prior, responses, listed, log_competence, log_guess, rng)
+        if first >= 0:
+            fill(kept_shares[first + made], log_share)
+            kept_trust[first + made] = trust[0]
+            fill(kept_competence[first + made], log_competence)
+            if guess_pool is not None:
+                fill(kept_guess[first + made], log_guess)
+    return n_draws
