@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bayesfuse.data.responses import Responses
     from bayesfuse.data.sequences import Sequences
     from bayesfuse.data.token_features import token_features
-    from bayesfuse.inference.cross_classify import cross_classify
     from bayesfuse.data.verdicts import read_verdicts
+    from bayesfuse.inference.cross_classify import cross_classify
     from bayesfuse.inference.find_map import find_map
     from bayesfuse.inference.sample import sample
     from bayesfuse.inference.step_method import LabelGibbs
