@@ -198,8 +198,8 @@ class HiddenMarkov(LabelModel):
             begin = np.tile(begin, (len(rows), 1))
             first = bf.dirichlet("initial", begin, dims=(*of, "class"))
             labels = bf.PopulationMarkovChain(first, transition, sequences, number)
-        given, n_classes = tuple(labels.parameters.values()), responses.n_classes
-        share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
+        values, n_classes = tuple(labels.parameters.values()), responses.n_classes
+        share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
         if raters is None:
             whole = isinstance(self.given_responses, bf.Responses) and not pooled
@@ -218,13 +218,13 @@ class HiddenMarkov(LabelModel):
         """Register the rows of raters given their previous answers."""
         responses = self.responses
         self.require_whole("the previous answer of a rater may be in another part")
-        if pooled or isinstance(prior, DirichletMixture):
+        own = bf.priors.confusion(prior, responses)
+        if pooled or isinstance(own, DirichletMixture):
             raise ModelError(
                 'raters="sequential" has independent Dirichlet rows: for pooled rows or mixtures '
                 f'give raters="confusion". Got: {"pooled=True" if pooled else "a mixture"}.'
             )
-        own = bf.priors.confusion(prior, responses)[:, None]
-        rows = np.repeat(own, responses.n_classes + 1, axis=1)
+        rows = np.repeat(own[:, None], responses.n_classes + 1, axis=1)
         self.newcomers["sequential_confusion"] = common_mean(rows)
         first = "first"
         while first in responses.classes.tolist():

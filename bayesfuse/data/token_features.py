@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import matched
@@ -87,7 +88,8 @@ def token_features(
     distinct, code = np.unique(np.array(text, dtype=object), return_inverse=True)
     every = np.arange(sequences.n_items)
     sequence = np.repeat(np.arange(sequences.n_sequences), sequences.lengths)
-    columns, names = [], []
+    columns: list[NDArray[np.int64]] = []
+    names: list[str] = []
     for kind in kinds:
         feature, of_word = np.unique([KINDS[kind](word) for word in distinct], return_inverse=True)
         for step in range(-context, context + 1):

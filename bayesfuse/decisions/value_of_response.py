@@ -78,7 +78,7 @@ def value_of_response(
     The information about other items (of the same sequence, or through the rater's accuracy) is
     ignored, so values are slightly too low. Labels on graphs are summed out approximately.
     Dependence within groups is taken into account: after two raters of a group, the third is worth
-    little.
+    little. If rows depend on the rater's previous answer, their average over these is used.
 
     References
     ----------
@@ -186,6 +186,12 @@ def _joint(
     before = replace(responses.take(part), multiplicity=np.ones(len(part), dtype=np.int64))
     after = _with_one_more(before, asked)
     channel = observation.raters.bare()
+    if channel.needs:  # the answer to another item decides on the matrix: take the average one
+        total = np.zeros((len(part), n_asked, n_classes, n_classes))
+        for point, share in zip(points, probability, strict=True):
+            rows = channel.confusion(observation.tables(point), n_classes, np)[asked]
+            total += share[:, None, :, None] * rows
+        return total / len(points)
     tables = [channel.structure(table, np.full(table.n_items, -1)) for table in (before, after)]
     total = np.zeros((len(part), n_asked, n_classes, n_classes))
     for point, share in zip(points, probability, strict=True):

@@ -93,8 +93,9 @@ def add_votes_in_sequence(
     if number < FEWEST:
         return
     rng = np.random.default_rng(seed)
-    labels = independent(shares["label_posterior"]["probability"], number, rng)
-    unknown = shares["label_posterior"]["probability"].values.max(axis=1) < 1.0
+    probability = shares["label_posterior"].dataset["probability"]
+    labels = independent(probability, number, rng)
+    unknown = probability.values.max(axis=1) < 1.0
     unit = np.empty(responses.n_items, dtype=np.int64)
     unit[sequences.places(responses)] = np.repeat(
         np.arange(sequences.n_sequences), sequences.lengths
