@@ -128,7 +128,8 @@ def predict(
     >>> prediction["raters"]["source"].values.tolist()
     ['fitted', 'prior']
     """
-    responses = read_table(responses, classes=class_names(result))[0]
+    if not isinstance(responses, Responses):
+        responses = read_table(responses, classes=class_names(result))[0]
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
