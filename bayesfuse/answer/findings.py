@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.answer import known
 from bayesfuse.answer.average import VOTES
@@ -31,7 +32,8 @@ from bayesfuse.results.rater_accuracy import rater_accuracy
 REPLICATED = 50  # draws for checks by replicated tables
 
 SURE = 0.95  # labels of at least this probability count as sure
-AGREED = 0.05  # Monte Carlo error of a label probability above which chains should run longer
+PRECISE, AGREED = 0.02, 1.1  # Monte Carlo error and R-hat of a label that chains should reach
+FEW_LABELS = 0.01  # share of the items that may exceed these
 ENOUGH = 100  # known labels that show whether the majority is right
 RARE = 0.005  # share of the responses below which a class may be a spelling mistake
 
@@ -79,7 +81,7 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
 
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
     """Return the verdicts of the checks of a model."""
-    found = [Finding(_convergence(result))]
+    found: list[Finding] = []
     checks: list[Any] = [collapse]
     if inputs.sequences is not None:
         checks.append(runs)
@@ -108,14 +110,39 @@ def together(found: Mapping[str, list[Finding]]) -> list[str]:
     return [f"{', '.join(names)}: {line}" for line, names in models.items()]
 
 
-def _convergence(result: xr.DataTree) -> str:
-    error = float(result["label_posterior"]["mcse"].max())
-    if np.isnan(error):
-        return "Chains are too short to assess their agreement."
-    words = f"The largest Monte Carlo error of a label probability is {error:.3f}"
-    if error <= AGREED:
-        return f"{words}."
-    return f"{words}: chains should run longer (minutes=)."
+def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest Monte Carlo error and R-hat of every item's label.
+
+    R-hat is that of the indicators of the classes in the joint draws, NaN without several chains.
+    """
+    error = result["label_posterior"].dataset["mcse"].max("class", skipna=False).values
+    chains = result["posterior"].sizes["chain"] if "posterior" in result.children else 1
+    worst = np.full(len(error), np.nan)
+    if joint_labels.GROUP not in result.children or chains < 2:
+        return error, worst
+    parts = np.array_split(joint_labels.stored(result), chains)  # samples are chain by chain
+    size = min(map(len, parts))
+    for code in range(result["label_posterior"].sizes["class"]):
+        share = np.array([(part == code).mean(axis=0) for part in parts])
+        within, between = (share * (1.0 - share)).mean(axis=0), share.var(axis=0, ddof=1)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a label that is always or never so
+            worst = np.fmax(worst, np.sqrt((size - 1) * (1 / size + between / within / size)))
+    return error, worst
+
+
+def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Finding]:
+    """Return a finding if chains of a model are too short for its labels (:func:`of_labels`)."""
+    if np.isnan(error).any():
+        return [Finding("Chains are too short to assess their agreement.")]
+    unsure = float(((error > PRECISE) | (rhat > AGREED)).mean())
+    if unsure <= FEW_LABELS:
+        return []
+    return [
+        Finding(
+            f"Of {unsure:.0%} of the items, the Monte Carlo error of a label probability exceeds "
+            f"{PRECISE} or the R-hat of the label {AGREED}: chains should run longer (minutes=)."
+        )
+    ]
 
 
 def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:

@@ -311,7 +311,12 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
     averaged = _averaged(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
-    children["comparison"] = _comparison(fits, comparison)
+    worst = {}
+    for fit in done:
+        error, rhat = findings.of_labels(fit.result)
+        fit.checks = findings.of_chains(error, rhat) + fit.checks
+        worst[fit.candidate.name] = error.max(), np.fmax.reduce(rhat)
+    children["comparison"] = _comparison(fits, comparison, worst)
     held = {name: weights[name] for name in results if weights[name] > 0.0}
     draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
     if draws is not None:
@@ -338,8 +343,10 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     return fused
 
 
-def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
-    """Return weight, time and outcome of every model, including those that were not fitted."""
+def _comparison(
+    fits: list[Fit], weighed: xr.Dataset, worst: Mapping[str, tuple[float, float]]
+) -> xr.Dataset:
+    """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
     tried = pd.DataFrame(
         {
             "seconds": [fit.seconds for fit in fits],
@@ -356,7 +363,8 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
         tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
-    return table.rename_axis("model").to_xarray()
+    of_labels = pd.DataFrame(worst, ["mcse", "rhat"], dtype=float).T
+    return table.join(of_labels).rename_axis("model").to_xarray()
 
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
@@ -375,7 +383,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
     children: dict[str, Any] = {name: group.dataset for name, group in votes.children.items()}
     learnt = known.improve(children, inputs, seed)
-    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone)})
+    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone, {})})
     fused.attrs = {
         "models": [VOTES],
         "weights": [1.0],

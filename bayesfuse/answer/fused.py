@@ -47,7 +47,8 @@ class Fused(xr.DataTree):
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
     mixture of the models (``prevalence``, ``confusion``, ``sensitivity``, ``specificity``, as far
     as all models have them); ``difficulty`` by item; ``comparison`` by model, including those that
-    were not fitted; ``constant_data``; and below ``models`` the result of every model. With known
+    were not fitted, with the largest Monte Carlo error (``mcse``) and R-hat (``rhat``) of a label;
+    ``constant_data``; and below ``models`` the result of every model. With known
     labels also ``label_draws``, joint draws of all labels, and ``known_labels``, the result of
     :class:`bayesfuse.models.WeightedVotes`, from which labels and raters then come. All
     functions of a result take it, such as ``bf.label_probabilities``, ``bf.summary``,

@@ -81,7 +81,8 @@ def token_features(
     if isinstance(words, Mapping | pd.Series):
         own = as_array(list(words.keys()))
         order = np.argsort(matched(own, sequences.items, known, whole))
-        words = [list(words.values() if isinstance(words, Mapping) else words)[n] for n in order]
+        listed = list(words.values() if isinstance(words, Mapping) else words)
+        words = [listed[n] for n in order]
     text = [str(word) for word in words]
     if len(text) != sequences.n_items:
         raise ResponsesError(f"{whole} Got: {len(text)} words of {sequences.n_items} items.")

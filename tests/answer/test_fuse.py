@@ -11,7 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.average import SHARED, mixture
-from bayesfuse.answer.findings import oddities
+from bayesfuse.answer.findings import oddities, of_chains, of_labels
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -367,3 +367,23 @@ def test_vote_shares_know_of_which_responses_they_are():
         with pytest.raises(ModelError, match="same responses and gold labels"):
             bf.average({"one": votes, "other": other}, {"one": 1, "other": 1})
     assert bf.grades(votes).sizes["item"] == 20
+
+
+def test_chains_that_disagree_about_labels_are_seen(fused):
+    """Two of three items are the same in all chains; the third is class 1 in one chain of four."""
+    labels = np.zeros((400, 3), dtype=int)
+    labels[::2, 1], labels[:100, 2] = 1, 1
+    pair = ("item", "class")
+    posterior = {"probability": (pair, np.full((3, 2), 0.5)), "mcse": (pair, np.zeros((3, 2)))}
+    parts = {
+        "posterior": xr.Dataset({"prevalence": (("chain", "draw"), np.zeros((4, 200)))}),
+        "label_posterior": xr.Dataset(posterior, {"class": [0, 1]}),
+        "label_draws": xr.Dataset({"label": (("sample", "item"), labels)}),
+    }
+    error, rhat = of_labels(xr.DataTree.from_dict(parts))
+    assert np.isnan(rhat[0]) and 0.9 < rhat[1] < 1.001 and rhat[2] == np.inf
+    (found,) = of_chains(error, rhat)
+    assert found.words.startswith("Of 33% of the items") and not of_chains(error[:2], rhat[:2])
+    assert of_chains(np.array([0.0, 0.03]), rhat[:2]) and of_chains(np.array([np.nan]), rhat[:1])
+    fitted = fused["comparison"].dataset.to_dataframe().drop("vote shares")
+    assert (fitted["mcse"] > 0).all() and (fitted["rhat"] > 0.9).all()
