@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from bayesfuse.results.probabilities import label_probabilities, vote_shares
     from bayesfuse.results.rater_tables import grades, rater_grades, sources
     from bayesfuse.results.span_scores import rater_spans, span_scores
+    from bayesfuse.results.span_tables import read_spans, response_spans
     from bayesfuse.results.summaries import summary
     from bayesfuse.results.write_labels import label_partitions, write_labels
 
@@ -128,7 +129,9 @@ __all__ = [
     "rater_grades",
     "rater_spans",
     "read_conll",
+    "read_spans",
     "read_verdicts",
+    "response_spans",
     "run_lengths",
     "sample",
     "sources",
@@ -178,6 +181,7 @@ _HOMES = {
     "results.probabilities": "label_probabilities vote_shares",
     "results.rater_tables": "grades rater_grades sources",
     "results.span_scores": "rater_spans span_scores",
+    "results.span_tables": "read_spans response_spans",
     "results.summaries": "summary",
     "results.write_labels": "label_partitions write_labels",
 }
