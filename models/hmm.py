@@ -63,7 +63,7 @@ class HiddenMarkov(LabelModel):
         "sensitivity" and "specificity" are then averages over previous answers. Others as in
         :class:`bayesfuse.models.DawidSkene`. Default: "sequential" if the names of classes are
         tags, without pooling, silence or stated probabilities; else "confusion", which can find
-        worse spans than :class:`DawidSkene`.
+        worse spans than that model.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).
