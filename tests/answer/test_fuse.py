@@ -340,8 +340,6 @@ def test_errors(crowd, fused):
     responses = crowd.responses
     with pytest.raises(ModelError, match=r"minutes must be a positive.*Got: 0"):
         bf.fuse(responses, minutes=0)
-    with pytest.raises(ResponsesError, match=r"rater= .* Got: no column 'rater' among .*'worker'"):
-        bf.fuse(pd.DataFrame({"item": [1], "worker": [1], "label": [1]}))
     with pytest.raises(ResponsesError, match="nobody"):
         bf.fuse(responses, gold={"nobody": 1})
     with pytest.raises(ModelError, match=r"Only the answer of bf\.fuse"):

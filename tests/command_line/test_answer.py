@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from few_answers import quick_answers
 from shell import COLUMNS, fails, write_films
 
 import bayesfuse as bf
@@ -18,13 +17,6 @@ from bayesfuse.answer import budget
 SEED = ["--seed", "1", "--time", "10min"]
 FILMS = ["fit", "films.csv", *COLUMNS, *SEED]
 NAME = "<b>Ada & co</b>"
-
-
-@pytest.fixture(scope="module")
-def few_draws():
-    with pytest.MonkeyPatch.context() as patch:
-        quick_answers(patch)
-        yield
 
 
 @pytest.fixture(scope="module")
