@@ -50,7 +50,7 @@ def run(page: Path) -> list[str]:
 
 
 def differences(
-    stated: str, printed: str, *, absolute: float = 0.03, relative: float = 0.05
+    stated: str, printed: str, *, absolute: float = 0.03, relative: float = 0.1
 ) -> str:
     """Say where two outputs differ, numbers with decimals by more than the tolerances.
 

@@ -232,6 +232,7 @@ def test_probabilities_of_intervals(fitted):
             "graph": GRAPH,
             "draws": 5,
             "width": 0.1,
+            "scheme": "runs",
             "responses": THREE,
             "responses_or_model": model,
             "pairs_of_raters": [result["constant_data"]["rater"].values[:2].tolist()],

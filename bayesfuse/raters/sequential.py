@@ -50,7 +50,7 @@ class SequentialConfusion(Confusion):
     shares : array-like, shape (classes + 1, classes), optional
         Share of every previous answer at items of a class, by which "confusion", "sensitivity" and
         "specificity" average the matrices of a rater. Default: those of the majority vote, from
-        :meth:`shares_in`, or equal ones.
+        ``shares_in``, or equal ones.
 
     References
     ----------
