@@ -19,6 +19,7 @@ if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HO
         os.environ["PYTENSOR_FLAGS"] = f"{FLAGS},base_compiledir={cache.name}".lstrip(",")
 
 import bayesfuse as bf
+from bayesfuse.answer import budget, findings
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.compiled import plain_python
 
@@ -36,6 +37,16 @@ def pytest_runtest_protocol(item):
     as_users_do = item.get_closest_marker("compiled") or item.get_closest_marker("slow")
     with nullcontext() if as_users_do else plain_python():
         return (yield)
+
+
+@pytest.fixture(scope="module")
+def few_draws():
+    """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(budget.Fit, "enough", budget.Size(20, 20))
+        patch.setattr(budget.Budget, "_room", lambda *_: 1000.0)
+        patch.setattr(findings, "REPLICATED", 20)
+        yield
 
 
 @pytest.fixture(autouse=True)

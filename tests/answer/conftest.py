@@ -1,16 +1,8 @@
 """Answers of few draws, which most tests share."""
 
 import pytest
-from few_answers import quick_answers
 
 import bayesfuse as bf
-
-
-@pytest.fixture(scope="module")
-def few_draws():
-    with pytest.MonkeyPatch.context() as patch:
-        quick_answers(patch)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ POINT = bf.find_map(bf.models.DawidSkene(WIDE))
         (lambda: bf.fuse(WIDE.replace(0, -1)), r"classes=\[-1, 1\]"),
         (lambda: bf.fuse(WIDE.to_dict()), "orient='index'"),
         (lambda: bf.fuse(LONG.rename(columns=str.title)), "name the columns by item=, rater="),
-        (lambda: bf.fuse("table.csv"), r"pd\.read_csv.*Got: 'table\.csv'"),
         (lambda: bf.predict(POINT, LONG), "undeclared|not declared|among"),
         (lambda: bf.DawidSkene, r"bf\.models\.DawidSkene"),
         (lambda: bf.fuse(LONG, ordered=True), "as an ordered categorical"),

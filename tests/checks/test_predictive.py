@@ -43,9 +43,6 @@ def walk(n_items, rng, stay=0.9):
     return truth
 
 
-# ---------------------------------------------------------------- counting
-
-
 def test_counts_over_pairs_are_those_of_loops(small):
     (first, second), shared, together = rater_pairs._pairs(small, 1)
     same = rater_pairs._same(small, (first, second))
@@ -151,9 +148,6 @@ def test_runs_by_hand():
     assert counts.tolist() == [2, 2, 0]
 
 
-# ---------------------------------------------------------------- how replications compare
-
-
 def test_tails_of_counts_are_binomial_where_replications_are():
     rng = np.random.default_rng(1)
     total, share = np.array([20.0, 200.0, 40.0]), np.array([0.9, 0.3, 0.02])
@@ -188,9 +182,6 @@ def test_entries_that_never_vary():
     assert same.attrs["p_value"] == 1
     other = replicates.compare(np.array([3.0, 1.0]), drawn, ("x", [0, 1]))
     assert other["unusual"].values.tolist() == [False, True]
-
-
-# ---------------------------------------------------------------- alarms, and none
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
-from few_answers import quick_answers
-from shell import COLUMNS, fails, write_films
+from shell import COLUMNS, fails, tables, write_films
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
@@ -18,13 +16,6 @@ from bayesfuse.answer import budget
 SEED = ["--seed", "1", "--time", "10min"]
 FILMS = ["fit", "films.csv", *COLUMNS, *SEED]
 NAME = "<b>Ada & co</b>"
-
-
-@pytest.fixture(scope="module")
-def few_draws():
-    with pytest.MonkeyPatch.context() as patch:
-        quick_answers(patch)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +66,7 @@ def test_report_posterior_and_picture_where_they_are_sent(folder, pictures, fuse
     assert page.startswith("<!doctype html>") and "data:image/png;base64" in page
     assert not re.search(r'(src|href)="(?!data:)', page)  # needs no other file
     assert "&lt;b&gt;Ada &amp; co&lt;/b&gt;" in page and "<b>Ada" not in page
-    result = xr.open_datatree("r.nc")
-    result.load().close()
+    result = tables("r.nc")
     assert set(result["models"].children) == set(fused["models"].children)
     assert bf.label_probabilities(result).equals(bf.label_probabilities(fused))
     assert result.attrs["code"] == fused.explain()

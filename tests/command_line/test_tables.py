@@ -138,7 +138,6 @@ NO_TABLES = {
     "binary.csv": (bytes(range(256)) * 9, "cannot read binary.csv"),
     # headers
     "empty.csv": (b"", "as a table: No columns"),
-    "header.csv": (rows(), "at least one row"),
     "headless.csv": (PLAIN.split(b"\n", 1)[1], "has no column 'item'"),
     "twice.csv": (b"item,rater,label,label\n1,a,x,y\n", "several columns 'label'"),
     "spaced.csv": (table(header=("item", " rater", "label")), "has no column 'rater'"),

@@ -147,31 +147,6 @@ def test_parts_add_up_to_the_whole(small, name):
         np.testing.assert_allclose(sum(found[key] for _, found in parts), counts[key], atol=1e-9)
 
 
-def test_the_mode_has_no_slope_and_no_nearby_point_is_higher(small):
-    """Concentrations above one: at the mode, expected counts are proportional to the rows."""
-    model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
-    point = bf.find_map(model, tolerance=1e-15, iterations=20_000)
-    plan = make_plan(model)
-    above = {name: a.concentration - 1 for name, a in plan.continuous_priors().items()}
-
-    def expected(values):
-        total, counts = plan.observation.expected(plan.observation.rows(values))
-        return total + sum((above[n] * np.log(v)).sum() for n, v in values.items()), counts
-
-    mode = {name: point["point"][name].values for name in ("prevalence", "confusion")}
-    best, counts = expected(mode)
-    for name, value in mode.items():
-        total = counts[name] + above[name]
-        assert np.allclose(total / total.sum(axis=-1, keepdims=True), value, atol=1e-6)
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        other = {
-            name: 0.98 * value + 0.02 * rng.dirichlet(np.ones(3), value.shape[:-1])
-            for name, value in mode.items()
-        }
-        assert expected(other)[0] < best
-
-
 def test_published_estimates_of_dawid_and_skene():
     """Table 3 of the paper: prevalence .40 .42 .11 .07, by EM from the shares of the votes.
 

@@ -254,9 +254,6 @@ def test_classes_and_raters_may_come_in_another_order(days):
     same(update(result, other), update(result, days[1]), STOPPED)
 
 
-# Small tables: what is asked here is not how near a fit is to the posterior.
-
-
 @pytest.mark.slow
 def test_what_cannot_be_learnt_is_refused(days):
     model, nobody = DawidSkene(days[0]), days[1].take(np.arange(0))

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from coordinates import at_random
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
@@ -15,7 +16,7 @@ from bayesfuse.models import (
     LabellingFunctions,
     MarkovRandomField,
 )
-from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -84,11 +85,7 @@ def test_everything_together_by_hand():
     model = DawidSkene(
         RESPONSES, populations=POPULATION, covariates=X, classifier=np.exp(WORD), gold=GOLD
     )
-    rng = np.random.default_rng(3)
-    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(3).items()}
-    variables = {v.name: v for v in [*model.free_RVs, *model.deterministics]}
-    with plain_python():
-        values = value_function(model, variables)(point)
+    point, values = at_random(model, seed=3)
     odds = log_odds_by_hand(values)
     share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
     assert_close(values["prevalence"], share.mean(axis=0), "prevalence")

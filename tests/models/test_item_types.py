@@ -5,6 +5,7 @@ import pandas as pd
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from coordinates import at_random
 from typed_crowds import hard_crowd, random_crowd, summed
 
 import bayesfuse as bf
@@ -140,15 +141,6 @@ SMALL = {"gold": {0: int(TRUTH[0]), 7: int(TRUTH[7])}}
 def chosen(names, rows=slice(None)):
     found = {"populations": pd.Series, "covariates": pd.DataFrame, "classifier": pd.DataFrame}
     return {name: found[name](KNOWN[name]).iloc[rows] for name in names}
-
-
-def at_random(model, seed=1):
-    """Return a point near PyMC's first, and a function for the values of variables there."""
-    rng = np.random.default_rng(seed)
-    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(3).items()}
-    variables = {v.name: v for v in [*model.free_RVs, *model.deterministics]}
-    with plain_python():
-        return point, value_function(model, variables)(point)
 
 
 def test_everything_together_by_hand():

@@ -18,27 +18,6 @@ def scores(labels, truth, chosen):
     return bf.checks.label_scores(probability, dict(known))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wrench_youtube", "wrench_trec"])
-@pytest.mark.parametrize("given", [False, True], ids=["shares inferred", "shares given"])
-def test_real_rules_beat_votes(development_data, name, given):
-    responses, truth = development_data(name)
-    responses = bf.Responses.from_long(responses.to_frame(), items=truth["item"].tolist())
-    number = truth["label"].map(responses.classes.tolist().index).to_numpy()
-    shares = np.bincount(number) / len(truth) if given else None
-    result = bf.sample(LabellingFunctions(responses, shares), draws=150, **QUIET)
-    votes, truth = bf.vote_shares(responses), truth["label"].to_numpy()
-    covered = responses.per_item > 0
-    own, others = (scores(each, truth, covered) for each in (result, votes))
-    assert own["accuracy"] > others["accuracy"] - 0.005
-    every = np.ones(len(truth), dtype=bool)
-    assert own["log_loss"] < others["log_loss"]
-    assert scores(result, truth, every)["log_loss"] < scores(votes, truth, every)["log_loss"]
-    assert float(result.attrs["dispersion"]) > 2  # these rules are wrong together
-    guess = bf.label_probabilities(result).values.argmax(axis=1)
-    assert np.bincount(guess).max() < 0.8 * len(truth)
-
-
 @pytest.mark.parametrize("shares", [(0.98, 0.02), (0.4, 0.3, 0.2, 0.1)])
 def test_rules_that_are_independent_speak_for_themselves(shares):
     responses, truth = rules(4, shares=shares, n_rules=16)

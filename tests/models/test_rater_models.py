@@ -6,6 +6,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from coordinates import at_random
 from gradients import assert_gradient
 from grouped_crowds import GROUPS, crowd
 
@@ -14,7 +15,6 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.graded_rows import LOGS, GradedPriors
 from bayesfuse.testing import assert_close
 
@@ -190,16 +190,8 @@ def test_a_mode_is_found(table_and_truth):
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled):
-    model, rng, n = (
-        DawidSkene(table_and_truth[0], raters="graded", pooled=pooled),
-        np.random.default_rng(1),
-        40_000,
-    )
-    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(1).items()}
-    with plain_python():
-        values = value_function(
-            model, {v.name: v for v in [*model.free_RVs, *model.deterministics]}
-        )(point)
+    model = DawidSkene(table_and_truth[0], raters="graded", pooled=pooled)
+    (_, values), rng, n = at_random(model), np.random.default_rng(2), 40_000
     drawn = {}
     for role, (mean, spread) in GradedPriors().alone.items():
         if pooled:

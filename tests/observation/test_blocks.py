@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytensor
 import pytest
-from conjugate_models import MODELS
+from conjugate_models import MODELS, typical
 
 import bayesfuse as bf
 from bayesfuse.inference import cavi
@@ -66,17 +66,6 @@ FITTED = {name: MODELS[name] for name in ("confusion", "coin", "class", "groups"
 def whole(model):
     seen = observed(model)[1]
     return Observation(**{n: getattr(seen, n) for n in Observation.__dataclass_fields__}), seen
-
-
-def typical(model):
-    plan, rng = make_plan(model), np.random.default_rng(3)
-    rows = {name: prior.centre() for name, prior in plan.priors().items()}
-    for pooled in plan.pools:
-        rows |= pooled.rows(pooled.begin(rows, rng))
-        below = pooled.pool.parameter
-        if below in plan.blocks:
-            rows[below] = pooled.pool.prior(pooled.values(rows)).centre()
-    return rows
 
 
 @pytest.mark.parametrize("name", FITTED)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from conjugate_models import typical
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
@@ -77,12 +78,7 @@ def test_sums_over_partitions_are_those_of_one_table(parted, name):
     spread = make_plan(build(table, lambda t: t.sequences))
     one = make_plan(build(whole, lambda t: sequences_of(frame)))
     assert isinstance(spread.observation, Spread)
-    rows = {key: prior.centre() for key, prior in one.priors().items()}
-    rng = np.random.default_rng(3)
-    for pooled in one.pools:
-        rows |= pooled.rows(pooled.begin(rows, rng))
-        if pooled.pool.parameter in one.blocks:
-            rows[pooled.pool.parameter] = pooled.pool.prior(pooled.values(rows)).centre()
+    rows, rng = typical(build(whole, lambda t: sequences_of(frame))), np.random.default_rng(3)
     total, counts = one.observation.expected(rows)
     again, added = spread.observation.expected(rows)
     assert again == pytest.approx(total, rel=1e-10)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from typed_crowds import unknown
 
 import bayesfuse as bf
 from bayesfuse.data.silence import first_rows
@@ -52,10 +53,6 @@ def written_out(log_speech, responses):
     for n, m, said in zip(*known_pairs(responses), strict=True):
         found[n] += log_speech[m, :, said]
     return found
-
-
-def unknown(responses):
-    return np.full(responses.n_items, -1)
 
 
 def log_lik(log_speech, responses, channel=CHANNEL):
@@ -256,8 +253,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     """Silence of new items counts, of all rules that the table names."""
     model, gibbs = fitted
     gibbs.to_netcdf(tmp_path / "fit.nc")
-    with xr.open_datatree(tmp_path / "fit.nc") as kept:
-        kept = kept.load()
+    kept = xr.load_datatree(tmp_path / "fit.nc")
     whole = observed(model)[1].responses
     prediction = bf.predict(kept, whole, draws=400)
     free = np.arange(10, whole.n_items)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typed_crowds import random_rows
+from typed_crowds import random_rows, unknown
 
 import bayesfuse as bf
 from bayesfuse.observation import Observation
@@ -73,10 +73,6 @@ def made(name, n_items, seed=1):
     channel, rows, table = CHANNELS[name]
     responses = table(n_items, np.random.default_rng(seed))
     return channel, channel.expand(rows, responses.n_classes, np), responses
-
-
-def unknown(responses):
-    return np.full(responses.n_items, -1)
 
 
 @pytest.mark.parametrize("name", CHANNELS)

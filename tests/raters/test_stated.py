@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 import xarray as xr
+from typed_crowds import unknown
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -46,10 +47,6 @@ def mixed(n_classes, seed=0):
     }
     hard = bf.Responses.from_long(votes, items=range(5), classes=range(n_classes))
     return hard.joined(soft(CODE, rng.dirichlet(np.full(n_classes, 0.7), len(CODE))))
-
-
-def unknown(responses):
-    return np.full(responses.n_items, -1)
 
 
 def log_lik(log_rows, responses, channel=CHANNEL):
@@ -226,8 +223,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     """Statements of new items count, whatever the order of their classes."""
     model, gibbs = fitted
     gibbs.to_netcdf(tmp_path / "fit.nc")
-    with xr.open_datatree(tmp_path / "fit.nc") as kept:
-        kept = kept.load()
+    kept = xr.load_datatree(tmp_path / "fit.nc")
     whole = observed(model)[1].responses
     free = np.arange(10, whole.n_items)
     found, known = (

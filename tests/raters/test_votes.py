@@ -184,6 +184,14 @@ def test_counted_tables_have_the_columns_of_expanded_ones():
     assert (found[0] == found[1]).all()
 
 
+def dispersion_of(met, expected):
+    """That of pairs of sources which met so often, and were expected to."""
+    total = sum((o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items())
+    informative = sum(min(expected[p], 1.0) for p in met)
+    prior = dependence.PAIRS * dependence.EXPECTED
+    return (prior + total) / (dependence.PAIRS + informative)
+
+
 def test_dispersion_by_hand(monkeypatch):
     """Three single-label sources, every pair once, in blocks of one row as in one block."""
     matrix = [[0, 0, -1], [0, -1, 1], [0, 0, 1], [-1, 0, -1]]
@@ -194,11 +202,7 @@ def test_dispersion_by_hand(monkeypatch):
     pairs = np.array([2.0, 2.0, 6.0, 0.0]) @ probability  # T (T - 1) by class
     weight = pairs / (1 - (share**2).sum(axis=1))
     expected = (share.T * weight) @ share
-    met = {(0, 1): 2, (0, 2): 2, (1, 2): 1}
-    total = sum((o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items())
-    informative = sum(min(expected[p], 1.0) for p in met)
-    prior = dependence.PAIRS * dependence.EXPECTED
-    by_hand = (prior + total) / (dependence.PAIRS + informative)
+    by_hand = dispersion_of({(0, 1): 2, (0, 2): 2, (1, 2): 1}, expected)
     assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
     monkeypatch.setattr(dependence, "BLOCK", 1)
     assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
@@ -212,10 +216,7 @@ def test_two_labels_of_one_source_are_no_pair():
     again = share[:, :2].sum(axis=1) ** 2 + share[:, 2] ** 2  # by source
     met = {(0, 2): 1, (1, 2): 1}
     expected = {p: (2 * share[:, p[0]] * share[:, p[1]] / (1 - again)).sum() for p in met}
-    total = sum((o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items())
-    informative = sum(min(expected[p], 1.0) for p in met)
-    prior = dependence.PAIRS * dependence.EXPECTED
-    by_hand = (prior + total) / (dependence.PAIRS + informative)
+    by_hand = dispersion_of(met, expected)
     assert np.isclose(dependence.dispersion(votes, responses, share, even), by_hand)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from drawn_results import drawn_result
 from scipy.special import gammaln
 
 import bayesfuse as bf
@@ -14,26 +15,15 @@ from bayesfuse.command_line.report import report
 from bayesfuse.errors import CollapseWarning, ModelError, ResponsesError
 from bayesfuse.models import DawidSkene
 from bayesfuse.results import group_shares
-from bayesfuse.results.joint_labels import as_draws
 
 
-def made(labels, classes=("bad", "good")):
-    """A result with these joint draws of labels (samples, items), and nothing else."""
-    labels = np.asarray(labels)
-    share = (labels[..., None] == np.arange(len(classes))).mean(axis=0)
-    items, classes = np.arange(labels.shape[1]), np.array(classes)
-    children = {
-        "label_posterior": xr.Dataset(
-            {"probability": (("item", "class"), share)}, {"item": items, "class": classes}
-        ),
-        "label_draws": as_draws(labels, items, classes),
-    }
-    return xr.DataTree.from_dict(children)
+def of(labels):
+    return drawn_result(labels, ["bad", "good"])
 
 
 def test_shares_of_these_items_are_counted():
     sure = [[0, 1, 1, 1, 0]] * 100
-    shares, contrasts = bf.class_shares(made(sure), ["x", "x", "y", "y", "y"], random_seed=1)
+    shares, contrasts = bf.class_shares(of(sure), ["x", "x", "y", "y", "y"], random_seed=1)
     good = shares[shares["class"] == "good"].set_index("group")
     assert good["share"].round(9).to_dict() == {"all items": 0.6, "x": 0.5, "y": round(2 / 3, 9)}
     assert good[["low", "high"]].loc["x"].tolist() == [0.5, 0.5]  # certain labels: no width
@@ -43,9 +33,9 @@ def test_shares_of_these_items_are_counted():
     assert (row["first"], row["second"], row["pairs"]) == ("x", "y", 0)
     assert row[["difference", "ratio", "better"]].tolist() == pytest.approx([-1 / 6, 0.75, 0])
     assert 0 < row["new_better"] < 1
-    assert bf.class_shares(made(sure), list("xxyyy"), contrasts=False)[1].empty
+    assert bf.class_shares(of(sure), list("xxyyy"), contrasts=False)[1].empty
     draws = [[0, 1, 1, 1], [0, 1, 1, 0]] * 50
-    alone = bf.class_shares(made(draws), ci_prob=0.8, random_seed=1)
+    alone = bf.class_shares(of(draws), ci_prob=0.8, random_seed=1)
     assert alone.shares["group"].tolist() == ["all items"] * 2 and alone.contrasts.empty
     assert alone.shares[["share", "low", "high"]].iloc[1].tolist() == [0.625, 0.5, 0.75]
 
@@ -58,7 +48,7 @@ def test_shares_of_groups_follow_their_own_votes():
     says = np.where(rng.random(2000) < 0.75, truth, ~truth)
     p = np.where(says, 0.75, 0.25)  # the posterior with even classes
     labels = (rng.random((200, 2000)) < p).astype(int)
-    result = made(labels)
+    result = of(labels)
     result["label_posterior"]["probability"].values[:] = np.column_stack([1 - p, p])
     good = bf.class_shares(result, group, random_seed=1).shares.iloc[[3, 5]]
     assert np.abs(p[group == "a"].mean() - 0.6) < 0.02  # the bare mean
@@ -100,7 +90,7 @@ def test_known_labels_correct_groups_in_which_raters_err():
     gold = np.where(np.arange(800) % 8 == 0, truth, -1)
     labels = np.where(gold >= 0, gold, (rng.random((200, 800)) < p).astype(int))
     honest = np.where((gold >= 0)[:, None], np.column_stack([1 - p, p]), np.nan)
-    result = made(labels)
+    result = of(labels)
     posterior = result["label_posterior"]
     posterior["left_out"] = xr.DataArray(honest, dims=("item", "class"))
     posterior["probability"].values[:] = np.column_stack([1 - p, p])
@@ -145,7 +135,7 @@ def test_differences_are_those_of_ppi_by_hand():
 def test_the_bootstrap_of_new_items_has_the_binomial_spread():
     labels = np.repeat([[1] * 30 + [0] * 70], 4000, axis=0)
     (_, good), _ = (
-        t.to_dict("records") for t in bf.class_shares(made(labels), ci_prob=0.9, random_seed=1)
+        t.to_dict("records") for t in bf.class_shares(of(labels), ci_prob=0.9, random_seed=1)
     )
     wide = 2 * 1.645 * np.sqrt(0.3 * 0.7 / 101)  # Dirichlet(30, 70)
     assert good["new_high"] - good["new_low"] == pytest.approx(wide, rel=0.06)
@@ -160,18 +150,18 @@ def test_pairs_keep_what_groups_have_in_common():
     other[:10] = ~other[:10]
     labels = np.repeat([np.concatenate([one, other]).astype(int)], 500, axis=0)
     by, question = ["a"] * 200 + ["b"] * 200, np.tile(np.arange(200), 2)
-    apart = bf.class_shares(made(labels), by, random_seed=1).contrasts.iloc[1]
-    paired = bf.class_shares(made(labels), by, question, random_seed=1).contrasts.iloc[1]
+    apart = bf.class_shares(of(labels), by, random_seed=1).contrasts.iloc[1]
+    paired = bf.class_shares(of(labels), by, question, random_seed=1).contrasts.iloc[1]
     assert paired["pairs"] == 200 and paired["difference"] == pytest.approx(apart["difference"])
     width = [row["new_high"] - row["new_low"] for row in (apart, paired)]
     assert width[1] < 0.35 * width[0]
     # only questions that both answered are compared
     some = np.concatenate([np.arange(200), 300 + np.arange(200)])
     some[200:205] = np.arange(5)
-    few = bf.class_shares(made(labels), by, some, random_seed=1).contrasts.iloc[1]
+    few = bf.class_shares(of(labels), by, some, random_seed=1).contrasts.iloc[1]
     by_hand = one[:5].mean() - other[:5].mean()
     assert few["pairs"] == 5 and few["difference"] == pytest.approx(by_hand)
-    none = bf.class_shares(made(labels), by, np.arange(400), random_seed=1).contrasts.iloc[1]
+    none = bf.class_shares(of(labels), by, np.arange(400), random_seed=1).contrasts.iloc[1]
     assert none["pairs"] == 0 and none["difference"] == pytest.approx(apart["difference"])
 
 
@@ -193,7 +183,7 @@ def test_votes_and_known_labels_stand_beside():
 
 
 def test_bad_input():
-    result = made([[0, 1]])
+    result = of([[0, 1]])
     with pytest.raises(ResponsesError, match=r"by= must be of items that are in the table"):
         bf.class_shares(result, {0: "a", 1: "b", 2: "c"})
     with pytest.raises(ResponsesError, match=r"Every item must be in by="):

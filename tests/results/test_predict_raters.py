@@ -254,16 +254,8 @@ SOME = [["populations"], ["covariates", "classifier"], [*KNOWN]]
 
 def chosen(names, rows=slice(None)):
     """Return arguments for some of the items, by name."""
-    found = {}
-    for name in names:
-        value = KNOWN[name]
-        if name == "covariates":
-            found[name] = value.iloc[rows]
-        elif name == "classifier":
-            found[name] = pd.DataFrame(value, columns=[0, 1, 2]).iloc[rows]
-        else:
-            found[name] = pd.Series(value).iloc[rows]
-    return found
+    found = {"populations": pd.Series, "covariates": pd.DataFrame, "classifier": pd.DataFrame}
+    return {name: found[name](KNOWN[name]).iloc[rows] for name in names}
 
 
 @pytest.fixture(scope="module", params=SOME, ids="+".join)

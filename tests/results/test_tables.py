@@ -4,13 +4,13 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from drawn_results import drawn_result
 from rules import rules
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.joint_labels import as_draws
 from bayesfuse.results.rater_accuracy import rater_accuracy
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -239,22 +239,7 @@ def test_classes_without_an_order_are_refused():
 
 
 def made(said, draws, classes, gold=None):
-    responses = bf.Responses.from_matrix(said, classes=classes)
-    draws = np.asarray(draws)
-    share = (draws[..., None] == np.arange(len(classes))).mean(axis=0)
-    item, rater = responses.small_columns
-    data = {"item_index": ("response", item), "rater_index": ("response", rater)}
-    if gold is not None:
-        data["gold"] = ("item", np.asarray(gold))
-    names = {"item": responses.items, "class": responses.classes}
-    return xr.DataTree.from_dict(
-        {
-            "label_posterior": xr.Dataset({"probability": (("item", "class"), share)}, names),
-            "label_draws": as_draws(draws, responses.items, responses.classes),
-            "constant_data": xr.Dataset(data, names | {"rater": responses.raters}),
-            "observed_data": xr.Dataset({"responses": ("response", responses.label)}),
-        }
-    )
+    return drawn_result(draws, classes, bf.Responses.from_matrix(said, classes=classes), gold)
 
 
 SAID = [["n", "y"], ["n", "n"], ["y", "y"], ["y", None]]

@@ -57,6 +57,18 @@ def pieces(model):
     return plan.observation, prior, find_start(plan.observation, prior).rows
 
 
+def typical(model):
+    """Return rows in the middle of the prior."""
+    plan, rng = make_plan(model), np.random.default_rng(3)
+    rows = {name: prior.centre() for name, prior in plan.priors().items()}
+    for pooled in plan.pools:
+        rows |= pooled.rows(pooled.begin(rows, rng))
+        below = pooled.pool.parameter
+        if below in plan.blocks:
+            rows[below] = pooled.pool.prior(pooled.values(rows)).centre()
+    return rows
+
+
 def log_multinomial(alpha, counts):
     """Log probability of counts in one order, the Dirichlet row summed out."""
     rising = special.gammaln(alpha + counts) - special.gammaln(alpha)

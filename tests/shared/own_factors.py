@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import beta
 
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import kernel, rescale
+from bayesfuse.numerics.kernels import inner, kernel, rescale
 from bayesfuse.parameters.contract import Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import PROBABILITY
@@ -80,19 +80,26 @@ class AboveChance(Support):
         return TruncatedBeta(np.broadcast_to(low, variable.shape.eval()))
 
 
+@inner
+def log_easy(log_ease, log_skill, cell, n_classes, k):
+    """Log probability that an item of class k is easy and has these answers."""
+    found = log_ease
+    for r in range(cell.size):
+        m, label = cell[r] // n_classes, cell[r] % n_classes
+        found += log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
+    return found
+
+
 @kernel
 def likelihood(log_ease, log_skill, classes, start, cell, gold):
     n_items, n_classes = gold.size, classes.size
     found, log_scale = np.empty((n_items, n_classes)), np.empty(n_items)
     for n in range(n_items):
         at = n if len(log_ease) > 1 else 0
-        n_answers = start[n + 1] - start[n]
+        own = cell[start[n] : start[n + 1]]
         for k in range(n_classes):
-            easy = log_ease[at, 0]
-            for r in range(start[n], start[n + 1]):
-                m, label = cell[r] // n_classes, cell[r] % n_classes
-                easy += log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
-            found[n, k] = np.logaddexp(easy, log_ease[at, 1] - n_answers * math.log(n_classes))
+            easy = log_easy(log_ease[at, 0], log_skill, own, n_classes, k)
+            found[n, k] = np.logaddexp(easy, log_ease[at, 1] - own.size * math.log(n_classes))
         reveal(found, n, gold[n], -np.inf)
         log_scale[n] = rescale(found, n)
     return found, log_scale
@@ -105,13 +112,10 @@ def count(log_ease, log_skill, weight, chosen, classes, start, cell, gold):
     ease, skill = np.zeros_like(log_ease), np.zeros_like(log_skill)
     for n in range(gold.size):
         at = n if len(log_ease) > 1 else 0
-        n_answers = start[n + 1] - start[n]
+        own = cell[start[n] : start[n + 1]]
         for k in range(n_classes):
-            easy = log_ease[at, 0]
-            for r in range(start[n], start[n + 1]):
-                m, label = cell[r] // n_classes, cell[r] % n_classes
-                easy += log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
-            hard = log_ease[at, 1] - n_answers * math.log(n_classes)
+            easy = log_easy(log_ease[at, 0], log_skill, own, n_classes, k)
+            hard = log_ease[at, 1] - own.size * math.log(n_classes)
             share = 1.0 / (1.0 + math.exp(hard - easy))
             if chosen[n] >= 0:
                 share = 1.0 if chosen[n] < share else 0.0

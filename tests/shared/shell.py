@@ -54,9 +54,7 @@ def draw_nothing(result, path):
 
 
 def tables(path="result.nc"):
-    result = xr.open_datatree(path)
-    result.load().close()
-    return result
+    return xr.load_datatree(path)
 
 
 def interrupt_in(monkeypatch, step):

@@ -26,6 +26,11 @@ def random_crowd(n_items, n_raters, n_classes, seed):
     )
 
 
+def unknown(responses):
+    """Known classes of items: none."""
+    return np.full(responses.n_items, -1)
+
+
 def by_type(share, confusion, responses):
     """Return log p(type, responses to n | truth), (items, classes, types), response by response."""
     with np.errstate(divide="ignore"):
