@@ -49,9 +49,7 @@ def run(page: Path) -> list[str]:
     return printed
 
 
-def differences(
-    stated: str, printed: str, *, absolute: float = 0.03, relative: float = 0.1
-) -> str:
+def differences(stated: str, printed: str, *, absolute: float = 0.03, relative: float = 0.1) -> str:
     """Say where two outputs differ, numbers with decimals by more than the tolerances.
 
     Draws of one seed are the same on one machine, but the last bits of logarithms differ between

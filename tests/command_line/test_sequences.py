@@ -272,6 +272,7 @@ def test_names_of_digits_are_one_kind_in_all_files(folder):
          "Got: a missing value in row 1 of edges.csv"),
         ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
          "to float: 'far' in edges.csv"),
+        ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),
         ("here,there\nB,A\n", "Got: edges between other items only, such as 'A', in edges.csv"),
     ],
 )  # fmt: skip
