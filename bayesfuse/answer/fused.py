@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.answer.page import as_cell, as_page
 from bayesfuse.answer.predicted import predicted
-from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 WIDTH = 88  # width of paragraphs
-FEW = 5  # number of the best and the worst raters, and of the least certain items, to show
 VISIBLE = 0.005  # probabilities below this are not shown
 PROBABLE = 0.5  # least probability of the spans on the page
 
@@ -180,8 +179,12 @@ class Fused(xr.DataTree):
             )
         if not parameters_only:
             return rater_accuracy(self, by, ci_prob)
-        ends = {end: f"balanced_accuracy_{end}" for end in ("low", "high")}
-        return rater_table(self, ci_prob).rename(columns={"accuracy": "balanced_accuracy"} | ends)
+        draws, responses = balanced_accuracy(self), responses_per_rater(self)
+        numbers = draws.mean(("chain", "draw")), *interval(draws, ci_prob)
+        names = (f"balanced_accuracy{end}" for end in ("", "_low", "_high"))
+        columns = dict(zip(names, (each.values for each in numbers), strict=True))
+        table = pd.DataFrame({"rater": draws["rater"].values, "responses": responses} | columns)
+        return table.sort_values("balanced_accuracy", ascending=False, ignore_index=True)
 
     @property
     def log_likelihood(self) -> xr.DataTree:
@@ -344,22 +347,6 @@ def judges_raters(result: xr.DataTree) -> bool:
     return "posterior" in result.children and "sensitivity" in result["posterior"]
 
 
-def rater_table(result: xr.DataTree, ci_prob: float | None = None) -> pd.DataFrame:
-    """Return responses and the balanced accuracy of every rater by the parameters, best first."""
-    draws = balanced_accuracy(result)
-    low, high = interval(draws, ci_prob)
-    table = pd.DataFrame(
-        {
-            "rater": draws["rater"].values,
-            "responses": responses_per_rater(result),
-            "accuracy": draws.mean(("chain", "draw")).values,
-            "low": low.values,
-            "high": high.values,
-        }
-    )
-    return table.sort_values("accuracy", ascending=False, ignore_index=True)
-
-
 def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
     table = _rater_rows(answer)
@@ -374,9 +361,10 @@ def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
             table = answer.raters()
     if table is None:
         return pd.DataFrame()
-    ends = {name: f"{name}_" for name in ("sensitivity", "specificity") if name in table}
-    ends = {"accuracy": ""} | (ends or {"balanced_accuracy": "balanced_accuracy_"})
-    shown = {name: prefix for name, prefix in ends.items() if name in table}
+    two = "sensitivity" in table
+    names = ("sensitivity", "specificity") if two else ("balanced_accuracy",)
+    shown = {"accuracy": ""} | {name: f"{name}_" for name in names}
+    shown = {name: prefix for name, prefix in shown.items() if name in table}
     rows = []
     for row in table.to_dict("records"):
         numbers = [
@@ -390,14 +378,6 @@ def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
         f"{n.replace('_', ' ')}{f' ({in_one_line(of[n])})' if n in of else ''}" for n in shown
     ]
     return pd.DataFrame(rows, columns=columns)
-
-
-def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:
-    """Return the first and last rows of many, and the number of the others between."""
-    left_out = len(rows) - 2 * FEW
-    if left_out <= 1:
-        return rows
-    return [*rows[:FEW], [f"… {left_out:,} more", *[""] * (n_columns - 1)], *rows[-FEW:]]
 
 
 def _tried(answer: xr.DataTree) -> pd.DataFrame:

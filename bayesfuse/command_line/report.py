@@ -11,18 +11,10 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import SURE, of_model
-from bayesfuse.answer.fused import (
-    FEW,
-    VISIBLE,
-    WIDTH,
-    bullet,
-    least_certain,
-    likely,
-    shortened,
-)
+from bayesfuse.answer.fused import VISIBLE, WIDTH, bullet, least_certain, likely
 from bayesfuse.checks import collapse, group_summary
 from bayesfuse.checks.collapse import MIXED
-from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.pymc.model import LabelModel

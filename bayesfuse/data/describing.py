@@ -9,6 +9,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
+FEW = 5  # number of the first and the last rows of long tables to show
 LETTERS = 60  # length to which printed names are cut; plots cut them shorter
 
 
@@ -108,3 +109,11 @@ def as_columns(header: list[str], rows: list[list[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
         for line in lines
     )
+
+
+def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:
+    """Return the first and last rows of many, and the number of the others between."""
+    left_out = len(rows) - 2 * FEW
+    if left_out <= 1:
+        return rows
+    return [*rows[:FEW], [f"… {left_out:,} more", *[""] * (n_columns - 1)], *rows[-FEW:]]
