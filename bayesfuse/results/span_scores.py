@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, require_probability
+from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.contents import responses_of
 from bayesfuse.results.paths import in_order, runs_of, span_kinds, spans
+from bayesfuse.results.summaries import tails
 
 KEPT = 0.5
 """Probability above which spans are returned: no two of these overlap."""
@@ -30,7 +31,7 @@ def span_scores(
     *,
     scheme: Literal["bio", "runs"] = "bio",
     outside: Any = "O",
-    ci_prob: float = 0.89,
+    ci_prob: float | None = None,
 ) -> pd.DataFrame:
     """Return the precision, recall and F1 that spans are expected to have, with intervals.
 
@@ -49,8 +50,8 @@ def span_scores(
         :func:`bayesfuse.spans`. Default: those of probability above one half.
     scheme, outside
         As in :func:`bayesfuse.spans`.
-    ci_prob : float, default 0.89
-        Probability of the intervals.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
     Returns
     -------
@@ -74,7 +75,7 @@ def span_scores(
     >>> bf.span_scores(labels, bf.Sequences.from_lengths([3]), found)["precision"].tolist()
     [0.5, 0.75]
     """
-    ci_prob = require_probability("ci_prob", ci_prob)
+    between = tails(ci_prob)
     codes, classes, sequences = in_order(labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     if found is None:
@@ -90,7 +91,7 @@ def span_scores(
         values[0, :, draw] = _scores(hits, hits, len(given), len(true))
         covered = _overlap(given, kind_of[row]), _overlap(true, own)
         values[1, :, draw] = _scores(*covered, len(given), len(true))
-    table = _with_intervals(values, ci_prob)
+    table = _with_intervals(values, between)
     table.index = pd.Index(["exact", "overlap"])
     return table
 
@@ -102,7 +103,7 @@ def rater_spans(
     *,
     scheme: Literal["bio", "runs"] = "bio",
     outside: Any = "O",
-    ci_prob: float = 0.89,
+    ci_prob: float | None = None,
 ) -> pd.DataFrame:
     """Return the precision and recall of the spans of every rater, with intervals.
 
@@ -119,8 +120,8 @@ def rater_spans(
         From :func:`bayesfuse.draw_labels`, or the true labels.
     scheme, outside
         As in :func:`bayesfuse.spans`.
-    ci_prob : float, default 0.89
-        Probability of the intervals.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
     Returns
     -------
@@ -145,7 +146,7 @@ def rater_spans(
     >>> bf.rater_spans(result, sequences)["spans"].to_dict()
     {'x': 5, 'y': 5}
     """
-    ci_prob = require_probability("ci_prob", ci_prob)
+    between = tails(ci_prob)
     codes, classes, sequences = in_order(result if labels is None else labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     responses = responses_of(result)
@@ -170,7 +171,7 @@ def rater_spans(
         hits, wanted = (np.bincount(draw[which], minlength=len(drawn)) for which in (hit, asked))
         values[rater] = _scores(hits, hits, np.full(len(drawn), len(runs)), wanted)
         numbers.append(len(runs))
-    table = _with_intervals(values, ci_prob)
+    table = _with_intervals(values, between)
     table.index = pd.Index(responses.raters, name="rater")
     table.insert(0, "spans", numbers)
     return table
@@ -224,9 +225,9 @@ def _scores(right: Any, found: Any, n_given: Any, n_true: Any) -> Array:
     return np.array([precision, recall, np.where(none, 0.0, both)])
 
 
-def _with_intervals(values: Array, ci_prob: float) -> pd.DataFrame:
+def _with_intervals(values: Array, between: tuple[float, float]) -> pd.DataFrame:
     """Return means over draws (…, 3 scores, draws), and intervals with equal tails."""
-    ends = np.quantile(values, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=-1)
+    ends = np.quantile(values, between, axis=-1)
     columns = {}
     for at, name in enumerate(SCORES):
         columns[name] = values[:, at].mean(axis=-1)
