@@ -324,10 +324,11 @@ def lost():
     for (title, names), where in product(NAMES.items(), ("items", "raters", "classes")):
         yield f"round trip: {title} for {where}", partial(round_trip, where, names), "either"
     crowd = bf.datasets.simulate_dawid_skene(3000, 20, 4, random_seed=1).responses
+    large = bf.datasets.simulate_dawid_skene(60000, 20, 4, per_item=6, random_seed=1).responses
     chain = bf.Sequences.from_lengths([1000, 2000])
     works = {
         "Gibbs": lambda: bf.sample(DawidSkene(crowd), **{**FEW, "draws": 3000}),
-        "EM": lambda: bf.find_map(DawidSkene(crowd), tolerance=1e-300),
+        "EM": lambda: bf.find_map(DawidSkene(large), tolerance=1e-300),
         "CAVI": lambda: bf.fit(DawidSkene(crowd), tolerance=1e-300, **QUICK),
         "sequences": lambda: bf.sample(HiddenMarkov(crowd, chain), **{**FEW, "draws": 3000}),
         "groups": lambda: bf.sample(LatentGroup(crowd, "posterior"), **{**FEW, "draws": 3000}),

@@ -225,13 +225,21 @@ def valid(home, name):
         "cores": 1,
         "tune": 5,
         "minutes": 0.001,
+        "width": 0.2,
+        "responses_or_model": model,
         "pairs_of_raters": [responses.raters[:2].tolist()],
         "shown": responses.classes[:2].tolist(),
     }
+    if name == "response_spans":
+        good["responses"] = bf.Responses.from_matrix([["B"], ["I"], ["O"]] * 10)
+    if name in ("rater_spans", "span_scores"):
+        good |= {"result": fitted("HiddenMarkov")[1], "scheme": "runs"}
+        good["labels"] = good["result"]
+        if name == "rater_spans":
+            del good["labels"]
     if name in ("run_lengths", "spans"):
         model, result = fitted("HiddenMarkov")
-        good["labels"] = bf.draw_labels(result, model, draws=3, random_seed=1)
-        good["scheme"] = "runs"
+        good |= {"labels": result, "scheme": "runs"}
     if name == "update":
         made = bf.datasets.simulate_dawid_skene(20, 5, 3, random_seed=2)
         good |= {"result": bf.fit(model, draws=5, random_seed=1), "forgetting": 0.1}
@@ -243,9 +251,12 @@ def valid(home, name):
     return {
         key: good[key]
         for key, parameter in inspect.signature(getattr(home, name)).parameters.items()
-        if key in good
-        and (parameter.default is parameter.empty or key not in ("n_items",))
-        and not (parameter.default is None and key in ("graph", "sequences", "model"))
+        if (
+            key in good
+            and (parameter.default is parameter.empty or key not in ("n_items",))
+            and not (parameter.default is None and key in ("graph", "sequences", "model"))
+        )
+        or (key == "model" and FITTING.get(name) == "MarkovRandomField")
     }
 
 
@@ -258,11 +269,18 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
     "bayesfuse.observe",
     "bayesfuse.dirichlet",
     "bayesfuse.label_partitions",  # to any folder
-    "bayesfuse.write_labels",
+    *(
+        f"bayesfuse.{of}"
+        for of in ("load", "write_labels", "read_conll", "write_conll", "read_verdicts")
+    ),
+    *(f"bayesfuse.{of}" for of in ("cross_classify", "read_spans", "token_features")),
     "moments.transition",
     "priors.mixture",
     *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
-    *(f"plots.plot_{of}" for of in ("phases", "ranks", "runs", "grid", "class_shares", "panel")),
+    *(
+        f"plots.plot_{of}"
+        for of in ("phases", "ranks", "runs", "grid", "class_shares", "panel", "known_labels")
+    ),
 }
 
 
@@ -288,7 +306,9 @@ def makes_sense(parameter, value):
     declared = str(parameter.annotation)
     if value is None:
         return parameter.default is None or "None" in declared or parameter.name == "random_seed"
-    if parameter.name in ("batches", "groups") and value == []:  # of which there may be none
+    if (
+        parameter.name in ("batches", "groups", "chosen") and value == []
+    ):  # of which there may be none
         return True
     if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
         return value == []

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ResponsesError, require_kind
 
 
 def read_conll(
@@ -99,8 +99,11 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     ...     file.read()
     'Paris B\nshines O\n\nHello O\n'
     """
+    require_kind("sequences", sequences, Sequences)
     columns = []
     for given in (words, *tags):
+        if not isinstance(given, pd.Series) and not hasattr(given, "to_series"):
+            require_kind("words and tags", given, pd.Series)
         column = given if isinstance(given, pd.Series) else given.to_series()
         if missing := set(sequences.items.tolist()) - set(column.index):
             raise ResponsesError(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.known import read_populations
 from bayesfuse.decisions.next_items import require_plain
-from bayesfuse.errors import ModelError, require_count, require_positive, require_seed
+from bayesfuse.errors import ModelError, brief, require_count, require_positive, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL, gold_of
 from bayesfuse.results.contents import constants, joint_labels, observed_rows
@@ -71,7 +71,9 @@ def errors_after(
     True
     """
     rng, level = require_seed(random_seed), tails(ci_prob)
-    numbers = [0, *sizes]
+    if not np.iterable(sizes) or not (more := list(sizes)):
+        raise ModelError(f"sizes must be whole numbers, as in [10, 50]. Got: {brief(sizes)}.")
+    numbers = [0, *more]
     for each in numbers[1:]:
         require_count("sizes", each)
     labels = label_probabilities(result).transpose("item", "class")

@@ -139,7 +139,7 @@ def sample(
     errors.require_own_names(kwargs)
     counts = {"draws": (draws, 1), "chains": (chains, 1), "tune": (tune, 0), "cores": (cores, 1)}
     for name, (number, least) in (counts | {"sweeps": (sweeps, 1)}).items():
-        if number is not None:
+        if number is not None or name in ("draws", "chains"):
             errors.require_count(name, number, least=least)
     if log_likelihood is not None:
         errors.require_flag("log_likelihood", log_likelihood)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, require_mapping
+from bayesfuse.errors import ModelError, require_count, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import TEXT, escaped, ink, name_points, new_axes, set_title
 from bayesfuse.results.contents import require_draws, require_result
@@ -59,6 +59,8 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     """
     import arviz as az
 
+    if most is not None:
+        require_count("most", most)
     left = az.rcParams["plot.max_subplots"] if most is None else most
     left = np.inf if left is None else left  # ArviZ's setting for no limit
     draws = require_draws(result, "A choice of variables")

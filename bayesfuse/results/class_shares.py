@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
-from bayesfuse.errors import ModelError, ResponsesError, require_flag, require_seed
+from bayesfuse.errors import (
+    ModelError,
+    ResponsesError,
+    require_flag,
+    require_names,
+    require_seed,
+)
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import constants, observed_rows
@@ -151,9 +157,13 @@ def class_shares(
     gold = gold_of(result, len(items))
     posterior = result["label_posterior"].dataset
     honest = posterior["left_out"].values if "left_out" in posterior else None
-    if honest is not None and (untypical := list(chosen)):
-        honest = honest.copy()
-        honest[_of_items(untypical, items)] = np.nan
+    is_list = np.iterable(chosen) and not isinstance(chosen, str)
+    untypical = list(chosen) if is_list else require_names("chosen", chosen)
+    if untypical:
+        place = _of_items(untypical, items)
+        honest = None if honest is None else honest.copy()
+        if honest is not None:
+            honest[place] = np.nan
     if method == "ppi" and honest is None:
         raise ModelError(
             "method='ppi' compares known labels with predictions that have not seen them, of "

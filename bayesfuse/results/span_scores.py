@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.contents import responses_of
 from bayesfuse.results.paths import in_order, runs_of, span_kinds, spans
@@ -76,6 +76,8 @@ def span_scores(
     [0.5, 0.75]
     """
     between = tails(ci_prob)
+    if found is not None:
+        require_kind("found", found, pd.DataFrame)
     codes, classes, sequences = in_order(labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     if found is None:

@@ -125,6 +125,8 @@ def response_spans(
     >>> table[["rater", "start", "stop"]].values.tolist()
     [['x', 0, 2], ['y', 1, 3]]
     """
+    require_kind("responses", responses, Responses)
+    require_kind("sequences", sequences, Sequences)
     kind_of, begins, kinds = span_kinds(responses.classes.tolist(), "bio", outside)
     place = np.empty(responses.n_items, dtype=np.int64)
     place[sequences.places(responses)] = np.arange(sequences.n_items)
