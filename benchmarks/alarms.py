@@ -246,6 +246,7 @@ def main() -> None:
         rows = {name: ROWS[name] for name in ("as modelled", "copies")}
         others = {name: OTHERS[name] for name in list(OTHERS)[:4:3]}
     report = Report(options)
+    # hundreds of small fits; what they say is counted, and printed as rates
     warnings.simplefilter("ignore", bf.errors.PoorFitWarning)
     warnings.simplefilter("ignore", bf.errors.CollapseWarning)
     fit = QUIET | {"chains": 2, "log_likelihood": False}

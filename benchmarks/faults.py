@@ -306,9 +306,7 @@ def makes_sense(parameter, value):
     declared = str(parameter.annotation)
     if value is None:
         return parameter.default is None or "None" in declared or parameter.name == "random_seed"
-    if (
-        parameter.name in ("batches", "groups", "chosen") and value == []
-    ):  # of which there may be none
+    if value == [] and parameter.name in ("batches", "groups", "chosen"):  # there may be none
         return True
     if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
         return value == []

@@ -53,7 +53,9 @@ class Pool(ABC):
 
     def prior(self, values: Values) -> Dirichlet:
         """Return the prior of the rows, unless these are implied."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            "A pool whose rows are implied gives them no prior: see implied()."
+        )
 
     def implied(self, values: Values) -> Values:
         """Return other parameters that follow from the members, in kernel coordinates."""
