@@ -115,6 +115,8 @@ def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.floa
 
     R-hat is that of the indicators of the classes in the joint draws, NaN without several chains.
     """
+    import arviz as az
+
     error = result["label_posterior"].dataset["mcse"].max("class", skipna=False).values
     chains = result["posterior"].sizes["chain"] if "posterior" in result.children else 1
     worst = np.full(len(error), np.nan)
@@ -122,11 +124,11 @@ def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.floa
         return error, worst
     parts = np.array_split(joint_labels.stored(result), chains)  # samples are chain by chain
     size = min(map(len, parts))
+    drawn = np.array([part[:size] for part in parts])
     for code in range(result["label_posterior"].sizes["class"]):
-        share = np.array([(part == code).mean(axis=0) for part in parts])
-        within, between = (share * (1.0 - share)).mean(axis=0), share.var(axis=0, ddof=1)
+        own = xr.Dataset({"label": (("chain", "draw", "item"), (drawn == code).astype(float))})
         with np.errstate(divide="ignore", invalid="ignore"):  # a label that is always or never so
-            worst = np.fmax(worst, np.sqrt((size - 1) * (1 / size + between / within / size)))
+            worst = np.fmax(worst, az.rhat(own, method="identity")["label"].values)
     return error, worst
 
 

@@ -10,11 +10,8 @@ import xarray as xr
 from bayesfuse.command_line import CommandError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.recording import add_data
-from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.results import joint_labels
+from bayesfuse.inference.sample import add_labels
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.posterior import complete
 from bayesfuse.results.storage import round_off
 
 
@@ -54,9 +51,6 @@ def lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) ->
     result = xr.DataTree.from_dict({"posterior": draws, "sample_stats": xr.Dataset()})
     result.attrs = before.attrs
     add_data(result, plan.model)
-    with plain_python():
-        values = evaluate(plan.model, draws, plan.variables)
-    complete(result, plan.observation, values)
-    joint_labels.keep(result, plan.observation, values)
+    add_labels(result, None, plan, None)
     round_off(result, before.attrs.get("precision", "double"))
     return result

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bayesfuse.data.known import read_populations
 from bayesfuse.decisions.next_items import require_plain
 from bayesfuse.errors import ModelError, brief, require_count, require_positive, require_seed
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL, gold_of
 from bayesfuse.results.contents import constants, joint_labels, observed_rows
 from bayesfuse.results.joint_labels import SAMPLES, independent
@@ -169,7 +168,7 @@ def labels_needed(
     posterior = result["label_posterior"].dataset
     honest = posterior["left_out"].values if "left_out" in posterior else None
 
-    def needed(variance: Array, size: NDArray[Any]) -> NDArray[np.int64]:
+    def needed(variance: NDArray[Any], size: NDArray[Any]) -> NDArray[np.int64]:
         number = variance / (wanted + variance / np.maximum(size, 1))
         return np.ceil(number - 1e-9).astype(np.int64)
 
@@ -211,12 +210,12 @@ def labels_needed(
 
 
 def _by_share(
-    probability: Array,
+    probability: NDArray[Any],
     gold: NDArray[np.int64],
-    honest: Array | None,
+    honest: NDArray[Any] | None,
     code: NDArray[np.int64],
     n_groups: int,
-) -> Array:
+) -> NDArray[Any]:
     """Return the variance of differences between truth and predictions (groups, classes)."""
     n_classes = probability.shape[1]
     seen = np.zeros(len(gold), dtype=bool) if honest is None else np.isfinite(honest[:, 0])
@@ -225,7 +224,7 @@ def _by_share(
         common, of = left.mean(axis=0), code[seen]
         total = np.stack([np.bincount(of, row, n_groups) for row in left.T], axis=1)
         number = np.bincount(of, minlength=n_groups)[:, None]
-        found: Array = (total + ENOUGH * common) / (number + ENOUGH)
+        found: NDArray[Any] = (total + ENOUGH * common) / (number + ENOUGH)
         return found
     spread, size = probability * (1.0 - probability), np.bincount(code)[:, None]
     found = np.stack([np.bincount(code, row, n_groups) for row in spread.T], axis=1) / size

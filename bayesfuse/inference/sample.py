@@ -244,7 +244,7 @@ def _complete(
                 order_variables(result)
             else:
                 for name, plan in plans.items():
-                    _add_labels(result, None if one else name, plan, kept.log_likelihood)
+                    add_labels(result, None if one else name, plan, kept.log_likelihood)
             if checks and one:
                 warn_of_collapse(result, plan.observation, stacklevel=5)
     except KeyboardInterrupt:
@@ -260,7 +260,7 @@ def _complete(
     round_off(result, kept.precision)
 
 
-def _add_labels(
+def add_labels(
     result: xr.DataTree, name: str | None, plan: Plan, log_likelihood: bool | None
 ) -> None:
     """Add the labels of a table, to the child of its name if there are several."""

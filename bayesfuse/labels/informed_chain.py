@@ -99,9 +99,8 @@ class InformedMarkovChain(MarkovChain):
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         probability = read_classifier(responses, self.classifier)
-        if self.shares is None:
-            self.shares = probability.mean(axis=0)
-        log_ratio = log_word(probability) - log_word(self.shares)
+        shares = probability.mean(axis=0) if self.shares is None else self.shares
+        log_ratio = log_word(probability) - log_word(shares)
         evidence: Array = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
         return (*super().structure(responses), evidence)
 
