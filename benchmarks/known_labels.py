@@ -20,18 +20,16 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _shared import QUIET, Arguments, Report, data, load
+from _shared import Arguments, Report, data, load
 from crowds import CROWDS
 
 import bayesfuse as bf
-from bayesfuse.answer.candidates import Inputs, candidates
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.rater_accuracy import rater_accuracy
 
 PANEL = "llmbar Vanilla"
 SETS = (PANEL, *CROWDS)
 WAYS = "vote shares", "models", "known labels", "logit", "best rater"
-CHAINS = {"draws": 100, "tune": 150, "chains": 2}
 
 
 def table_of(name: str):
@@ -47,18 +45,9 @@ def table_of(name: str):
 
 
 def fitted(responses: bf.Responses) -> dict[str, object]:
-    """Return the average of the models of ``bf.fuse``, and vote shares."""
-    inputs = Inputs(responses)
-    results = {}
-    for each in candidates(inputs):
-        model = each.build(inputs)
-        results[each.name] = bf.sample(
-            model, **CHAINS, random_seed=1, log_likelihood=False, **QUIET
-        )
-    votes, weight = bf.vote_shares(responses), max(each.votes for each in candidates(inputs))
-    weights = dict.fromkeys(results, (1 - weight) / len(results)) | {"votes": weight}
-    mix = bf.average(results | {"votes": votes}, weights)
-    return {"models": mix, "vote shares": votes}
+    """Return the answer of ``bf.fuse`` without known labels, and vote shares."""
+    fused = bf.fuse(responses, checks=False, random_seed=1, progressbar=False)
+    return {"models": fused, "vote shares": bf.vote_shares(responses)}
 
 
 def score(probability: np.ndarray, truth: np.ndarray) -> list[float]:
