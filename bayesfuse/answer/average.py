@@ -30,16 +30,18 @@ DRAWS, CHAINS = 250, 4  # draws of the mixture
 def weigh(results: Mapping[str, xr.DataTree], votes: float, n_responses: int) -> xr.Dataset:
     """Return the weights of models and, for information, their elpd.
 
-    All models have the same weight, unless one predicts responses far worse than another, by
-    :data:`LOST`: its assumptions fail, such as even guesses where raters give one label throughout.
-    Other weights by leave-one-out were worse on twelve crowds with known labels: it prefers models
-    that predict responses, even if their labels are worse. A last model of the name :data:`VOTES`
-    has the weight ``votes``.
+    All models have the same weight, unless one of item types predicts responses far worse than
+    another, by :data:`LOST`: its guesses are even, but raters give one label throughout. Models of
+    other kinds say more of responses, such as which raters copy, and not of labels. Other weights
+    by leave-one-out were worse on twelve crowds with known labels: it prefers models that predict
+    responses, even if their labels are worse. A last model of the name :data:`VOTES` has the weight
+    ``votes``.
     """
     names = list(results)
     found = _loo(results)
-    behind = np.max(found["elpd"]) - found["elpd"]
-    holds = ~(behind > LOST * n_responses)
+    typed = np.array(["type_share" in result["posterior"] for result in results.values()])
+    best = np.max(found["elpd"][typed], initial=-np.inf)
+    holds = ~(typed & (best - found["elpd"] > LOST * n_responses))
     equal = holds / holds.sum()
     found = {"weight": equal, **found}
     if votes:

@@ -119,7 +119,13 @@ ITEMS = [
 """Models of labels by people, which have the best labels on real crowds."""
 
 GROUPS = Candidate(
-    "groups", "LatentGroup", "raters share a source", ("groups",), TOLD, votes=FEW_VOTES
+    "groups",
+    "LatentGroup",
+    "raters share a source",
+    ("groups",),
+    TOLD,
+    # raters also agree with each other where they alone are right, which labels cannot tell apart
+    votes=MANY_VOTES,
 )
 GRADED = Candidate(
     "graded",
@@ -204,7 +210,9 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     if not inputs.plain:
         return sources or [OTHERS]
     if inputs.evidence.independent:
-        return sources or [INDEPENDENT]
+        return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
+    if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):
+        return sources  # known ones, not found in the responses
     several = inputs.responses.n_classes > 2
     graded = inputs.graded and several
     return [*sources, *ITEMS[: 3 if several else 2], *([GRADED] if graded else [])]

@@ -18,6 +18,7 @@ from bayesfuse.models import DawidSkene
 from bayesfuse.moments import find_groups
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
+from bayesfuse.raters.dependence import Groups
 
 EXAMINED = 50_000
 """Responses of which errors are examined: more would say no more."""
@@ -42,7 +43,7 @@ class Evidence:
 
     correlation: float = math.nan
     error: float = math.nan
-    groups: Mapping[str, list[Any]] = field(default_factory=dict)
+    groups: Mapping[Any, list[Any]] = field(default_factory=dict)
 
     @property
     def independent(self) -> bool:
@@ -53,26 +54,33 @@ class Evidence:
         return self.correlation + (1.0 if self.groups else 2.0) * self.error < WEAK
 
 
-def examine(responses: Responses, gold: Mapping[Any, Any] | None, seed: int) -> Evidence:
-    """Return what the responses show, nothing where they are too few."""
+def examine(
+    responses: Responses, gold: Mapping[Any, Any] | None, seed: int, groups: Any = None
+) -> Evidence:
+    """Return what the responses show, nothing where they are too few.
+
+    Groups are found unless they are known.
+    """
     rng = np.random.default_rng(seed)
     if responses.n_raters < 3 or responses.per_item.max(initial=0) < 2:
         return Evidence()
     table = part_of(responses, EXAMINED, rng)
-    groups = {}
+    found: Mapping[Any, list[Any]] = {}
     with warnings.catch_warnings():
         # the package's warnings are of answers, and this fit is none; those of arithmetic remain
         warnings.simplefilter("ignore", UserWarning)
-        if responses.n_raters <= SEVERAL:
-            groups = _groups(table)
-            table = _one_of_each(table, groups)
+        if groups is not None:
+            found = Groups.read(groups, responses).members
+        elif responses.n_raters <= SEVERAL:
+            found = _groups(table)
+        table = _one_of_each(table, found)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
             point = find_map(DawidSkene(table, gold=known or None))["point"]
         except (ModelError, MomentsError):
-            return Evidence(groups=groups)
+            return Evidence(groups=found)
     shares, rows = point["prevalence"].values, point["confusion"].values
-    return Evidence(*error_correlation(table, shares, rows, rng), groups)
+    return Evidence(*error_correlation(table, shares, rows, rng), found)
 
 
 def part_of(
@@ -107,7 +115,7 @@ def _groups(responses: Responses) -> dict[str, list[Any]]:
     return {f"source {i + 1}": raters[number == g].tolist() for i, g in enumerate(several)}
 
 
-def _one_of_each(responses: Responses, groups: Mapping[str, list[Any]]) -> Responses:
+def _one_of_each(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:
     """Return the responses of the first rater of every group, and of those outside groups."""
     others = [name for raters in groups.values() for name in raters[1:]]
     kept = ~np.isin(responses.raters, others)[responses.rater]

@@ -74,9 +74,13 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     if not sources:
         return said
     shared = "; ".join(f"{names} share a source" for names in sources)
-    alone = inputs.evidence.independent
-    counted = f"their votes count as one{'' if alone else ' in one of the models'}"
-    return f"{said} Raters who do not err independently: {shared}, so {counted}."
+    counted = "so their votes count as one"
+    if not inputs.evidence.independent:
+        counted = (
+            "or agree because they are right more often than the others; labels are between the "
+            "two, and some known labels would decide"
+        )
+    return f"{said} Raters who do not err independently: {shared}, {counted}."
 
 
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
@@ -305,6 +309,7 @@ def code(
     names = sorted({fit.candidate.model for fit in done})
     others = ("sequences", "graph", "groups", "covariates", "gold")
     found = dict(inputs.evidence.groups)
+    found = found if found and inputs.groups == found else {}
     given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
     if inputs.known is not None:
         names, given = [*names, "WeightedVotes"], [*given, "gold"]

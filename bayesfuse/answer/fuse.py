@@ -158,9 +158,11 @@ def fuse(
     three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
     variant with even guesses has none where it predicts responses far worse than the others. Vote
     shares have .05 (.02 where errors are independent, .25 beside rules). Weights by leave-one-out
-    were worse: they prefer models that predict responses, even if their labels are worse. If raters
-    share a source (:func:`bayesfuse.moments.find_groups`), :class:`bayesfuse.models.LatentGroup`
-    replaces Dawid and Skene's model, or is added to those of dependent errors.
+    were worse: they prefer models that predict responses, even if their labels are worse.
+
+    If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
+    :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
+    Raters of found groups may then agree because they alone are right: item types are added.
 
     Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
     a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
@@ -237,14 +239,13 @@ def _seed(random_seed: Any) -> int:
 
 def _examined(inputs: Inputs, seed: int) -> Inputs:
     """Return the inputs with what the responses show of errors."""
-    if inputs.graph is not None or inputs.groups is not None:
+    if inputs.graph is not None or not inputs.plain or is_rules(inputs.responses):
         return inputs
-    if not inputs.plain or is_rules(inputs.responses):
-        return inputs
-    found = examine(inputs.responses, inputs.gold, seed)
-    if inputs.sequences is not None:  # no model has groups and an order
+    given = None if isinstance(inputs.groups, str) else inputs.groups
+    found = examine(inputs.responses, inputs.gold, seed, given)
+    if inputs.sequences is not None or given is not None:  # no model has groups and an order
         return replace(inputs, evidence=replace(found, groups={}))
-    return replace(inputs, evidence=found, groups=dict(found.groups) or None)
+    return replace(inputs, evidence=found, groups=inputs.groups or dict(found.groups) or None)
 
 
 def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:

@@ -159,7 +159,8 @@ def test_parts_have_known_items_and_every_rater():
 def test_models_that_predict_far_worse_have_no_weight():
     one = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=7).responses
     quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    good = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
+    good = bf.sample(bf.models.ItemTypes(one), 40, tune=20, chains=2, **quiet)
+    other = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
     worse = good.copy(deep=True)
     for behind, weights in ((0.02, [0.45, 0.45, 0.1]), (0.2, [0.9, 0.0, 0.1])):
         own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
@@ -168,6 +169,9 @@ def test_models_that_predict_far_worse_have_no_weight():
         np.testing.assert_allclose(found["weight"], weights)
         gap = found["elpd"].values[0] - found["elpd"].values[1]
         assert gap == pytest.approx(behind * one.n_responses)
+        other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
+        found = weigh({"worse": worse, "other": other}, 0.1, one.n_responses)
+        np.testing.assert_allclose(found["weight"], [0.45, 0.45, 0.1])  # of another kind
 
 
 @pytest.fixture

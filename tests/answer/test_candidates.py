@@ -27,7 +27,8 @@ def test_models_by_what_is_given(responses):
     assert chosen(responses=responses) == people
     assert chosen(responses=responses, sequences=sequences) == ["HiddenMarkov"] * 2
     assert chosen(responses=responses, graph=graph) == ["MarkovRandomField"] * 2
-    assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup", *people]
+    assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup"]
+    assert chosen(responses=responses, groups="posterior") == ["LatentGroup", *people]
     assert chosen(responses=responses, ordered=True) == [*people, "DawidSkene"]
     assert chosen(responses=responses, covariates=np.ones((24, 1))) == people
 

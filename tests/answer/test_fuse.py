@@ -144,7 +144,7 @@ def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
     [
         ("sequences", {"HiddenMarkov"}),
         ("graph", {"MarkovRandomField"}),
-        ("groups", {"LatentGroup", "ItemTypes"}),
+        ("groups", {"LatentGroup"}),
     ],
 )
 def test_structures_have_models_of_their_own(unchecked, name, models):
@@ -202,6 +202,21 @@ def test_judges_who_copy_are_not_the_best(unchecked, seed):
     assert (table["balanced_accuracy_low"] - 0.01 < actual).all()
     assert (actual < table["balanced_accuracy_high"] + 0.01).all()
     assert (table["balanced_accuracy_high"] < 0.8).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_judges_who_agree_because_they_are_right_are_not_the_worst(unchecked, seed):
+    """Four of twelve see through items that lead the others astray."""
+    rng = np.random.default_rng(seed)
+    truth, hard = rng.integers(0, 2, 400)[:, None], rng.random((400, 1)) < 0.4
+    right = np.where(hard, np.r_[[0.8] * 4, [0.35] * 8], np.r_[[0.92] * 4, [0.8] * 8])
+    labels = np.where(rng.random((400, 12)) < right, truth, 1 - truth)
+    table, truth = bf.Responses.from_matrix(labels), dict(enumerate(truth[:, 0]))
+    fused = bf.fuse(table, **QUIET)
+    assert "or agree because they are right" in fused.headline
+    own, votes = (bf.checks.label_scores(x, truth) for x in (fused, bf.vote_shares(table)))
+    assert own["log_loss"] < votes["log_loss"] + 0.1
 
 
 def test_oddities_of_a_table_are_pointed_out():
