@@ -20,8 +20,9 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.raters.dependence import Groups
 
-EXAMINED = 50_000
-"""Responses of which errors are examined: more would say no more."""
+EXAMINED, OF_EACH = 50_000, 50
+"""Responses of which errors are examined, more if that is fewer than so many of each rater: of ten
+of each, errors of a rater that are estimated badly look like shared ones."""
 
 SEVERAL = 100
 """Largest number of raters among whom groups are looked for."""
@@ -64,7 +65,7 @@ def examine(
     rng = np.random.default_rng(seed)
     if responses.n_raters < 3 or responses.per_item.max(initial=0) < 2:
         return Evidence()
-    table = part_of(responses, EXAMINED, rng)
+    table = part_of(responses, max(EXAMINED, OF_EACH * responses.n_raters), rng)
     found: Mapping[Any, list[Any]] = {}
     with warnings.catch_warnings():
         # the package's warnings are of answers, and this fit is none; those of arithmetic remain
