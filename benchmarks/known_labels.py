@@ -5,10 +5,11 @@ average for every random draw of known labels; all is scored on the other items.
 log-loss (nats, probabilities clipped at 1e-4), expected calibration error (ten bins), and errors
 expected by the probabilities over those made. Beside: vote shares, the average of the models alone,
 logistic regression on the votes (scikit-learn, C = .1), the rater best on the known labels (most
-votes where they did not answer), and ``DawidSkene`` and ``ItemTypes`` fitted with them. ``raters`` is the share of 90 % intervals of raters with 20
-responses or more that hold the share of their responses that are right, and ``errors`` that of
-draws whose number of wrong labels is in its interval or within 20 %. Draws that would take more
-than 60 % of the truth are left out. ``--ask`` compares the items of ``bf.decisions.next_items``.
+votes where they did not answer), and ``DawidSkene`` and ``ItemTypes`` fitted with them. ``raters``
+is the share of 90 % intervals of raters with 20 responses or more that hold the share of their
+responses that are right, and ``errors`` that of draws whose number of wrong labels is in its
+interval or within 20 %. Draws that would take more than 60 % of the truth are left out. ``--ask``
+compares the items of ``bf.decisions.next_items``.
 
     python benchmarks/known_labels.py [--quick] [--only web face] [--known 20 50 100] [--draws 4]
         [--ask] [--write]
