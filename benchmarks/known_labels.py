@@ -4,11 +4,12 @@ The models of ``bf.fuse`` are fitted once without known labels, and ``WeightedVo
 average for every random draw of known labels; all is scored on the other items. Rows: accuracy,
 log-loss (nats, probabilities clipped at 1e-4), expected calibration error (ten bins), and errors
 expected by the probabilities over those made. Beside: vote shares, the average of the models alone,
-logistic regression on the votes (scikit-learn, C = .1), and the rater best on the known labels
-(most votes where they did not answer). ``raters`` is the share of 90 % intervals of raters with 20
-responses or more that hold the share of their responses that are right, and ``errors`` that of
-draws whose number of wrong labels is in its interval or within 20 %. Draws that would take more
-than 60 % of the truth are left out. ``--ask`` compares the items of ``bf.decisions.next_items``.
+logistic regression on the votes (scikit-learn, C = .1), the rater best on the known labels (most
+votes where they did not answer), and ``DawidSkene`` and ``ItemTypes`` fitted with them. ``raters``
+is the share of 90 % intervals of raters with 20 responses or more that hold the share of their
+responses that are right, and ``errors`` that of draws whose number of wrong labels is in its
+interval or within 20 %. Draws that would take more than 60 % of the truth are left out. ``--ask``
+compares the items of ``bf.decisions.next_items``.
 
     python benchmarks/known_labels.py [--quick] [--only web face] [--known 20 50 100] [--draws 4]
         [--ask] [--write]
@@ -20,16 +21,17 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _shared import Arguments, Report, data, load
+from _shared import QUIET, Arguments, Report, data, load
 from crowds import CROWDS
 
 import bayesfuse as bf
-from bayesfuse.models import WeightedVotes
+from bayesfuse.models import DawidSkene, ItemTypes, WeightedVotes
 from bayesfuse.results.rater_accuracy import rater_accuracy
 
 PANEL = "llmbar Vanilla"
 SETS = (PANEL, *CROWDS)
-WAYS = "vote shares", "models", "known labels", "logit", "best rater"
+TOLD = {"Dawid–Skene, gold": DawidSkene, "item types, gold": ItemTypes}
+WAYS = "vote shares", "models", "known labels", "logit", "best rater", *TOLD
 
 
 def table_of(name: str):
@@ -103,6 +105,13 @@ def best_rater(responses, known, label):
     return found
 
 
+def told(build, responses, gold, seed):
+    """Return the probabilities of a model fitted with the known labels, by few draws."""
+    short = {"tune": 20, "chains": 2, "start": "majority", "log_likelihood": False}
+    result = bf.sample(build(responses, gold=gold), 40, random_seed=seed, **short, **QUIET)
+    return bf.label_probabilities(result).values
+
+
 def intervals(result, labels, items, truth, responses) -> tuple[float, float]:
     """Return how many intervals of raters hold, and whether expected errors are near."""
     whole = np.full(responses.n_items, -1)
@@ -143,6 +152,7 @@ def draws_of(name: str, sizes: list[int], n_draws: int):
                 "known labels": labels,
                 "logit": logit(responses, known, label),
                 "best rater": best_rater(responses, known, label),
+                **{way: told(build, responses, gold, seed) for way, build in TOLD.items()},
             }
             holds = intervals(result, labels, items, truth, responses)
             for way, probability in (alone | ways).items():

@@ -105,11 +105,10 @@ def fuse(
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
-        path of such a CSV file; items without a label count as unknown. The first hundred improve
-        the answer most. Models of independent items are fitted without them;
-        :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of the raters
-        and of the models. For sequences, graphs and tables of counts, the models are fitted with
-        them.
+        path of such a CSV file; items without a label count as unknown. Models of independent
+        items are fitted without them; :class:`bayesfuse.models.WeightedVotes` then estimates from
+        them the weights of raters and models. For sequences, graphs and tables of counts, the
+        models are fitted with them.
     gold_error : float, default 0
         Probability that a known label is wrong, at most .5, for independent items: known labels are
         then strong evidence, not certain. Experts who disagree are better raters of the table.
@@ -149,7 +148,7 @@ def fuse(
     Warns
     -----
     QuickAnswerWarning
-        The time was too short for any model, so that labels are vote shares.
+    XX
 
     Notes
     -----
@@ -370,13 +369,15 @@ def _comparison(
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     """Return vote shares alone."""
-    ended = was_interrupted(fits)
-    reason, remedy = "Fitting a model takes longer than this", "give more minutes="
+    ended, outcome = was_interrupted(fits), fits[0].outcome
+    told = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
     if ended:
-        reason, remedy = "The first fit was interrupted", "let one model be fitted"
+        told = "The first fit was interrupted", "let one model be fitted", "an interruption."
+    elif outcome != NO_TIME:
+        told = "No model allows these data", "mend gold= or tags", outcome
+    reason, remedy, got = told
     warnings.warn(
-        f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: "
-        f"{'an interruption' if ended else f'minutes={minutes:g}'}.",
+        f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
         stacklevel=4,
     )

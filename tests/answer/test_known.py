@@ -105,6 +105,16 @@ def test_known_labels_from_a_file_that_is_half_filled_in_may_be_doubtful(tmp_pat
         bf.fuse(table, gold={0: 0}, gold_error=0.2, sequences=sequences, **settings)
 
 
+def test_known_tags_that_are_illegal_are_named_as_the_reason_for_vote_shares():
+    tags = [["O"] * 3, ["B"] * 3, ["I"] * 3] * 5
+    table = bf.Responses.from_matrix(tags, classes=["O", "B", "I"])
+    sentences = bf.Sequences.from_lengths([3] * 5)
+    with pytest.warns(QuickAnswerWarning, match="No model allows.* gold label rules out"):
+        quick = bf.fuse(table, sequences=sentences, gold={3: "I"}, random_seed=1, progressbar=False)
+    assert "mend gold=" in quick.advice[0] and "minutes" not in quick.advice[0]
+    assert quick.labels().set_index("item")["label"][3] == "I"
+
+
 def test_chosen_items_are_noticed():
     made = bf.datasets.simulate_dawid_skene(300, 6, 2, random_seed=1)
     shares = probabilities(bf.vote_shares(made.responses)).max(axis=1)
