@@ -185,6 +185,17 @@ GRAPH = [
     for edges, how in (("given", "do not depend"), ("drawn", "depend"))
 ]
 
+GRAPH_TYPES = [
+    replace(
+        each,
+        name=f"{each.name}, item types",
+        why=f"{each.why}; raters make the same errors on some items",
+        options={**each.options, "raters": "types"},
+        start="majority",
+    )
+    for each in GRAPH
+]
+
 
 def candidates(inputs: Inputs) -> list[Candidate]:
     """Return the sensible models, the most important first, or raise ModelError if none fits."""
@@ -203,7 +214,11 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         tags = mark_spans(inputs.responses.classes.tolist())
         return found[:1] if tags or not inputs.plain else found
     if "graph" in given:
-        return GRAPH
+        if not inputs.plain:
+            return GRAPH
+        if not inputs.evidence.dependent:
+            return [*GRAPH, *GRAPH_TYPES]
+        return [replace(each, votes=FEW_VOTES) for each in GRAPH_TYPES]
     if is_rules(inputs.responses):
         return [RULES]
     sources = [GROUPS] if "groups" in given else []

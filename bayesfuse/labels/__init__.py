@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
     from bayesfuse.labels.independent import Independent
     from bayesfuse.labels.informed_chain import InformedMarkovChain
-    from bayesfuse.labels.population_chain import PopulationMarkovChain
     from bayesfuse.labels.planted import PlantedPotts
+    from bayesfuse.labels.population_chain import PopulationMarkovChain
     from bayesfuse.labels.potts import MeanFieldPotts, Potts
 
 __all__ = [
