@@ -19,9 +19,10 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.25, 0.2, 0.5
-"""Weights of vote shares beside models of independent errors, of people, of rules, of sequences,
-and an overconfident one."""
+LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.02, 0.05, 0.2, 0.25
+SPAN_VOTES, MANY_VOTES = 0.4, 0.5
+"""Weights of vote shares beside models of independent errors, of people, of sequences, of rules, of
+spans, and an overconfident one."""
 
 KNOWN, TOLD = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -208,10 +209,11 @@ def candidates(inputs: Inputs) -> list[Candidate]:
             f"{' and '.join(sorted(given))}."
         )
     if "sequences" in given:
-        votes = 0.0 if inputs.evidence.independent else SEQUENCE_VOTES
+        tags = mark_spans(inputs.responses.classes.tolist())
+        votes = SPAN_VOTES if tags else SEQUENCE_VOTES
+        votes = 0.0 if inputs.evidence.independent else votes
         found = [replace(each, votes=votes) for each in SEQUENCES]
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        tags = mark_spans(inputs.responses.classes.tolist())
         return found[:1] if tags or not inputs.plain else found
     if "graph" in given:
         if not inputs.plain:

@@ -166,12 +166,12 @@ def fuse(
     with more than 200,000 responses (in proportion to ``minutes``), models are fitted to a random
     part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
 
-    For items in sequence one or two such models are fitted, with vote shares of weight .2 (none if
-    errors are independent) whose joint draws are labellings by single raters. On a graph, edges may
-    depend on the labels, and raters make the same errors on some items (``raters="types"``): if
-    they clearly do, two models have equal weights, else only the best of four by leave-one-out.
-    :class:`bayesfuse.models.LabellingFunctions` is for rules that are mostly silent, and
-    :class:`bayesfuse.models.DawidSkene` for other silence or stated probabilities.
+    For items in sequence one or two such models are fitted, with vote shares of weight .2, for tags
+    of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
+    graph, edges may depend on the labels, and raters make the same errors on some items
+    (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
+    four by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules that are mostly
+    silent, and :class:`bayesfuse.models.DawidSkene` for other silence or stated probabilities.
     ``print(fused.explain())`` shows all calls.
 
     Examples
