@@ -27,28 +27,26 @@ SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 DRAWS, CHAINS = 250, 4  # draws of the mixture
 
 
-def weigh(results: Mapping[str, xr.DataTree], votes: float, n_responses: int) -> xr.Dataset:
+def weigh(
+    results: Mapping[str, xr.DataTree], votes: float, n_responses: int, only_best: bool = False
+) -> xr.Dataset:
     """Return the weights of models and, for information, their elpd.
 
     All models have the same weight, unless one of item types predicts responses far worse than
-    another, by :data:`LOST`: its guesses are even, but raters give one label throughout. On a graph
-    only the best has weight if errors may be independent: of 33 simulated graphs with independent
-    errors, it always had the better labels. Models of other kinds say more of responses, such as
-    which raters copy, and not of labels. Other weights by leave-one-out were worse on twelve crowds
-    with known labels: it prefers models that predict responses, even if their labels are worse. A
-    last model of the name :data:`VOTES` has the weight ``votes``.
+    another, by :data:`LOST`: its guesses are even, but raters give one label throughout. Models of
+    other kinds say more of responses, such as which raters copy, and not of labels. Other weights
+    by leave-one-out were worse on twelve crowds with known labels: it prefers models that predict
+    responses, even if their labels are worse. On a graph only the best has weight (``only_best``)
+    if errors may be independent: of 33 simulated graphs with independent errors, it always had the
+    better labels. A last model of the name :data:`VOTES` has the weight ``votes``.
     """
     names = list(results)
     found = _loo(results)
-    held = [set(result["posterior"].data_vars) for result in results.values()]
-    typed = np.array(["type_share" in each for each in held])
-    on_graph = np.array(["coupling" in each for each in held])
-    if all("type_of_class" in each for each in held):
-        on_graph[:] = False
-    holds = np.ones(len(names), dtype=bool)
-    for rivals, lost in ((typed, LOST * n_responses), (on_graph, 0.0)):
-        best = np.max(found["elpd"][rivals], initial=-np.inf)
-        holds &= ~(rivals & (best - found["elpd"] > lost))
+    typed = np.array(["type_share" in result["posterior"] for result in results.values()])
+    lost = 0.0 if only_best else LOST * n_responses
+    rivals = typed | only_best
+    best = np.max(found["elpd"][rivals], initial=-np.inf)
+    holds = ~(rivals & (best - found["elpd"] > lost))
     equal = holds / holds.sum()
     found = {"weight": equal, **found}
     if votes:

@@ -170,7 +170,7 @@ def fuse(
     of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
     graph, edges may depend on the labels, and raters make the same errors on some items
     (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
-    four by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules that are mostly
+    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules that are mostly
     silent, and :class:`bayesfuse.models.DawidSkene` for other silence or stated probabilities.
     ``print(fused.explain())`` shows all calls.
 
@@ -243,7 +243,6 @@ def _examined(inputs: Inputs, seed: int) -> Inputs:
         return inputs
     given = None if isinstance(inputs.groups, str) else inputs.groups
     found = examine(inputs.responses, inputs.gold, seed, given)
-    # no model has groups and an order or neighbours
     if any(each is not None for each in (inputs.sequences, inputs.graph, given)):
         return replace(inputs, evidence=replace(found, groups={}))
     return replace(inputs, evidence=found, groups=inputs.groups or dict(found.groups) or None)
@@ -309,7 +308,8 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     results = {fit.candidate.name: fit.result for fit in done}
     votes = max(fit.candidate.votes for fit in done)
     table = part.responses
-    comparison = weigh(results, votes, int(table.multiplicity[table.item].sum()))
+    total = int(table.multiplicity[table.item].sum())
+    comparison = weigh(results, votes, total, inputs.rivals)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
     averaged = _averaged(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}

@@ -26,7 +26,7 @@ def test_models_by_what_is_given(responses):
     graph = bf.Graph.grid((4, 6), items=responses.items)
     assert chosen(responses=responses) == people
     assert chosen(responses=responses, sequences=sequences) == ["HiddenMarkov"] * 2
-    assert chosen(responses=responses, graph=graph) == ["MarkovRandomField"] * 4
+    assert chosen(responses=responses, graph=graph) == ["MarkovRandomField"] * 6
     clear = {"graph": graph, "evidence": Evidence(0.2, 0.01)}
     assert chosen(responses=responses, **clear) == ["MarkovRandomField"] * 2
     assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup"]
