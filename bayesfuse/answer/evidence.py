@@ -55,8 +55,8 @@ class Evidence:
 
     @property
     def dependent(self) -> bool:
-        """Whether the errors of sources are clearly dependent given the class."""
-        return self.correlation - self.error > WEAK
+        """Whether the errors of raters are clearly dependent given the class."""
+        return bool(self.groups) or self.correlation - self.error > WEAK
 
 
 def examine(

@@ -171,7 +171,7 @@ def fuse(
     graph, edges may depend on the labels, and raters make the same errors on some items
     (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
     six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules that are mostly
-    silent, and :class:`bayesfuse.models.DawidSkene` for other silence or stated probabilities.
+    silent, :class:`bayesfuse.models.DawidSkene` for other silence or stated probabilities.
     ``print(fused.explain())`` shows all calls.
 
     Examples
@@ -243,9 +243,10 @@ def _examined(inputs: Inputs, seed: int) -> Inputs:
         return inputs
     given = None if isinstance(inputs.groups, str) else inputs.groups
     found = examine(inputs.responses, inputs.gold, seed, given)
-    if any(each is not None for each in (inputs.sequences, inputs.graph, given)):
+    if inputs.sequences is not None or given is not None:  # no model has groups and an order
         return replace(inputs, evidence=replace(found, groups={}))
-    return replace(inputs, evidence=found, groups=inputs.groups or dict(found.groups) or None)
+    groups = None if inputs.graph is not None else dict(found.groups) or None
+    return replace(inputs, evidence=found, groups=inputs.groups or groups)
 
 
 def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
