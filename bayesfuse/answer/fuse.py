@@ -170,9 +170,8 @@ def fuse(
     of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
     graph, edges may depend on the labels, and raters make the same errors on some items
     (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
-    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules that are mostly
-    silent, :class:`bayesfuse.models.DawidSkene` for other silence or stated probabilities.
-    ``print(fused.explain())`` shows all calls.
+    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent,
+    :class:`bayesfuse.models.DawidSkene` for other silence or statements: see ``fused.explain()``.
 
     Examples
     --------

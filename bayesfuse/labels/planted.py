@@ -105,10 +105,10 @@ class PlantedPotts(Potts):
         without ``rng``.
         """
         weights, counts = self._edges
-        pull = np.exp(-coupling * weights)
-        rate = pull / (1.0 - pull) + _same(labels, n_classes)
+        less = -np.expm1(-coupling * weights)
+        share = less / (1.0 - less * (1.0 - _same(labels, n_classes)))
         drawn = counts if rng is None else rng.standard_gamma(counts)
-        return float((drawn / rate).sum()) / len(labels) ** 2
+        return float((drawn * share).sum()) / len(labels) ** 2
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure

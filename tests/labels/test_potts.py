@@ -173,18 +173,42 @@ def test_drawn_edges_are_normalised_by_the_sizes_of_the_classes(prevalence):
     assert_frequencies(seen, np.exp(log_joint - logsumexp(log_joint)), "labels")
 
 
+def wrong_and_expected(responses, graph, truth, **options):
+    model = MarkovRandomField(responses, graph, edges="drawn", **options)
+    how = {"chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+    result = bf.sample(model, 60, tune=60, log_likelihood=False, **how)
+    probability = bf.label_probabilities(result).sel(item=range(len(truth))).values
+    return np.mean(probability.argmax(axis=1) != truth), 1.0 - probability.max(axis=1).mean()
+
+
+@pytest.mark.slow
 def test_communities_do_not_collapse():
     """Edges that are normalised by the prevalence alone put all items into one class."""
     made = bf.datasets.simulate_blocks(
         800, 6, 4, degree=5, within=0.7, per_item=1, accuracy=(0.4, 0.7), random_seed=1
     )
-    options = {"chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
-    model = MarkovRandomField(made.responses, made.graph, edges="drawn")
-    drawn = bf.sample(model, 60, tune=60, log_likelihood=False, **options)
-    probability = bf.label_probabilities(drawn).sel(item=range(800)).values
-    wrong = np.mean(probability.argmax(axis=1) != made.truth)
+    wrong, expected = wrong_and_expected(made.responses, made.graph, made.truth)
     assert wrong < 0.25 < np.mean(made.responses.label != made.truth[made.responses.item])
-    assert 1.0 - probability.max(axis=1).mean() == pytest.approx(wrong, abs=0.06)
+    assert expected == pytest.approx(wrong, abs=0.06)
+
+
+@pytest.mark.slow
+def test_item_types_know_that_raters_make_the_same_errors():
+    """On one item in seven most raters give the same wrong answer."""
+    made = bf.datasets.simulate_blocks(
+        800, 5, 4, degree=4, within=0.8, accuracy=(0.6, 0.9), random_seed=2
+    )
+    rng = np.random.default_rng(3)
+    misled = (rng.random(800) < 1 / 7)[:, None] & (rng.random((800, 5)) < 0.75)
+    other = (made.truth + rng.integers(1, 4, 800)) % 4
+    said = made.responses.label.reshape(800, 5)
+    said = bf.Responses.from_matrix(np.where(misled, other[:, None], said), classes=range(4))
+    given = said, made.graph, made.truth
+    plain, typed = (wrong_and_expected(*given, raters=kind) for kind in ("confusion", "types"))
+    assert typed[0] < plain[0] and plain[1] < 0.5 * plain[0]
+    assert 0.5 * typed[0] < typed[1] < 2.0 * typed[0]
+    with pytest.raises(ModelError, match="no rows of single raters"):
+        MarkovRandomField(*given[:2], raters="types", pooled=True)
 
 
 def test_coupling_so_strong_that_its_exponential_overflows():
