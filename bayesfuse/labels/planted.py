@@ -104,7 +104,7 @@ class PlantedPotts(Potts):
         It does so linearly given an exponential auxiliary variable for every edge; their mean
         without ``rng``.
         """
-        weights, counts = self._edges
+        weights, counts = self._edges or (np.ones(0), np.ones(0, dtype=np.int64))
         less = -np.expm1(-coupling * weights)
         share = less / (1.0 - less * (1.0 - _same(labels, n_classes)))
         drawn = counts if rng is None else rng.standard_gamma(counts)
