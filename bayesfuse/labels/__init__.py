@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
     from bayesfuse.labels.independent import Independent
     from bayesfuse.labels.informed_chain import InformedMarkovChain
+    from bayesfuse.labels.planted import PlantedPotts
     from bayesfuse.labels.population_chain import PopulationMarkovChain
-    from bayesfuse.labels.potts import MeanFieldPotts, PlantedPotts, Potts
+    from bayesfuse.labels.potts import MeanFieldPotts, Potts
 
 __all__ = [
     "Independent",
@@ -37,6 +38,7 @@ __getattr__ = importer(
         "independent": "Independent",
         "informed_chain": "InformedMarkovChain",
         "population_chain": "PopulationMarkovChain",
-        "potts": "MeanFieldPotts PlantedPotts Potts",
+        "planted": "PlantedPotts",
+        "potts": "MeanFieldPotts Potts",
     },
 )

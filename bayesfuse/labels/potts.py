@@ -21,7 +21,6 @@ from bayesfuse.labels.partition_function import (
     interpolate,
     interpolate_jax,
     log_partition,
-    planted_partition,
 )
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import shared, side_by_side
@@ -38,9 +37,6 @@ weak responses it gives six times the effective draws of the coupling per second
 SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
 FROM_PRIOR = 400  # further sweeps for draws from the prior
 MODES = 1000  # maximum passes of iterated conditional modes
-
-STRONGEST = 10.0
-"""Largest coupling of :class:`PlantedPotts`, per mean weight: one edge in 20,000 joins classes."""
 
 
 class Potts(LabelPrior):
@@ -162,17 +158,31 @@ class Potts(LabelPrior):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(coupling), start, neighbour, weight
         if self._drawn_anew:
-            return belief_propagation.draw_forest(prevalence, likelihood, *graph, order, _seed(rng))
+            return belief_propagation.draw_forest(
+                prevalence, likelihood, *graph, order, seed_of(rng)
+            )
         sweeps = 1 if previous is not None else SETTLE
         if previous is None:
-            labels = potts_kernels.begin(prevalence, likelihood, _seed(rng))
+            labels = potts_kernels.begin(prevalence, likelihood, seed_of(rng))
         else:
             labels = previous.copy()
         for _ in range(sweeps):
-            if sweeps > 1 or rng.random() < CLUSTERS:
-                potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
-            _sweep(labels, prevalence, likelihood, graph, colours, _seed(rng))
+            own = labels, prevalence, likelihood
+            self._move(own, graph, colours, sweeps > 1 or rng.random() < CLUSTERS, rng)
         return labels
+
+    def _move(
+        self,
+        own: tuple[NDArray[Any], Array, Array],
+        graph: tuple[Any, ...],
+        colours: list[Any],
+        clusters: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw, in place, the labels, which are first in ``own``, each given the others."""
+        if clusters:
+            potts_kernels.swendsen_wang(*own, *graph, seed_of(rng))
+        _sweep(*own, graph, colours, seed_of(rng))
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
@@ -296,52 +306,6 @@ class MeanFieldPotts(Potts):
         self.moves_labels = not self.exact  # probabilities from drawn labels are better
 
 
-class PlantedPotts(Potts):
-    r"""Communities: edges are random given the labels (a stochastic block model).
-
-    Given the coupling, the labels are distributed as in :class:`Potts`. The posterior of the
-    coupling differs: edges are random given the labels, and a pair of one class has an edge
-    exp(β w) times as often as another pair. Use it if the graph results from the classes
-    (citations, friendships, neighbours in features), and :class:`Potts` if the graph is fixed (the
-    pixels of an image).
-
-    The difference is large on graphs with many cycles: above its critical coupling, Potts expects
-    nearly all items in one class, so that communities of similar size imply a weak coupling.
-
-    Parameters
-    ----------
-    coupling, graph, prevalence
-        As for :class:`Potts`; with a fixed coupling both are the same.
-
-    Notes
-    -----
-    The normalising constant depends on the prevalence, not on the shares of the labels. Prior draws
-    of labels are as for Potts, most of them of one class, so prior predictive checks are not
-    informative.
-
-    References
-    ----------
-    Holland, Laskey & Leinhardt (1983), Social Networks 5, 109–137; Newman (2016), Physical Review
-    E 94, 052315.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf, pymc as pm
-    >>> made = bf.datasets.simulate_blocks(300, 4, 3, degree=5, random_seed=1)
-    >>> with bf.LabelModel(made.responses) as model:
-    ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), made.graph)
-    ...     _ = model.observe(labels=labels, raters=model.rater_channel("confusion", None))
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bool(result["posterior"]["coupling"].mean() > 2)
-    True
-    """
-
-    def _inferred(self, graph, field):
-        if graph.n_edges == 0:
-            return super()._inferred(graph, field)
-        return planted_partition(graph, field, STRONGEST / float(graph.weights.mean()))
-
-
 def _breadth_first(graph: Graph) -> NDArray[np.int32]:
     """Return the items in breadth-first order, from the first item of every component."""
     first = np.unique(graph.component, return_index=True)[1]
@@ -375,7 +339,8 @@ def _sweep(
         side_by_side(part, ends[:-1], ends[1:])
 
 
-def _seed(rng: np.random.Generator) -> np.uint64:
+def seed_of(rng: np.random.Generator) -> np.uint64:
+    """Return a seed for a kernel."""
     return rng.integers(0, 2**64, dtype=np.uint64)
 
 

@@ -313,11 +313,23 @@ def bond(labels, coupling, start, neighbour, weight, seed, parent):
 
 
 @kernel
-def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, weight, seed):
+def swendsen_wang(
+    labels,
+    prevalence,
+    likelihood,
+    coupling,
+    start,
+    neighbour,
+    weight,
+    seed,
+    crowding=0.0,
+    known=True,
+):
     """Draw, in place, the label of every cluster of bonded neighbours; return their number.
 
     The product of the items' weights leaves the density with its fields invariant (Swendsen & Wang
-    1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998).
+    1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998). Clusters are drawn in turn
+    if their sizes matter, as in ``crowd`` of ``planted.py``.
     """
     n_items, n_classes = labels.size, prevalence.size
     parent = np.empty(n_items, dtype=np.int32)
@@ -341,12 +353,23 @@ def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, we
                 product[c, k] = 1.0
     chosen = np.empty(n_clusters, dtype=np.int32)
     share = np.empty(n_classes)
+    size, own = np.zeros(n_classes), np.zeros(n_clusters)
+    for n in range(n_items):
+        size[labels[n]] += 1.0
+        own[place[parent[n]]] += 1.0
     first = 2 * neighbour.size  # beyond the numbers of the bonds
-    for c in range(n_clusters):
+    for n in range(n_items):
+        if parent[n] != n:
+            continue
+        c = place[n]
+        size[labels[n]] -= own[c]
         for k in range(n_classes):
-            logs[c, k] += math.log(product[c, k])
+            logs[c, k] += math.log(product[c, k]) - 2.0 * crowding * own[c] * size[k]
+            if not known:
+                logs[c, k] += math.lgamma(size[k] + own[c] + 1.0) - math.lgamma(size[k] + 1.0)
         total = relative(logs[c], share)
         chosen[c] = choose(share, total, uniform(seed, first + c))
+        size[chosen[c]] += own[c]
     for n in range(n_items):
         labels[n] = chosen[place[parent[n]]]
     return n_clusters
