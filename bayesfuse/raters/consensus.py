@@ -226,9 +226,9 @@ class Consensus(RaterChannel):
         n_types = types.shape[1]
         by_kind = np.zeros((2, self.n_kinds, n_types))
         if drawn.ndim == 2:
-            counts = count_copies(*tables, drawn, *structure, by_kind, rng)
+            counts = count_copies(*tables, drawn, by_kind, rng, *structure)
             return (*counts, by_kind) if self.n_kinds else counts
-        of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, rng)
+        of_item, by_class = draw_types(*tables, drawn, by_kind, rng, *structure)
         cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
         at, column = cells.nonzero()
         seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
