@@ -253,9 +253,9 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
         pull = coupling * (weight[0] if weight.size == 1 else weight[e])
         for k in range(logs.size):
             logs[k] += pull * probability[neighbour[e], k]
-    top = -np.inf
+    top, row = -np.inf, min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     for k in range(logs.size):
-        own = math.log(likelihood[n, k]) if likelihood[n, k] > 0.0 else -np.inf
+        own = math.log(likelihood[row, k]) if likelihood[row, k] > 0.0 else -np.inf
         logs[k] += log_prevalence[k] + own
         top = max(top, logs[k])
     return top
@@ -287,12 +287,12 @@ def settle(prevalence, likelihood, coupling, start, neighbour, weight, reverse, 
 def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, probability):
     """Return the bound of log Z, evidence by item given its neighbours, and expected agreement."""
     n_items, n_classes = likelihood.shape
-    log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
-    log_evidence, graph = np.empty(n_items), (coupling, start, neighbour, weight)
+    log_prevalence, log_evidence = np.log(prevalence), np.empty(n_items)
+    logs, share, flat = np.empty(n_classes), np.empty(n_classes), np.ones((1, n_classes))
+    graph = coupling, start, neighbour, weight
     log_z = agreement = 0.0
     for n in range(n_items):
-        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
-        same, with_own, without = 0.0, 0.0, 0.0
+        same = 0.0
         for e in range(start[n], start[n + 1]):
             w = weight[0] if weight.size == 1 else weight[e]
             for k in range(n_classes):
@@ -300,27 +300,17 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
         log_z += log_scale[n] - 0.5 * coupling * same
         agreement += 0.5 * same
         log_evidence[n] = -np.inf
+        before = lean(n, log_prevalence, flat, *graph, probability, logs)
+        before += math.log(relative(logs, share))
+        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
         if top == -np.inf:
             log_z = -np.inf
             continue
-        for k in range(n_classes):
-            if logs[k] > -np.inf:
-                with_own += math.exp(logs[k] - top)
-        log_evidence[n] = log_scale[n] + top + math.log(with_own)
+        log_evidence[n] = log_scale[n] + top + math.log(relative(logs, share)) - before
         for k in range(n_classes):
             q = probability[n, k]
             if q > 0.0:
                 log_z += q * (logs[k] - math.log(q))
-        for k in range(n_classes):
-            logs[k] = log_prevalence[k]
-        for e in range(start[n], start[n + 1]):
-            w = weight[0] if weight.size == 1 else weight[e]
-            for k in range(n_classes):
-                logs[k] += coupling * w * probability[neighbour[e], k]
-        pulled = logs.max()
-        for k in range(n_classes):
-            without += math.exp(logs[k] - pulled)
-        log_evidence[n] -= pulled + math.log(without)
     return log_z, log_evidence, agreement
 
 

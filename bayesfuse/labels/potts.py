@@ -24,6 +24,7 @@ from bayesfuse.labels.partition_function import (
     planted_partition,
 )
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import shared, side_by_side
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
@@ -165,7 +166,8 @@ class Potts(LabelPrior):
             return belief_propagation.draw_forest(prevalence, likelihood, *graph, order, _seed(rng))
         sweeps = 1 if previous is not None else SETTLE
         if previous is None:
-            labels = potts_kernels.begin(prevalence, likelihood, _seed(rng))
+            up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
+            labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
         else:
             labels = previous.copy()
         for _ in range(sweeps):
@@ -197,8 +199,10 @@ class Potts(LabelPrior):
 
     def tally(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
-        if drawn.ndim == 2:
-            return (np.asarray(potts_kernels.soft_agreement(drawn, start, neighbour, weight)),)
+        if drawn.ndim == 2:  # labels drawn independently with these probabilities
+            row = np.repeat(np.arange(len(drawn)), np.diff(start))
+            same = (drawn[row] * drawn[neighbour]).sum(axis=1)
+            return (np.asarray(0.5 * (weight * same).sum()),)
         return (np.asarray(potts_kernels.agreement(drawn, start, neighbour, weight)),)
 
     def used(self, expected, log_parameters, structure):

@@ -122,7 +122,7 @@ def test_either_move_alone_has_the_right_limit(name, sweep):
     exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
     prevalence, start, neighbour, weight, _, _, colours, *_ = structure
     likelihood, _ = relative(log_lik)
-    labels = potts_kernels.begin(prevalence, likelihood, np.uint64(7))
+    labels = rng.integers(2, size=len(likelihood), dtype=np.int32)
     radix, seen = 2 ** np.arange(8)[::-1], np.zeros(256)
     graph = coupling, start, neighbour, weight
     every = 10 if sweep == "gibbs" else 20
