@@ -126,9 +126,7 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
             f"columns {frame.columns.tolist()}"
         )
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
-    if (again := frame[item].duplicated()).any():
-        name = frame.loc[again, item].iloc[0]
-        raise CommandError(f"an item has one row with --wide. Got: several for {name!r} in {path}")
+    _require_unique(frame[item], path, "an item has one row with --wide")
     raters = [name for name in frame if name not in (item, *by)]
     marks = frame[raters].eq(MISSING_CODE).to_numpy()
     said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]
@@ -154,9 +152,7 @@ def _read_items(
     else:
         return None
     _require_complete(frame, path, f"every item needs {' and '.join(map(repr, columns))}")
-    if (again := frame[arguments.item].duplicated()).any():
-        name = frame.loc[again, arguments.item].iloc[0]
-        raise CommandError(f"{rule}. Got: several for item {name!r} in {path}")
+    _require_unique(frame[arguments.item], path, rule)
     return frame
 
 
@@ -232,6 +228,11 @@ def _require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
         )
 
 
+def _require_unique(items: pd.Series, path: Path, rule: str) -> None:
+    if (again := items.duplicated()).any():
+        raise CommandError(f"{rule}. Got: several for item {items[again].iloc[0]!r} in {path}")
+
+
 def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
     frame = _read(path, ("item", "label")).astype(object)
     if (empty := frame["label"].isna() & frame["item"].notna()).any():
@@ -255,11 +256,7 @@ def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.S
         raise CommandError("--by needs a column of a file: give --items FILE. Got: standard input")
     frame = _read(path, (item, arguments.by)).drop_duplicates()
     _require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
-    if (again := frame[item].duplicated()).any():
-        name = frame.loc[again, item].iloc[0]
-        raise CommandError(
-            f"an item has one group in all its rows. Got: several for item {name!r} in {path}"
-        )
+    _require_unique(frame[item], path, "an item has one group in all its rows")
     names = {str(name): name for name in responses.items.tolist()}
     group = pd.Series(
         frame[arguments.by].astype(str).to_numpy(), [names.get(name) for name in frame[item]]

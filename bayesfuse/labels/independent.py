@@ -14,9 +14,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import TINY, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
-from bayesfuse.parameters.contract import Parameter, Role, Support
+from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
-from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is

@@ -256,7 +256,7 @@ def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
     [
         ("task,a,b\n1,x,y\n", [], "no column 'item': give the names of columns by --item"),
         ("task,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
-        ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for '1'"),
+        ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for item '1'"),
         ("item,a,b\n,x,y\n", ["--wide"], "every row needs 'item'"),
         ("item,rater,label\n1,a,\n1,b,x\n", [], "--drop-empty leaves out those without"),
     ],

@@ -8,8 +8,7 @@ from scipy.stats import beta
 
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import inner, kernel, rescale
-from bayesfuse.parameters.contract import Coordinates, Parameter, Prior, Support
-from bayesfuse.parameters.real import REAL
+from bayesfuse.parameters.contract import REAL, Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters.base import RaterChannel, reveal
 
