@@ -21,6 +21,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table, rewound
+from bayesfuse.data.tables import known_as_text
 
 MISSING = ("", "NA", "NaN", "nan")
 """Missing values; all else, "None" and "null" included, is a name."""
@@ -41,7 +42,7 @@ class Tables:
     """
 
     responses: bf.Responses
-    gold: dict[Any, Any] | None = None
+    gold: pd.Series | None = None
     sequences: bf.Sequences | None = None
     graph: bf.Graph | None = None
     places: pd.DataFrame | None = None
@@ -233,20 +234,13 @@ def _require_unique(items: pd.Series, path: Path, rule: str) -> None:
         raise CommandError(f"{rule}. Got: several for item {items[again].iloc[0]!r} in {path}")
 
 
-def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
+def _read_gold(path: Path, responses: bf.Responses) -> pd.Series:
     frame = _read(path, ("item", "label")).astype(object)
     if (empty := frame["label"].isna() & frame["item"].notna()).any():
         tell(f"bayesfuse: {empty.sum():,} rows of {path} have no label and are left out")
         frame = frame[~empty]
     _require_complete(frame, path, "a gold label needs an item and a label")
-    items = {str(name): name for name in responses.items.tolist()}
-    classes = {str(name): name for name in responses.classes.tolist()}
-    gold: dict[Any, Any] = {}
-    for item, label in zip(frame["item"], frame["label"], strict=True):
-        known = classes.get(label, classes.get(label.removesuffix(".0"), label))
-        if gold.setdefault(items.get(item, item), known) != known:
-            raise CommandError(f"an item has one gold label. Got: two for item {item!r} in {path}")
-    return gold
+    return known_as_text(frame["item"], frame["label"], responses)
 
 
 def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:

@@ -178,7 +178,7 @@ def test_the_character_nul_is_refused(folder, capsys):
     ("option", "content", "word"),
     [
         ("--gold", "item,label\n99,good\n", "'99'"),
-        ("--gold", "item,label\n1,good\n1,bad\n", "one gold label. Got: two for item '1'"),
+        ("--gold", "item,label\n1,good\n1,bad\n", "labels 'bad' and 'good' for item 1"),
         ("--gold", "item,label\n,good\n", "a gold label needs an item and a label"),
         ("--items", "film\n1\n2\n", "Got: 3 in row 6, counted from 0 (54 such)"),
         ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in row 1 of"),
@@ -212,7 +212,7 @@ def test_other_tables_from_standard_input(folder, monkeypatch, option):
     if option == "--items":
         assert found.responses.items.tolist() == order
     else:
-        assert found.gold == dict.fromkeys(order, "yes")
+        assert found.gold.to_dict() == dict.fromkeys(order, "yes")
 
 
 def test_standard_input_that_is_closed(folder, capsys, monkeypatch):
