@@ -209,41 +209,6 @@ def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, orde
     return labels
 
 
-def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
-    """Return Bethe's log Z by item, stationary in cavity distributions, in ``jax.numpy``."""
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.ops import segment_sum
-    from jax.scipy.special import logsumexp
-
-    n_items, n_classes = log_lik.shape
-    row = jnp.repeat(jnp.arange(n_items), jnp.diff(start), total_repeat_length=neighbour.size)
-    own = jnp.log(prevalence) + log_lik
-
-    def carry(cavity, coupling):
-        r = jnp.maximum(jnp.exp(-coupling * weight), FAINTEST)
-        r = jnp.broadcast_to(r, neighbour.shape)[:, None]
-        return r + (1 - r) * cavity
-
-    def step(state):
-        cavity, done, _ = state
-        message = jnp.log(carry(cavity, fixed[1]))[reverse]
-        total = fixed[0] + segment_sum(message, row, num_segments=n_items)
-        new = total[row] - message
-        new = jnp.exp(new - logsumexp(new, axis=1, keepdims=True))
-        return (cavity + new) / 2, done + 1, jnp.abs(new - cavity).max(initial=0.0)
-
-    fixed = lax.stop_gradient(own), lax.stop_gradient(coupling)
-    begin = jnp.full((neighbour.size, n_classes), 1 / n_classes), 0, jnp.inf
-    going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
-    cavity = lax.stop_gradient(lax.while_loop(going, step, begin)[0])
-    message = jnp.log(carry(cavity, coupling))[reverse]
-    total = own + segment_sum(message, row, num_segments=n_items)
-    same = (cavity * cavity[reverse]).sum(axis=1)
-    edge = coupling * weight - jnp.log(carry(same[:, None], coupling)[:, 0])
-    return logsumexp(total, axis=1) + segment_sum(edge / 2, row, num_segments=n_items)
-
-
 @inner
 def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs):
     """Write the log weights of item n by class given its neighbours; return the top."""
@@ -324,34 +289,3 @@ def marginal_mean_field(coupling, likelihood, log_scale, *structure):
     total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
     of_prior, rate = interpolate(beta, knots, total_weight.item())
     return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
-
-
-def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
-    """Return the bound, stationary in the probabilities, by item (items,), in ``jax.numpy``."""
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.nn import softmax
-    from jax.ops import segment_sum
-    from jax.scipy.special import xlogy
-
-    n_items = log_lik.shape[0]
-    row = jnp.repeat(jnp.arange(n_items), jnp.diff(start), total_repeat_length=neighbour.size)
-    own = jnp.log(prevalence) + log_lik
-
-    def pull(coupling, q):
-        weights = jnp.broadcast_to(coupling * weight, neighbour.shape)
-        return segment_sum(weights[:, None] * q[neighbour], row, num_segments=n_items)
-
-    def step(state):
-        q, done, _ = state
-        new = softmax(fixed[0] + pull(fixed[1], q), axis=1)
-        return (q + new) / 2, done + 1, jnp.abs(new - q).max()
-
-    fixed = lax.stop_gradient(own), lax.stop_gradient(coupling)
-    begin = jnp.full(log_lik.shape, 1 / log_lik.shape[1]), 0, jnp.inf
-    going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
-    q, *_ = lax.while_loop(going, step, begin)
-    # zeros, which damping has not reached
-    q = lax.stop_gradient(softmax(own + pull(coupling, q), axis=1))
-    energy = jnp.where(q > 0, q * own, 0.0) + q * pull(coupling, q) / 2
-    return (energy - xlogy(q, q)).sum(axis=1)

@@ -317,12 +317,6 @@ class Independent(LabelPrior):
         share = np.bincount(place, multiplicity, self._n_rows(place)) / multiplicity.sum()
         return (share[:, None] * rows).sum(axis=0)
 
-    @staticmethod
-    def marginal_jax(log_prevalence, log_lik, multiplicity, place):
-        from jax.scipy.special import logsumexp
-
-        return logsumexp(log_prevalence[place] + log_lik, axis=1)
-
 
 def _require_codes(population: NDArray[Any], n_items: int) -> None:
     """Raise ModelError unless every item has the number of its population."""

@@ -19,7 +19,6 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import (
     PartitionTable,
     interpolate,
-    interpolate_jax,
     log_partition,
     planted_partition,
 )
@@ -102,7 +101,6 @@ class Potts(LabelPrior):
     needs = ("graph",)
     marginal_kernel = staticmethod(belief_propagation.marginal)
     iterate_kernel = staticmethod(belief_propagation.propagate)
-    terms_jax = staticmethod(belief_propagation.bethe_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -258,13 +256,6 @@ class Potts(LabelPrior):
         *_, change = self.iterate_kernel(prevalence, likelihood, *graph, order, ROUNDS)
         return change <= TOLERANCE
 
-    @classmethod
-    def marginal_jax(cls, *arguments: Any) -> Any:
-        """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, *graph, _, _, _, knots, total_weight = arguments
-        terms = cls.terms_jax(prevalence, log_lik, coupling, *graph)
-        return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
-
 
 class MeanFieldPotts(Potts):
     """The Potts model with labels summed out by mean field: a lower bound of the evidence.
@@ -292,7 +283,6 @@ class MeanFieldPotts(Potts):
     words = Potts.words._replace(summing="mean field")
     marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
     iterate_kernel = staticmethod(belief_propagation.settle)
-    terms_jax = staticmethod(belief_propagation.bound_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)

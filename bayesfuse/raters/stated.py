@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert, pick, share_out
-from bayesfuse.raters.base import add_rows_jax, by_cell_jax, reveal, reveal_jax
+from bayesfuse.raters.base import reveal
 from bayesfuse.raters.confusion import (
     Confusion,
     begin_with_cells,
@@ -245,19 +245,6 @@ class Stated(Confusion):
                 by = np.zeros(len(own), dtype=np.int64)
                 by[own] = steps
                 yield moved(hard, by)
-
-    @staticmethod
-    def log_lik_jax(*arguments: Any) -> Any:
-        import jax.numpy as jnp
-        from jax.scipy.special import logsumexp
-
-        log_confusion, start, row, pair, stated, who, said, gold = arguments
-        cells = by_cell_jax(log_confusion)
-        table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
-        found = add_rows_jax(table, row, start)
-        means = logsumexp(log_confusion[who.astype(int)], axis=2, b=said[:, None, :])
-        found += add_rows_jax(means, jnp.arange(who.size), stated)
-        return reveal_jax(found, gold)
 
 
 def moved(responses: Responses, steps: NDArray[np.int64]) -> Responses:
