@@ -116,8 +116,7 @@ def fuse(
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
-        Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
-        than a minute. The remaining time is the maximum for checks.
+        Maximum time of the fits, which end earlier with enough draws, and of checks in what is left.
     draws : int, optional
         Maximum number of draws per chain (there are four per model). Default 250 or 350.
     checks : bool, default True

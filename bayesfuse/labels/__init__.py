@@ -29,16 +29,4 @@ __all__ = [
     "paper_coupling",
 ]
 
-__getattr__ = importer(
-    __name__,
-    {
-        "base": "LabelPrior Marginal",
-        "chain": "MarkovChain StationaryMarkovChain",
-        "couplings": "bethe_coupling paper_coupling",
-        "independent": "Independent",
-        "informed_chain": "InformedMarkovChain",
-        "population_chain": "PopulationMarkovChain",
-        "planted": "PlantedPotts",
-        "potts": "MeanFieldPotts Potts",
-    },
-)
+__getattr__ = importer(__name__)

@@ -19,10 +19,10 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import (
     PartitionTable,
     interpolate,
-    interpolate_jax,
     log_partition,
 )
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import shared, side_by_side
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
@@ -97,7 +97,6 @@ class Potts(LabelPrior):
     needs = ("graph",)
     marginal_kernel = staticmethod(belief_propagation.marginal)
     iterate_kernel = staticmethod(belief_propagation.propagate)
-    terms_jax = staticmethod(belief_propagation.bethe_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -163,7 +162,8 @@ class Potts(LabelPrior):
             )
         sweeps = 1 if previous is not None else SETTLE
         if previous is None:
-            labels = potts_kernels.begin(prevalence, likelihood, seed_of(rng))
+            up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
+            labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
         else:
             labels = previous.copy()
         for _ in range(sweeps):
@@ -207,8 +207,10 @@ class Potts(LabelPrior):
 
     def tally(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
-        if drawn.ndim == 2:
-            return (np.asarray(potts_kernels.soft_agreement(drawn, start, neighbour, weight)),)
+        if drawn.ndim == 2:  # labels drawn independently with these probabilities
+            row = np.repeat(np.arange(len(drawn)), np.diff(start))
+            same = (drawn[row] * drawn[neighbour]).sum(axis=1)
+            return (np.asarray(0.5 * (weight * same).sum()),)
         return (np.asarray(potts_kernels.agreement(drawn, start, neighbour, weight)),)
 
     def used(self, expected, log_parameters, structure):
@@ -264,13 +266,6 @@ class Potts(LabelPrior):
         *_, change = self.iterate_kernel(prevalence, likelihood, *graph, order, ROUNDS)
         return change <= TOLERANCE
 
-    @classmethod
-    def marginal_jax(cls, *arguments: Any) -> Any:
-        """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, *graph, _, _, _, knots, total_weight = arguments
-        terms = cls.terms_jax(prevalence, log_lik, coupling, *graph)
-        return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
-
 
 class MeanFieldPotts(Potts):
     """The Potts model with labels summed out by mean field: a lower bound of the evidence.
@@ -298,7 +293,6 @@ class MeanFieldPotts(Potts):
     words = Potts.words._replace(summing="mean field")
     marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
     iterate_kernel = staticmethod(belief_propagation.settle)
-    terms_jax = staticmethod(belief_propagation.bound_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)

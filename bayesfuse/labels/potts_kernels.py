@@ -221,40 +221,20 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
 @kernel
 def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
     """Set labels to conditional modes until none changes (Besag 1986); return the passes."""
-    n_items, n_classes = likelihood.shape
-    score = np.empty(n_classes)
-    one = weight.size == 1
+    share = np.empty(prevalence.size)
     for sweep in range(most):
         changed = False
-        for n in range(n_items):
-            for k in range(n_classes):
-                value = prevalence[k] * likelihood[n, k]
-                score[k] = math.log(value) if value > 0.0 else -np.inf
-            for e in range(start[n], start[n + 1]):
-                score[labels[neighbour[e]]] += coupling * weight[0 if one else e]
+        for n in range(labels.size):
+            log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share)
             best = labels[n]
-            for k in range(n_classes):
-                if score[k] > score[best]:
+            for k in range(share.size):
+                if share[k] > share[best]:
                     best = k
             changed |= best != labels[n]
             labels[n] = best
         if not changed:
             return sweep + 1
     return most
-
-
-@kernel
-def begin(prevalence, likelihood, seed):
-    """Draw labels without the edges."""
-    n_items, n_classes = likelihood.shape
-    labels, share = np.empty(n_items, dtype=np.int32), np.empty(n_classes)
-    for n in range(n_items):
-        total = 0.0
-        for k in range(n_classes):
-            share[k] = prevalence[k] * likelihood[n, k]
-            total += share[k]
-        labels[n] = choose(share, total, uniform(seed, n))
-    return labels
 
 
 @kernel
@@ -267,21 +247,6 @@ def impossible(likelihood):
         if not some:
             return True
     return False
-
-
-@kernel
-def soft_agreement(probability, start, neighbour, weight):
-    """Return the expected agreement of labels drawn independently with these probabilities."""
-    total, one = 0.0, weight.size == 1
-    for n in range(probability.shape[0]):
-        for e in range(start[n], start[n + 1]):
-            m = neighbour[e]
-            if m < n:
-                same = 0.0
-                for k in range(probability.shape[1]):
-                    same += probability[n, k] * probability[m, k]
-                total += weight[0 if one else e] * same
-    return total
 
 
 @inner
