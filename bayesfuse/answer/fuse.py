@@ -116,7 +116,7 @@ def fuse(
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
-        Maximum time of the fits, which end earlier with enough draws, and of checks in what is left.
+        Maximum time of the fits, which may end earlier, and of the checks in what is left.
     draws : int, optional
         Maximum number of draws per chain (there are four per model). Default 250 or 350.
     checks : bool, default True
