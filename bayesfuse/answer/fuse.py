@@ -147,7 +147,7 @@ def fuse(
     Warns
     -----
     QuickAnswerWarning
-    XX
+        No model was fitted (no time, or none allows the data), so that labels are vote shares.
 
     Notes
     -----
