@@ -12,7 +12,7 @@ if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is
 
 from bayesfuse.numerics.lazy import importer
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # read by importer(), which imports a name when it is first used
     from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
     from bayesfuse.answer.fuse import fuse
     from bayesfuse.answer.fused import Fused
@@ -146,53 +146,12 @@ __all__ = [
 ]
 __version__ = "0.3.0"
 
-_HOMES = {
-    "answer.fuse": "fuse",
-    "answer.fused": "Fused",
-    "answer.load": "load",
-    "checks.agreement": "agreement",
-    "checks.label_switching": "align_labels",
-    "data.conll": "read_conll write_conll",
-    "data.graph": "Graph",
-    "data.partitions": "Partitions",
-    "data.responses": "Responses",
-    "data.sequences": "Sequences",
-    "data.token_features": "token_features",
-    "inference.cross_classify": "cross_classify",
-    "data.verdicts": "read_verdicts",
-    "inference.find_map": "find_map",
-    "inference.sample": "sample",
-    "inference.step_method": "LabelGibbs",
-    "inference.update": "update",
-    "inference.variational": "fit",
-    "labels": "Independent InformedMarkovChain MarkovChain MeanFieldPotts "
-    "PlantedPotts PopulationMarkovChain Potts StationaryMarkovChain",
-    "parameters.variables": "dirichlet",
-    "priors": "bio_transitions",
-    "pymc.model": "LabelModel observe",
-    "pymc.parts": "part",
-    "raters": "Abstaining Confusion Consensus Graded InferredGroups "
-    "LatentGroups OneCoin SequentialConfusion Stated Votes",
-    "results.averaging": "average common_units",
-    "results.class_shares": "class_shares",
-    "results.difficulty": "difficulty",
-    "results.paths": "decode draw_labels run_lengths spans",
-    "results.predict": "predict predict_batches",
-    "results.probabilities": "label_probabilities vote_shares",
-    "results.rater_tables": "grades rater_grades sources",
-    "results.span_scores": "rater_spans span_scores",
-    "results.span_tables": "read_spans response_spans",
-    "results.summaries": "summary",
-    "results.write_labels": "label_partitions write_labels",
-}
-"""Modules of the public names, which are imported when a name is first used: that takes seconds."""
-
 _ROOMS = (
     "answer checks command_line data datasets decisions errors inference labels models moments "
     "numerics observation parameters plots priors pymc raters results testing"
 ).split()
 
-_import = importer(__name__, _HOMES)
+_import = importer(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,8 @@ FIELDS = {
     "field, δ = M": {"trust": "paper"},
     "field, inferred": {},
     "field, drawn edges": {"edges": "drawn"},
+    "field, item types": {"raters": "types"},
+    "field, drawn, types": {"edges": "drawn", "raters": "types"},
 }
 
 
@@ -109,6 +111,15 @@ def one_repeat(words, graph, truth, rng, draws):
         model = MarkovRandomField(responses, graph, **options)
         result = bf.sample(model, draws, random_seed=rng, log_likelihood=False, **QUIET)
         add(name, bf.label_probabilities(result).values.argmax(axis=1), begun)
+    begun = now()
+    seed = int(rng.integers(2**31))
+    fused = bf.fuse(responses, graph=graph, checks=False, random_seed=seed, progressbar=False)
+    table = bf.label_probabilities(fused).sel(item=responses.items).values
+    add("bf.fuse", table.argmax(axis=1), begun)
+    print(
+        f"bf.fuse: {(table.argmax(axis=1) != truth).sum()} labels wrong, "
+        f"{(1.0 - table.max(axis=1)).sum():.0f} expected"
+    )
     check = bf.checks.phase_transition(result, model, random_seed=1)
     return found, result, check
 

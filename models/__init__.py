@@ -34,15 +34,4 @@ def __dir__() -> list[str]:
     return __all__
 
 
-__getattr__ = importer(
-    __name__,
-    {
-        "dawid_skene": "DawidSkene",
-        "hmm": "HiddenMarkov",
-        "item_types": "ItemTypes",
-        "labelling_functions": "LabellingFunctions",
-        "latent_group": "LatentGroup",
-        "mrf": "MarkovRandomField",
-        "weighted_votes": "WeightedVotes",
-    },
-)
+__getattr__ = importer(__name__)

@@ -183,7 +183,7 @@ class ItemTypes(LabelModel):
             )
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
-        n_classes, n_raters = responses.n_classes, responses.n_raters
+        n_classes = responses.n_classes
         pairs = _pairs(responses) if consensus == "pairs" and n_classes > 2 else []
         dictionary = Dictionary(n_classes, pairs)
         self.add_coord("type", dictionary.names(responses.classes))
@@ -206,14 +206,7 @@ class ItemTypes(LabelModel):
         )
         average = self["prevalence" if tilt is None else "average_prevalence"]
 
-        competence, pool = shared_shares("competence", COMPETENCE, COMPETENCE_NEAR, n_raters)
-        self.pools.append(pool)
-        self.newcomers["competence"] = self["competence_mean"]
-        guess = None
-        if guesses == "own":
-            guess, pool = shared_rows("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
-            self.pools.append(pool)
-            self.newcomers["guess"] = self["guess_mean"]
+        competence, guess = looks(self, guesses == "own")
         channel = bf.Consensus(
             pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type")),
             competence,
@@ -230,6 +223,20 @@ class ItemTypes(LabelModel):
             given["label_parameter"] = parameter
         self.pools.append(ConsensusShares(members, log_rows, CONCENTRATION, TRUST, **given))
         self.observe(labels=labels, raters=channel)
+
+
+def looks(model: LabelModel, own_guesses: bool = True) -> tuple[Any, Any]:
+    """Register how often every rater looks, and what a rater says who does not."""
+    n_classes, n_raters = model.responses.n_classes, model.responses.n_raters
+    competence, pool = shared_shares("competence", COMPETENCE, COMPETENCE_NEAR, n_raters)
+    model.pools.append(pool)
+    model.newcomers["competence"] = model["competence_mean"]
+    if not own_guesses:
+        return competence, None
+    guess, pool = shared_rows("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
+    model.pools.append(pool)
+    model.newcomers["guess"] = model["guess_mean"]
+    return competence, guess
 
 
 def _require_current(consensus: Any, removed: Mapping[str, Any]) -> None:

@@ -10,18 +10,22 @@ import numpy as np
 
 from bayesfuse import models
 from bayesfuse.answer.evidence import Evidence
-from bayesfuse.data.graph import Graph
+from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
+from bayesfuse.labels import bethe_coupling
 from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-LEAST_VOTES, FEW_VOTES, RULE_VOTES, SEQUENCE_VOTES, MANY_VOTES = 0.02, 0.05, 0.25, 0.2, 0.5
-"""Weights of vote shares beside models of independent errors, of people, of rules, of sequences,
-and an overconfident one."""
+LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.02, 0.05, 0.2, 0.25
+SPAN_VOTES, MANY_VOTES = 0.4, 0.5
+"""Weights of vote shares beside models of independent errors, of people, of sequences, of rules, of
+spans, and an overconfident one."""
+
+STRONG = 1.5, 2.0  # couplings that are tried, in critical ones
 
 KNOWN, TOLD = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -56,6 +60,11 @@ class Inputs:
         if self.ordered is not None:
             return self.ordered
         return self.responses.ordered and self.responses.classes.dtype.kind not in "iuf"
+
+    @property
+    def rivals(self) -> bool:
+        """Whether only the model that predicts best is used: of labels on a graph."""
+        return self.graph is not None and not self.evidence.dependent
 
 
 @dataclass(frozen=True)
@@ -185,6 +194,17 @@ GRAPH = [
     for edges, how in (("given", "do not depend"), ("drawn", "depend"))
 ]
 
+GRAPH_TYPES = [
+    replace(
+        each,
+        name=f"{each.name}, item types",
+        why=f"{each.why}; raters make the same errors on some items",
+        options={**each.options, "raters": "types"},
+        start="majority",
+    )
+    for each in GRAPH
+]
+
 
 def candidates(inputs: Inputs) -> list[Candidate]:
     """Return the sensible models, the most important first, or raise ModelError if none fits."""
@@ -197,13 +217,18 @@ def candidates(inputs: Inputs) -> list[Candidate]:
             f"{' and '.join(sorted(given))}."
         )
     if "sequences" in given:
-        votes = 0.0 if inputs.evidence.independent else SEQUENCE_VOTES
+        tags = mark_spans(inputs.responses.classes.tolist())
+        votes = SPAN_VOTES if tags else SEQUENCE_VOTES
+        votes = 0.0 if inputs.evidence.independent else votes
         found = [replace(each, votes=votes) for each in SEQUENCES]
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        tags = mark_spans(inputs.responses.classes.tolist())
         return found[:1] if tags or not inputs.plain else found
     if "graph" in given:
-        return GRAPH
+        if not inputs.plain:
+            return GRAPH
+        if inputs.rivals:
+            return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
+        return [replace(each, votes=FEW_VOTES) for each in GRAPH_TYPES]
     if is_rules(inputs.responses):
         return [RULES]
     sources = [GROUPS] if "groups" in given else []
@@ -216,6 +241,25 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     several = inputs.responses.n_classes > 2
     graded = inputs.graded and several
     return [*sources, *ITEMS[: 3 if several else 2], *([GRADED] if graded else [])]
+
+
+def strong(inputs: Inputs) -> list[Candidate]:
+    """Return models of smooth images, whose inferred coupling is too weak.
+
+    Above the critical coupling the prior expects one class, so segments of similar size imply a
+    coupling near it, and labels that are less certain than right.
+    """
+    critical = bethe_coupling(as_graph(inputs.graph), inputs.responses.n_classes)
+    return [
+        replace(
+            GRAPH[0],
+            name=f"graph, {factor} times critical",
+            why=f"neighbours are alike, with {factor} times the critical coupling of a tree",
+            options={"trust": round(2.0 * factor * critical, 2)},
+        )
+        for factor in STRONG
+        if 0.0 < critical < np.inf
+    ]
 
 
 def is_rules(responses: Responses) -> bool:

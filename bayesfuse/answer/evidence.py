@@ -54,6 +54,11 @@ class Evidence:
         """
         return self.correlation + (1.0 if self.groups else 2.0) * self.error < WEAK
 
+    @property
+    def dependent(self) -> bool:
+        """Whether the errors of raters are clearly dependent given the class."""
+        return bool(self.groups) or self.correlation - self.error > WEAK
+
 
 def examine(
     responses: Responses, gold: Mapping[Any, Any] | None, seed: int, groups: Any = None

@@ -116,8 +116,7 @@ def fuse(
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
-        Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
-        than a minute. The remaining time is the maximum for checks.
+        Maximum time of the fits, which may end earlier, and of the checks in what is left.
     draws : int, optional
         Maximum number of draws per chain (there are four per model). Default 250 or 350.
     checks : bool, default True
@@ -161,17 +160,16 @@ def fuse(
 
     If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
     :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
-    Raters of found groups may then agree because they alone are right: item types are added.
+    Raters of found groups may agree because they alone are right: item types are added. Of tables
+    with more than 200,000 responses (in proportion to ``minutes``), models are fitted to a random
+    part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
 
-    Of tables with more than 200,000 responses (in proportion to ``minutes``), models are fitted to
-    a random part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
-
-    For items in sequence one or two such models are fitted, with vote shares of weight .2 (none if
-    errors are independent) whose joint draws are labellings by single raters. On a graph two are,
-    for rules that are mostly silent :class:`bayesfuse.models.LabellingFunctions`, and for other
-    tables with silence or stated probabilities :class:`bayesfuse.models.DawidSkene` with vote
-    shares.
-    ``print(fused.explain())`` shows all calls.
+    For items in sequence one or two such models are fitted, with vote shares of weight .2, for tags
+    of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
+    graph, edges may depend on the labels, and raters make the same errors on some items
+    (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
+    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent,
+    :class:`bayesfuse.models.DawidSkene` for other silence or statements: see ``fused.explain()``.
 
     Examples
     --------
@@ -238,13 +236,14 @@ def _seed(random_seed: Any) -> int:
 
 def _examined(inputs: Inputs, seed: int) -> Inputs:
     """Return the inputs with what the responses show of errors."""
-    if inputs.graph is not None or not inputs.plain or is_rules(inputs.responses):
+    if not inputs.plain or (inputs.graph is None and is_rules(inputs.responses)):
         return inputs
     given = None if isinstance(inputs.groups, str) else inputs.groups
     found = examine(inputs.responses, inputs.gold, seed, given)
     if inputs.sequences is not None or given is not None:  # no model has groups and an order
         return replace(inputs, evidence=replace(found, groups={}))
-    return replace(inputs, evidence=found, groups=inputs.groups or dict(found.groups) or None)
+    groups = None if inputs.graph is not None else dict(found.groups) or None
+    return replace(inputs, evidence=found, groups=inputs.groups or groups)
 
 
 def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
@@ -307,7 +306,8 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     results = {fit.candidate.name: fit.result for fit in done}
     votes = max(fit.candidate.votes for fit in done)
     table = part.responses
-    comparison = weigh(results, votes, int(table.multiplicity[table.item].sum()))
+    total = int(table.multiplicity[table.item].sum())
+    comparison = weigh(results, votes, total, inputs.rivals)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
     averaged = _averaged(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}

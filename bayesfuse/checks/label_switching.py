@@ -172,7 +172,7 @@ def align_labels(
     common = bool((order == order[0, 0]).all()) and (
         "label_posterior" not in result.children or contents.of_all_draws(result)
     )
-    known = "constant_data" in result.children and "gold" in contents.constants(result)
+    known = "gold" in contents.constants(result)
     has_labels = "label_posterior" in result.children
     has_likelihood = "log_likelihood" in result.children
     anew = (has_labels and not common) or (known and (has_labels or has_likelihood))

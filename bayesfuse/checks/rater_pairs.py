@@ -19,6 +19,7 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
+from bayesfuse.results.difficulty import has_types
 
 LEAST = 10  # items that two raters must share to be compared: fewer carry little information
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
@@ -202,7 +203,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
     if max(map(len, groups)) > max(observation.responses.n_raters / 2, 4):
         hard = "some items may be harder than others (see item_difficulty)"
         return f"{said} With so many, {hard}: try {model}."
-    if replicates.has_types(observation):
+    if has_types(observation):
         return f"{said} They may share a source: try bayesfuse.models.LatentGroup."
     return (
         f"{said} Some items may be harder than others: try {model}. Or these raters may share a "

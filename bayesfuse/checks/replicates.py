@@ -167,11 +167,6 @@ def _tails(
     return below, above
 
 
-def has_types(observation: Observation) -> bool:
-    """Return whether items have types within their classes."""
-    return isinstance(observation.raters, Consensus)
-
-
 def model_of_hard_items(observation: Observation) -> str:
     """Return the model for data in which some items of a class are harder than others."""
     if isinstance(raters := observation.raters, Consensus):

@@ -21,6 +21,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table, rewound
+from bayesfuse.data.tables import known_as_text
 
 MISSING = ("", "NA", "NaN", "nan")
 """Missing values; all else, "None" and "null" included, is a name."""
@@ -41,7 +42,7 @@ class Tables:
     """
 
     responses: bf.Responses
-    gold: dict[Any, Any] | None = None
+    gold: pd.Series | None = None
     sequences: bf.Sequences | None = None
     graph: bf.Graph | None = None
     places: pd.DataFrame | None = None
@@ -126,9 +127,7 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
             f"columns {frame.columns.tolist()}"
         )
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
-    if (again := frame[item].duplicated()).any():
-        name = frame.loc[again, item].iloc[0]
-        raise CommandError(f"an item has one row with --wide. Got: several for {name!r} in {path}")
+    _require_unique(frame[item], path, "an item has one row with --wide")
     raters = [name for name in frame if name not in (item, *by)]
     marks = frame[raters].eq(MISSING_CODE).to_numpy()
     said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]
@@ -154,9 +153,7 @@ def _read_items(
     else:
         return None
     _require_complete(frame, path, f"every item needs {' and '.join(map(repr, columns))}")
-    if (again := frame[arguments.item].duplicated()).any():
-        name = frame.loc[again, arguments.item].iloc[0]
-        raise CommandError(f"{rule}. Got: several for item {name!r} in {path}")
+    _require_unique(frame[arguments.item], path, rule)
     return frame
 
 
@@ -232,20 +229,18 @@ def _require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
         )
 
 
-def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
+def _require_unique(items: pd.Series, path: Path, rule: str) -> None:
+    if (again := items.duplicated()).any():
+        raise CommandError(f"{rule}. Got: several for item {items[again].iloc[0]!r} in {path}")
+
+
+def _read_gold(path: Path, responses: bf.Responses) -> pd.Series:
     frame = _read(path, ("item", "label")).astype(object)
     if (empty := frame["label"].isna() & frame["item"].notna()).any():
         tell(f"bayesfuse: {empty.sum():,} rows of {path} have no label and are left out")
         frame = frame[~empty]
     _require_complete(frame, path, "a gold label needs an item and a label")
-    items = {str(name): name for name in responses.items.tolist()}
-    classes = {str(name): name for name in responses.classes.tolist()}
-    gold: dict[Any, Any] = {}
-    for item, label in zip(frame["item"], frame["label"], strict=True):
-        known = classes.get(label, classes.get(label.removesuffix(".0"), label))
-        if gold.setdefault(items.get(item, item), known) != known:
-            raise CommandError(f"an item has one gold label. Got: two for item {item!r} in {path}")
-    return gold
+    return known_as_text(frame["item"], frame["label"], responses)
 
 
 def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
@@ -255,11 +250,7 @@ def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.S
         raise CommandError("--by needs a column of a file: give --items FILE. Got: standard input")
     frame = _read(path, (item, arguments.by)).drop_duplicates()
     _require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
-    if (again := frame[item].duplicated()).any():
-        name = frame.loc[again, item].iloc[0]
-        raise CommandError(
-            f"an item has one group in all its rows. Got: several for item {name!r} in {path}"
-        )
+    _require_unique(frame[item], path, "an item has one group in all its rows")
     names = {str(name): name for name in responses.items.tolist()}
     group = pd.Series(
         frame[arguments.by].astype(str).to_numpy(), [names.get(name) for name in frame[item]]

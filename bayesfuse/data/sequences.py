@@ -183,62 +183,6 @@ class Sequences:
         """
         return item_places(self.items, responses, "Items in sequence", "a sequence")
 
-    def split_raters(self, responses: Any) -> Any:
-        """Split every rater by their label for the previous item.
-
-        Errors within a sequence are dependent: an annotator who misses the start of a span tends to
-        miss the rest. With one confusion matrix per previous label of the rater, errors depend on
-        that label ("seq" in Simpson & Gurevych 2019). Any model accepts the new table, but its
-        predictive draws condition on the previous labels.
-
-        Parameters
-        ----------
-        responses : Responses
-            Responses to the items of these sequences.
-
-        Returns
-        -------
-        Responses
-            Rater "m" becomes "m after c", where c is their label for the previous item (of several,
-            the last in class order), or "m first" if there is none.
-
-        Raises
-        ------
-        ResponsesError
-            Different items; a table of counts.
-
-        References
-        ----------
-        Simpson & Gurevych (2019), A Bayesian approach for sequence tagging with crowds, EMNLP,
-        1093–1104.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> responses = bf.Responses.from_matrix([["a"], ["b"], ["b"]], raters=["x"])
-        >>> bf.Sequences.from_lengths([3]).split_raters(responses).raters.tolist()
-        ['x first', 'x after a', 'x after b']
-        """
-        require_separate(responses)
-        self.places(responses)
-        item, rater, label = responses.item, responses.rater, responses.label
-        said, _ = previous_labels(self, responses)
-        own = rater * (responses.n_classes + 1) + said + 1
-        used, code = np.unique(own, return_inverse=True)
-        pairs = [*zip(*np.divmod(used, responses.n_classes + 1), strict=True)]
-        for write in (str, repr):  # "x after a" may be ambiguous without quotes
-            raters = [write(name) for name in responses.raters.tolist()]
-            tails = ["first", *(f"after {write(name)}" for name in responses.classes.tolist())]
-            names = [f"{raters[m]} {tails[after]}" for m, after in pairs]
-            if len(set(names)) == len(names):
-                break
-        coded = {
-            "item": pd.Categorical.from_codes(item, responses.items),
-            "rater": pd.Categorical.from_codes(code, names),
-            "label": pd.Categorical.from_codes(label, responses.classes),
-        }
-        return type(responses).from_long(coded)
-
     def __repr__(self) -> str:
         low, high = int(self.lengths.min()), int(self.lengths.max())
         long = f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -228,12 +228,17 @@ def _from_file(path: str | PathLike[str], names: Responses, item: str, label: st
         "Every row of a file of known labels must have an item.",
         lambda n: f"an empty one in row {n}, counted from 0",
     )
-    items, classes = (
+    return known_as_text(frame[item], frame[label], names)
+
+
+def known_as_text(items: pd.Series, labels: pd.Series, names: Responses) -> pd.Series:
+    """Return known labels by item, from texts that stand for the names of a table."""
+    item_of, class_of = (
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
     )
     # whole numbers have a decimal point where others of their column are missing
-    said = [classes.get(n, classes.get(n.removesuffix(".0"), n)) for n in frame[label]]
-    index = pd.Index([items.get(name, name) for name in frame[item]], dtype=object)
+    said = [class_of.get(text, class_of.get(text.removesuffix(".0"), text)) for text in labels]
+    index = pd.Index([item_of.get(text, text) for text in items], dtype=object)
     return pd.Series(said, index, dtype=object)
 
 

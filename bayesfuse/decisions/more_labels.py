@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bayesfuse.data.known import read_populations
 from bayesfuse.decisions.next_items import require_plain
 from bayesfuse.errors import ModelError, brief, require_count, require_positive, require_seed
-from bayesfuse.results.class_shares import ALL, gold_of
-from bayesfuse.results.contents import constants, joint_labels, observed_rows
+from bayesfuse.results.class_shares import ALL
+from bayesfuse.results.contents import constants, joint_labels, known_classes, require_rows
 from bayesfuse.results.joint_labels import SAMPLES, independent
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
@@ -79,7 +79,7 @@ def errors_after(
     require_plain(result)
     probability = labels.values
     error = 1.0 - probability.max(axis=1)
-    unknown = np.flatnonzero(gold_of(result, len(error)) < 0)
+    unknown = np.flatnonzero(known_classes(result, len(error)) < 0)
     numbers = [min(each, len(unknown)) for each in numbers]
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
@@ -164,7 +164,7 @@ def labels_needed(
     low, high = tails(ci_prob)
     wanted = (width / (norm.ppf(high) - norm.ppf(low))) ** 2  # variance
     probability, classes = labels.values, labels["class"].values
-    gold = gold_of(result, len(probability))
+    gold = known_classes(result, len(probability))
     posterior = result["label_posterior"].dataset
     honest = posterior["left_out"].values if "left_out" in posterior else None
 
@@ -189,9 +189,7 @@ def labels_needed(
         table = head.to_frame(index=False)
         table["items"], table["known"] = (np.repeat(each, len(classes)) for each in (size, known))
         return table.assign(needed=number.ravel(), more=asked.ravel())
-    if (rows := observed_rows(result)) is None:
-        raise ModelError(f"Responses are read from observed_data. Got: {sorted(result.children)}.")
-    item, rater, label = rows
+    item, rater, label = require_rows(result, "The accuracy of raters")
     raters = constants(result)["rater"].values
     size = np.bincount(rater, minlength=len(raters))
     seen = gold[item] >= 0

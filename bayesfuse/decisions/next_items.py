@@ -7,11 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.decisions.ranks import number_of_errors
 from bayesfuse.errors import ModelError, require_count, require_number, require_seed
-from bayesfuse.results.contents import constants, joint_labels
+from bayesfuse.results.contents import constants, joint_labels, known_classes
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -68,11 +67,11 @@ def next_items(
     rng = require_seed(random_seed)
     probability = label_probabilities(result).transpose("item", "class")
     error = 1.0 - probability.values.max(axis=1)
-    unknown = np.flatnonzero(~_known(result, len(error)))
+    unknown = np.flatnonzero(known_classes(result, len(error)) < 0)
     if aim == "correct":
         chosen = unknown[np.argsort(-error[unknown], kind="stable")][:n]
     else:
-        data = constants(result) if "constant_data" in result.children else xr.Dataset()
+        data = constants(result)
         if "item_index" in data:
             answered = np.bincount(data["item_index"].values, minlength=len(error)) > 0
             unknown = unknown[answered[unknown]] if answered[unknown].any() else unknown
@@ -135,7 +134,7 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     probability = label_probabilities(result).transpose("item", "class")
     wrong = 1.0 - probability.values.max(axis=1)
     require_plain(result)
-    known = _known(result, len(wrong))
+    known = known_classes(result, len(wrong)) >= 0
     order = np.flatnonzero(~known)
     order = order[np.argsort(wrong[order], kind="stable")]
     risk = wrong[order].cumsum() / np.arange(1, len(order) + 1)
@@ -170,16 +169,8 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
 
 def require_plain(result: xr.DataTree) -> None:
     """Raise ModelError for a result of a table of counts."""
-    if "constant_data" in result.children and "multiplicity" in constants(result):
+    if "multiplicity" in constants(result):
         raise ModelError(
             "Items are labelled one by one: use the table with one row per response, "
             "responses.expand(). Got: a result of a table of counts."
         )
-
-
-def _known(result: xr.DataTree, n_items: int) -> NDArray[np.bool_]:
-    """Return which items have a known label (items,)."""
-    if "constant_data" in result.children and "gold" in (data := constants(result)):
-        known: NDArray[np.bool_] = data["gold"].values >= 0
-        return known
-    return np.zeros(n_items, dtype=bool)

@@ -21,7 +21,7 @@ from bayesfuse.errors import (
     require_seed,
 )
 from bayesfuse.results import joint_labels
-from bayesfuse.results.contents import constants, evenly_spaced, observed_rows
+from bayesfuse.results.contents import constants, evenly_spaced, known_classes, require_rows
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -106,11 +106,8 @@ def panel(
     require_count("draws", draws)
     require_number("tolerance", tolerance)
     rng, level = require_seed(random_seed), tails(ci_prob)
-    labels, seen = joint_labels.stored(result), observed_rows(result)
-    if seen is None:
-        raise ModelError(f"Responses are read from observed_data. Got: {sorted(result.children)}.")
-    known = constants(result)
-    names = known["rater"].values
+    labels, seen = joint_labels.stored(result), require_rows(result, "A panel")
+    names = constants(result)["rater"].values
     if len(names) > MOST:
         raise ModelError(
             f"A panel has at most {MOST} raters, because every two of them are compared. Got: "
@@ -137,7 +134,7 @@ def panel(
     probability = label_probabilities(result).values
     votes = _Votes(seen, probability, correlation.mean(axis=0))
     found |= {name: ("rater", row) for name, row in votes.lost(labels, level).items()}
-    gold = known["gold"].values if "gold" in known else np.full(len(probability), -1)
+    gold = known_classes(result, len(probability))
     order, path = votes.path(price, labels, gold, level)
     found |= {name: ("step", row) for name, row in path.items()}
     within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))

@@ -13,7 +13,7 @@ from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, brief, require_count, require_seed
 from bayesfuse.results import joint_labels
-from bayesfuse.results.contents import constants, observed_rows
+from bayesfuse.results.contents import constants, require_rows
 from bayesfuse.results.summaries import tails
 
 
@@ -74,9 +74,7 @@ def position_bias(
     """
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
-    labels, seen = joint_labels.stored(result), observed_rows(result)
-    if seen is None:
-        raise ModelError(f"Responses are read from observed_data. Got: {sorted(result.children)}.")
+    labels, seen = joint_labels.stored(result), require_rows(result, "The bias of a position")
     first, second = _shown(result, shown)
     rows = []
     for one, other in _pairs(result, pairs_of_raters):

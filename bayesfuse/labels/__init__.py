@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
     from bayesfuse.labels.independent import Independent
     from bayesfuse.labels.informed_chain import InformedMarkovChain
+    from bayesfuse.labels.planted import PlantedPotts
     from bayesfuse.labels.population_chain import PopulationMarkovChain
-    from bayesfuse.labels.potts import MeanFieldPotts, PlantedPotts, Potts
+    from bayesfuse.labels.potts import MeanFieldPotts, Potts
 
 __all__ = [
     "Independent",
@@ -28,15 +29,4 @@ __all__ = [
     "paper_coupling",
 ]
 
-__getattr__ = importer(
-    __name__,
-    {
-        "base": "LabelPrior Marginal",
-        "chain": "MarkovChain StationaryMarkovChain",
-        "couplings": "bethe_coupling paper_coupling",
-        "independent": "Independent",
-        "informed_chain": "InformedMarkovChain",
-        "population_chain": "PopulationMarkovChain",
-        "potts": "MeanFieldPotts PlantedPotts Potts",
-    },
-)
+__getattr__ = importer(__name__)

@@ -73,9 +73,6 @@ class LabelPrior(Factor):
         Of subclasses: ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
         log_evidence, probability, *expected)``, numba-compiled. The arrays it returns must not
         share memory, since PyTensor may overwrite one of them.
-    marginal_jax : callable
-        Of subclasses, optional: ``(*log_parameters, log_lik, *structure) -> log_evidence``,
-        written in ``jax.numpy``, which differentiates it.
 
     Examples
     --------
@@ -277,11 +274,6 @@ class LabelPrior(Factor):
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
         """Return the index of every item's unit in :meth:`units`, shape (items,)."""
         return np.arange(responses.n_items)
-
-    @staticmethod
-    @abstractmethod
-    def marginal_jax(*arguments: Any) -> Any:
-        """Return the log evidence of every unit, written in ``jax.numpy``."""
 
     def marginal(
         self, log_parameters: Tables, likelihood: Array, log_scale: Array, structure: Structure

@@ -209,41 +209,6 @@ def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, orde
     return labels
 
 
-def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
-    """Return Bethe's log Z by item, stationary in cavity distributions, in ``jax.numpy``."""
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.ops import segment_sum
-    from jax.scipy.special import logsumexp
-
-    n_items, n_classes = log_lik.shape
-    row = jnp.repeat(jnp.arange(n_items), jnp.diff(start), total_repeat_length=neighbour.size)
-    own = jnp.log(prevalence) + log_lik
-
-    def carry(cavity, coupling):
-        r = jnp.maximum(jnp.exp(-coupling * weight), FAINTEST)
-        r = jnp.broadcast_to(r, neighbour.shape)[:, None]
-        return r + (1 - r) * cavity
-
-    def step(state):
-        cavity, done, _ = state
-        message = jnp.log(carry(cavity, fixed[1]))[reverse]
-        total = fixed[0] + segment_sum(message, row, num_segments=n_items)
-        new = total[row] - message
-        new = jnp.exp(new - logsumexp(new, axis=1, keepdims=True))
-        return (cavity + new) / 2, done + 1, jnp.abs(new - cavity).max(initial=0.0)
-
-    fixed = lax.stop_gradient(own), lax.stop_gradient(coupling)
-    begin = jnp.full((neighbour.size, n_classes), 1 / n_classes), 0, jnp.inf
-    going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
-    cavity = lax.stop_gradient(lax.while_loop(going, step, begin)[0])
-    message = jnp.log(carry(cavity, coupling))[reverse]
-    total = own + segment_sum(message, row, num_segments=n_items)
-    same = (cavity * cavity[reverse]).sum(axis=1)
-    edge = coupling * weight - jnp.log(carry(same[:, None], coupling)[:, 0])
-    return logsumexp(total, axis=1) + segment_sum(edge / 2, row, num_segments=n_items)
-
-
 @inner
 def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs):
     """Write the log weights of item n by class given its neighbours; return the top."""
@@ -253,9 +218,9 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
         pull = coupling * (weight[0] if weight.size == 1 else weight[e])
         for k in range(logs.size):
             logs[k] += pull * probability[neighbour[e], k]
-    top = -np.inf
+    top, row = -np.inf, min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     for k in range(logs.size):
-        own = math.log(likelihood[n, k]) if likelihood[n, k] > 0.0 else -np.inf
+        own = math.log(likelihood[row, k]) if likelihood[row, k] > 0.0 else -np.inf
         logs[k] += log_prevalence[k] + own
         top = max(top, logs[k])
     return top
@@ -287,12 +252,12 @@ def settle(prevalence, likelihood, coupling, start, neighbour, weight, reverse, 
 def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, probability):
     """Return the bound of log Z, evidence by item given its neighbours, and expected agreement."""
     n_items, n_classes = likelihood.shape
-    log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
-    log_evidence, graph = np.empty(n_items), (coupling, start, neighbour, weight)
+    log_prevalence, log_evidence = np.log(prevalence), np.empty(n_items)
+    logs, share, flat = np.empty(n_classes), np.empty(n_classes), np.ones((1, n_classes))
+    graph = coupling, start, neighbour, weight
     log_z = agreement = 0.0
     for n in range(n_items):
-        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
-        same, with_own, without = 0.0, 0.0, 0.0
+        same = 0.0
         for e in range(start[n], start[n + 1]):
             w = weight[0] if weight.size == 1 else weight[e]
             for k in range(n_classes):
@@ -300,27 +265,17 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
         log_z += log_scale[n] - 0.5 * coupling * same
         agreement += 0.5 * same
         log_evidence[n] = -np.inf
+        before = lean(n, log_prevalence, flat, *graph, probability, logs)
+        before += math.log(relative(logs, share))
+        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
         if top == -np.inf:
             log_z = -np.inf
             continue
-        for k in range(n_classes):
-            if logs[k] > -np.inf:
-                with_own += math.exp(logs[k] - top)
-        log_evidence[n] = log_scale[n] + top + math.log(with_own)
+        log_evidence[n] = log_scale[n] + top + math.log(relative(logs, share)) - before
         for k in range(n_classes):
             q = probability[n, k]
             if q > 0.0:
                 log_z += q * (logs[k] - math.log(q))
-        for k in range(n_classes):
-            logs[k] = log_prevalence[k]
-        for e in range(start[n], start[n + 1]):
-            w = weight[0] if weight.size == 1 else weight[e]
-            for k in range(n_classes):
-                logs[k] += coupling * w * probability[neighbour[e], k]
-        pulled = logs.max()
-        for k in range(n_classes):
-            without += math.exp(logs[k] - pulled)
-        log_evidence[n] -= pulled + math.log(without)
     return log_z, log_evidence, agreement
 
 
@@ -334,34 +289,3 @@ def marginal_mean_field(coupling, likelihood, log_scale, *structure):
     total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
     of_prior, rate = interpolate(beta, knots, total_weight.item())
     return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
-
-
-def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
-    """Return the bound, stationary in the probabilities, by item (items,), in ``jax.numpy``."""
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.nn import softmax
-    from jax.ops import segment_sum
-    from jax.scipy.special import xlogy
-
-    n_items = log_lik.shape[0]
-    row = jnp.repeat(jnp.arange(n_items), jnp.diff(start), total_repeat_length=neighbour.size)
-    own = jnp.log(prevalence) + log_lik
-
-    def pull(coupling, q):
-        weights = jnp.broadcast_to(coupling * weight, neighbour.shape)
-        return segment_sum(weights[:, None] * q[neighbour], row, num_segments=n_items)
-
-    def step(state):
-        q, done, _ = state
-        new = softmax(fixed[0] + pull(fixed[1], q), axis=1)
-        return (q + new) / 2, done + 1, jnp.abs(new - q).max()
-
-    fixed = lax.stop_gradient(own), lax.stop_gradient(coupling)
-    begin = jnp.full(log_lik.shape, 1 / log_lik.shape[1]), 0, jnp.inf
-    going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
-    q, *_ = lax.while_loop(going, step, begin)
-    # zeros, which damping has not reached
-    q = lax.stop_gradient(softmax(own + pull(coupling, q), axis=1))
-    energy = jnp.where(q > 0, q * own, 0.0) + q * pull(coupling, q) / 2
-    return (energy - xlogy(q, q)).sum(axis=1)

@@ -174,30 +174,6 @@ class MarkovChain(LabelPrior):
         longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]
         return initial @ _polynomial(longer / lengths.sum(), transition, xp)
 
-    @staticmethod
-    def marginal_jax(*arguments: Any) -> Any:
-        log_initial, log_transition, log_lik, place, start = arguments
-        import jax.numpy as jnp
-        from jax import lax
-        from jax.ops import segment_sum
-
-        ordered = log_lik[place]
-        sequence = jnp.searchsorted(start, jnp.arange(place.size), side="right") - 1
-        first = jnp.zeros(place.size, bool).at[start[:-1]].set(True)
-        initial, transition = jnp.exp(log_initial), jnp.exp(log_transition)
-        top = lax.stop_gradient(ordered.max(axis=1))
-        top = jnp.where(top > -jnp.inf, top, 0.0)
-
-        def step(filtered, now):
-            begins, weight = now
-            joint = jnp.where(begins, initial, filtered @ transition) * weight
-            scale = joint.sum()
-            return joint / jnp.where(scale > 0, scale, 1.0), scale
-
-        weight = jnp.exp(ordered - top[:, None])
-        _, scale = lax.scan(step, initial, (first, weight))
-        return segment_sum(jnp.log(scale) + top, sequence, num_segments=start.size - 1)
-
 
 class StationaryMarkovChain(MarkovChain):
     r"""Markov chain that begins in its stationary distribution, :math:`\rho = \rho A`.
@@ -245,15 +221,6 @@ class StationaryMarkovChain(MarkovChain):
 
     def prevalence(self, parameters, n_classes, structure, xp):
         return _solve_stationary(parameters[0], xp)
-
-    @staticmethod
-    def marginal_jax(*arguments: Any) -> Any:
-        import jax.numpy as jnp
-
-        log_transition, *others = arguments
-        rows = jnp.exp(log_transition)
-        share = _solve_stationary(rows / rows.sum(axis=1, keepdims=True), jnp)
-        return MarkovChain.marginal_jax(jnp.log(share), log_transition, *others)
 
 
 def soft_counts(

@@ -16,8 +16,9 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.log_forward_backward import log_backward, log_backward_draw, log_forward, pick
+from bayesfuse.labels.log_forward_backward import log_backward, log_backward_draw, log_forward
 from bayesfuse.numerics.kernels import inlined, inner, kernel
+from bayesfuse.numerics.rows import pick
 
 # Relative to the largest of an item: the floor adds 1e-150 / LEAST_SCALE of the mass, an error of
 # 1e-20 relative to predicted probabilities of LEAST_PREDICTED, below rounding.

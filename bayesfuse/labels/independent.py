@@ -14,9 +14,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import TINY, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
-from bayesfuse.parameters.contract import Parameter, Role, Support
+from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
-from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
@@ -317,12 +316,6 @@ class Independent(LabelPrior):
         multiplicity, place = structure
         share = np.bincount(place, multiplicity, self._n_rows(place)) / multiplicity.sum()
         return (share[:, None] * rows).sum(axis=0)
-
-    @staticmethod
-    def marginal_jax(log_prevalence, log_lik, multiplicity, place):
-        from jax.scipy.special import logsumexp
-
-        return logsumexp(log_prevalence[place] + log_lik, axis=1)
 
 
 def _require_codes(population: NDArray[Any], n_items: int) -> None:

@@ -124,10 +124,3 @@ class InformedMarkovChain(MarkovChain):
     def log_prob(self, log_parameters, labels, structure):
         own = structure[2][np.arange(len(labels)), labels]
         return super().log_prob(log_parameters, labels, structure[:2]) + float(np.log(own).sum())
-
-    @staticmethod
-    def marginal_jax(*arguments: Any) -> Any:
-        import jax.numpy as jnp
-
-        *rows, log_lik, place, start, evidence = arguments
-        return MarkovChain.marginal_jax(*rows, log_lik + jnp.log(evidence), place, start)

@@ -7,19 +7,7 @@ import math
 import numpy as np
 
 from bayesfuse.numerics.kernels import inlined, inner, kernel
-
-
-@inner
-def pick(weight, left):
-    """Return the class by inversion of ``left``, between zero and the sum of the weights."""
-    label = -1
-    for k in range(weight.size):
-        if weight[k] > 0.0:  # never an impossible class, whatever the rounding
-            label = k
-            if left < weight[k]:
-                break
-            left -= weight[k]
-    return label
+from bayesfuse.numerics.rows import pick
 
 
 @inner

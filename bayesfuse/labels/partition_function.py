@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.fingerprint import of_arrays
 from bayesfuse.data.graph import Graph
@@ -28,6 +28,9 @@ from bayesfuse.numerics.kernels import Array, kernel
 __all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
 KEPT = 8  # tables kept in memory
+
+Edges = tuple[Array, NDArray[np.int64]]
+"""Different weights of edges, and how many edges have each."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,28 +123,6 @@ def interpolate(coupling, knots, total_weight):
     return knots[i, 1] + h * t * (s0 + t * (b0 / 2 + t * (c2 / 3 + t * c3 / 4))), slope
 
 
-def interpolate_jax(coupling, knots, total_weight):
-    """As :func:`interpolate`, log Z only, in ``jax.numpy``."""
-    import jax.numpy as jnp
-
-    at = jnp.clip(jnp.searchsorted(knots[:, 0], coupling, side="right") - 1, 0, len(knots) - 2)
-    (start, log_z, s0, b0), (end, _, s1, b1) = knots[at], knots[at + 1]
-    h = end - start
-    t = jnp.clip((coupling - start) / h, 0.0, 1.0)
-    c2, c3 = 3 * (s1 - s0) - h * (2 * b0 + b1), 2 * (s0 - s1) + h * (b0 + b1)
-    inside = log_z + h * t * (s0 + t * (h * b0 / 2 + t * (c2 / 3 + t * c3 / 4)))
-    last, slope, bend = knots[-1, 0], knots[-1, 2], knots[-1, 3]
-    back = (len(knots) - 1) // 2
-    bend = jnp.where(bend > 0, bend, (slope - knots[back, 2]) / (last - knots[back, 0]))
-    step = jnp.maximum(coupling - last, 0.0)
-    missing = total_weight - slope
-    curved = (missing > 1e-9 * total_weight) & (bend > 0)
-    rate = jnp.where(curved, bend / jnp.where(curved, missing, 1.0), 1.0)
-    left = missing * jnp.exp(-rate * step)
-    beyond = jnp.where(curved, total_weight * step - (missing - left) / rate, slope * step)
-    return inside + beyond
-
-
 _tables: OrderedDict[str, PartitionTable] = OrderedDict()
 
 
@@ -186,22 +167,21 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     begun = couplings.table_couplings(graph.weights, max_coupling)
     weakest = float(graph.weights.min(initial=np.inf))  # edges are independent
     coupling = np.append(begun, couplings.tail_couplings(weakest, len(field), max_coupling))
-    knots = np.column_stack([coupling, *_of_edges(graph, q, coupling)])
+    edges = np.unique(graph.weights, return_counts=True)
+    found = [planted_log_z(edges, q, beta) for beta in coupling.tolist()]
+    knots = np.column_stack([coupling, found])
     knots[:, 1] += graph.n_items * log_total
     return PartitionTable.in_closed_form(knots, len(begun), graph, "planted partition")
 
 
-def _of_edges(graph: Graph, q: float, coupling: Array) -> Array:
-    """Return log Z of independent edges, its slope and bend, (3, couplings)."""
-    weights, counts = np.unique(graph.weights, return_counts=True)
-    found = np.empty((3, len(coupling)))
-    for i, beta in enumerate(coupling.tolist()):
-        pull = np.exp(-beta * weights)
-        share = q / (q + (1 - q) * pull)  # of edges that agree
-        log_z = (beta * weights + np.log(q + (1 - q) * pull)) @ counts
-        bend = (share * (1 - share)) @ (weights**2 * counts)
-        found[:, i] = log_z, share @ (weights * counts), bend
-    return found
+def planted_log_z(edges: Edges, q: float, coupling: float) -> tuple[float, float, float]:
+    """Return log Z of independent edges, its slope and bend; ``edges`` are weights and numbers."""
+    weights, counts = edges
+    pull = np.exp(-coupling * weights)
+    share = q / (q + (1 - q) * pull)  # of edges that agree
+    log_z = (coupling * weights + np.log(q + (1 - q) * pull)) @ counts
+    bend = (share * (1 - share)) @ (weights**2 * counts)
+    return float(log_z), float(share @ (weights * counts)), float(bend)
 
 
 def _checked(log_field: ArrayLike, max_coupling: float) -> Array:
@@ -266,7 +246,8 @@ def _integrated(ladder: couplings.Ladder, at_zero: float, max_coupling: float) -
         share[i + 1 :, i : i + 2] += h / 2
     sampling = np.sqrt((share**2) @ error**2)
     # the error of the cubic itself is about that for independent edges
-    known, slopes, _ = _of_edges(ladder.graph, float((ladder.prevalence**2).sum()), coupling)
+    edges, q = np.unique(ladder.graph.weights, return_counts=True), (ladder.prevalence**2).sum()
+    known, slopes, _ = np.transpose([planted_log_z(edges, float(q), x) for x in coupling.tolist()])
     bent = PchipInterpolator(coupling, slopes).antiderivative()(coupling) - known
     log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
     bend = smooth(coupling, 1)

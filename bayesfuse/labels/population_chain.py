@@ -159,18 +159,6 @@ class PopulationMarkovChain(MarkovChain):
             found = found + len(item) / n_items * self.of_lengths(np.diff(start), rows, xp)
         return found
 
-    @staticmethod
-    def marginal_jax(*arguments: Any) -> Any:
-        import jax.numpy as jnp
-
-        log_initial, log_transition, log_lik, place, start, cut = arguments
-        own = [
-            MarkovChain.marginal_jax(log_initial[p], log_transition[p], log_lik, place, start)
-            for p in range(log_initial.shape[0])
-        ]
-        population = jnp.searchsorted(cut, jnp.arange(start.size - 1), side="right") - 1
-        return jnp.stack(own)[population, jnp.arange(start.size - 1)]
-
 
 def _reordered(sequences: Sequences, order: NDArray[np.int64]) -> Sequences:
     """Return the same sequences in another order."""

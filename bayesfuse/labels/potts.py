@@ -19,11 +19,10 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import (
     PartitionTable,
     interpolate,
-    interpolate_jax,
     log_partition,
-    planted_partition,
 )
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import shared, side_by_side
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
@@ -38,9 +37,6 @@ weak responses it gives six times the effective draws of the coupling per second
 SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
 FROM_PRIOR = 400  # further sweeps for draws from the prior
 MODES = 1000  # maximum passes of iterated conditional modes
-
-STRONGEST = 10.0
-"""Largest coupling of :class:`PlantedPotts`, per mean weight: one edge in 20,000 joins classes."""
 
 
 class Potts(LabelPrior):
@@ -101,7 +97,6 @@ class Potts(LabelPrior):
     needs = ("graph",)
     marginal_kernel = staticmethod(belief_propagation.marginal)
     iterate_kernel = staticmethod(belief_propagation.propagate)
-    terms_jax = staticmethod(belief_propagation.bethe_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -162,17 +157,32 @@ class Potts(LabelPrior):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(coupling), start, neighbour, weight
         if self._drawn_anew:
-            return belief_propagation.draw_forest(prevalence, likelihood, *graph, order, _seed(rng))
+            return belief_propagation.draw_forest(
+                prevalence, likelihood, *graph, order, seed_of(rng)
+            )
         sweeps = 1 if previous is not None else SETTLE
         if previous is None:
-            labels = potts_kernels.begin(prevalence, likelihood, _seed(rng))
+            up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
+            labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
         else:
             labels = previous.copy()
         for _ in range(sweeps):
-            if sweeps > 1 or rng.random() < CLUSTERS:
-                potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
-            _sweep(labels, prevalence, likelihood, graph, colours, _seed(rng))
+            own = labels, prevalence, likelihood
+            self._move(own, graph, colours, sweeps > 1 or rng.random() < CLUSTERS, rng)
         return labels
+
+    def _move(
+        self,
+        own: tuple[NDArray[Any], Array, Array],
+        graph: tuple[Any, ...],
+        colours: list[Any],
+        clusters: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw, in place, the labels, which are first in ``own``, each given the others."""
+        if clusters:
+            potts_kernels.swendsen_wang(*own, *graph, seed_of(rng))
+        _sweep(*own, graph, colours, seed_of(rng))
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
@@ -197,8 +207,10 @@ class Potts(LabelPrior):
 
     def tally(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
-        if drawn.ndim == 2:
-            return (np.asarray(potts_kernels.soft_agreement(drawn, start, neighbour, weight)),)
+        if drawn.ndim == 2:  # labels drawn independently with these probabilities
+            row = np.repeat(np.arange(len(drawn)), np.diff(start))
+            same = (drawn[row] * drawn[neighbour]).sum(axis=1)
+            return (np.asarray(0.5 * (weight * same).sum()),)
         return (np.asarray(potts_kernels.agreement(drawn, start, neighbour, weight)),)
 
     def used(self, expected, log_parameters, structure):
@@ -254,13 +266,6 @@ class Potts(LabelPrior):
         *_, change = self.iterate_kernel(prevalence, likelihood, *graph, order, ROUNDS)
         return change <= TOLERANCE
 
-    @classmethod
-    def marginal_jax(cls, *arguments: Any) -> Any:
-        """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, *graph, _, _, _, knots, total_weight = arguments
-        terms = cls.terms_jax(prevalence, log_lik, coupling, *graph)
-        return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
-
 
 class MeanFieldPotts(Potts):
     """The Potts model with labels summed out by mean field: a lower bound of the evidence.
@@ -288,58 +293,11 @@ class MeanFieldPotts(Potts):
     words = Potts.words._replace(summing="mean field")
     marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
     iterate_kernel = staticmethod(belief_propagation.settle)
-    terms_jax = staticmethod(belief_propagation.bound_jax)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
         self.moves_labels = not self.exact  # probabilities from drawn labels are better
-
-
-class PlantedPotts(Potts):
-    r"""Communities: edges are random given the labels (a stochastic block model).
-
-    Given the coupling, the labels are distributed as in :class:`Potts`. The posterior of the
-    coupling differs: edges are random given the labels, and a pair of one class has an edge
-    exp(β w) times as often as another pair. Use it if the graph results from the classes
-    (citations, friendships, neighbours in features), and :class:`Potts` if the graph is fixed (the
-    pixels of an image).
-
-    The difference is large on graphs with many cycles: above its critical coupling, Potts expects
-    nearly all items in one class, so that communities of similar size imply a weak coupling.
-
-    Parameters
-    ----------
-    coupling, graph, prevalence
-        As for :class:`Potts`; with a fixed coupling both are the same.
-
-    Notes
-    -----
-    The normalising constant depends on the prevalence, not on the shares of the labels. Prior draws
-    of labels are as for Potts, most of them of one class, so prior predictive checks are not
-    informative.
-
-    References
-    ----------
-    Holland, Laskey & Leinhardt (1983), Social Networks 5, 109–137; Newman (2016), Physical Review
-    E 94, 052315.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf, pymc as pm
-    >>> made = bf.datasets.simulate_blocks(300, 4, 3, degree=5, random_seed=1)
-    >>> with bf.LabelModel(made.responses) as model:
-    ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), made.graph)
-    ...     _ = model.observe(labels=labels, raters=model.rater_channel("confusion", None))
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bool(result["posterior"]["coupling"].mean() > 2)
-    True
-    """
-
-    def _inferred(self, graph, field):
-        if graph.n_edges == 0:
-            return super()._inferred(graph, field)
-        return planted_partition(graph, field, STRONGEST / float(graph.weights.mean()))
 
 
 def _breadth_first(graph: Graph) -> NDArray[np.int32]:
@@ -375,7 +333,8 @@ def _sweep(
         side_by_side(part, ends[:-1], ends[1:])
 
 
-def _seed(rng: np.random.Generator) -> np.uint64:
+def seed_of(rng: np.random.Generator) -> np.uint64:
+    """Return a seed for a kernel."""
     return rng.integers(0, 2**64, dtype=np.uint64)
 
 

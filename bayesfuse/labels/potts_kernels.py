@@ -221,40 +221,20 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
 @kernel
 def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
     """Set labels to conditional modes until none changes (Besag 1986); return the passes."""
-    n_items, n_classes = likelihood.shape
-    score = np.empty(n_classes)
-    one = weight.size == 1
+    share = np.empty(prevalence.size)
     for sweep in range(most):
         changed = False
-        for n in range(n_items):
-            for k in range(n_classes):
-                value = prevalence[k] * likelihood[n, k]
-                score[k] = math.log(value) if value > 0.0 else -np.inf
-            for e in range(start[n], start[n + 1]):
-                score[labels[neighbour[e]]] += coupling * weight[0 if one else e]
+        for n in range(labels.size):
+            log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share)
             best = labels[n]
-            for k in range(n_classes):
-                if score[k] > score[best]:
+            for k in range(share.size):
+                if share[k] > share[best]:
                     best = k
             changed |= best != labels[n]
             labels[n] = best
         if not changed:
             return sweep + 1
     return most
-
-
-@kernel
-def begin(prevalence, likelihood, seed):
-    """Draw labels without the edges."""
-    n_items, n_classes = likelihood.shape
-    labels, share = np.empty(n_items, dtype=np.int32), np.empty(n_classes)
-    for n in range(n_items):
-        total = 0.0
-        for k in range(n_classes):
-            share[k] = prevalence[k] * likelihood[n, k]
-            total += share[k]
-        labels[n] = choose(share, total, uniform(seed, n))
-    return labels
 
 
 @kernel
@@ -267,21 +247,6 @@ def impossible(likelihood):
         if not some:
             return True
     return False
-
-
-@kernel
-def soft_agreement(probability, start, neighbour, weight):
-    """Return the expected agreement of labels drawn independently with these probabilities."""
-    total, one = 0.0, weight.size == 1
-    for n in range(probability.shape[0]):
-        for e in range(start[n], start[n + 1]):
-            m = neighbour[e]
-            if m < n:
-                same = 0.0
-                for k in range(probability.shape[1]):
-                    same += probability[n, k] * probability[m, k]
-                total += weight[0 if one else e] * same
-    return total
 
 
 @inner
@@ -313,11 +278,23 @@ def bond(labels, coupling, start, neighbour, weight, seed, parent):
 
 
 @kernel
-def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, weight, seed):
+def swendsen_wang(
+    labels,
+    prevalence,
+    likelihood,
+    coupling,
+    start,
+    neighbour,
+    weight,
+    seed,
+    crowding=0.0,
+    known=True,
+):
     """Draw, in place, the label of every cluster of bonded neighbours; return their number.
 
     The product of the items' weights leaves the density with its fields invariant (Swendsen & Wang
-    1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998).
+    1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998). Clusters are drawn in turn
+    if their sizes matter, as in ``crowd`` of ``planted.py``.
     """
     n_items, n_classes = labels.size, prevalence.size
     parent = np.empty(n_items, dtype=np.int32)
@@ -341,12 +318,23 @@ def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, we
                 product[c, k] = 1.0
     chosen = np.empty(n_clusters, dtype=np.int32)
     share = np.empty(n_classes)
+    size, own = np.zeros(n_classes), np.zeros(n_clusters)
+    for n in range(n_items):
+        size[labels[n]] += 1.0
+        own[place[parent[n]]] += 1.0
     first = 2 * neighbour.size  # beyond the numbers of the bonds
-    for c in range(n_clusters):
+    for n in range(n_items):
+        if parent[n] != n:
+            continue
+        c = place[n]
+        size[labels[n]] -= own[c]
         for k in range(n_classes):
-            logs[c, k] += math.log(product[c, k])
+            logs[c, k] += math.log(product[c, k]) - 2.0 * crowding * own[c] * size[k]
+            if not known:
+                logs[c, k] += math.lgamma(size[k] + own[c] + 1.0) - math.lgamma(size[k] + 1.0)
         total = relative(logs[c], share)
         chosen[c] = choose(share, total, uniform(seed, first + c))
+        size[chosen[c]] += own[c]
     for n in range(n_items):
         labels[n] = chosen[place[parent[n]]]
     return n_clusters

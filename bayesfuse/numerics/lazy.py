@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 
-def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return ``__getattr__`` of a package: its modules, each with public names between spaces."""
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
+def importer(package: str) -> Callable[[str], Any]:
+    """Return ``__getattr__`` of a package, for the imports under its ``if TYPE_CHECKING``."""
+
+    @cache
+    def modules() -> dict[str, str]:
+        spec = sys.modules[package].__spec__
+        source = spec.loader.get_source(package)  # type: ignore[union-attr]
+        blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
+        (names,) = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
+        return {each.name: line.module for line in names for each in line.names}  # type: ignore[attr-defined]
 
     def get(name: str) -> Any:
-        if name not in home_of:
+        if name not in modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        found = getattr(import_module(modules()[name]), name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -158,3 +158,26 @@ def split(number, weight, total, rng, parts):
         left -= part
         rest -= weight[v]
     parts[last] = left
+
+
+@inner
+def share_out(number, weight, total, rng, parts):
+    """Divide a number in proportion to weights: expected or, with an ``rng``, multinomial."""
+    if rng is None:
+        for v in range(weight.size):
+            parts[v] = number * weight[v] / total if total > 0.0 else 0.0
+    else:
+        split(number, weight, total, rng, parts)
+
+
+@inner
+def pick(weight, left):
+    """Return the class by inversion of ``left``, between zero and the sum of the weights."""
+    label = -1
+    for k in range(weight.size):
+        if weight[k] > 0.0:  # never an impossible class, whatever the rounding
+            label = k
+            if left < weight[k]:
+                break
+            left -= weight[k]
+    return label

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 
 __all__ = ["Coordinates", "Parameter", "Prior", "Role", "Support"]
@@ -226,6 +227,30 @@ class Support(ABC):
         None if it is not written for that: the variable is then left to PyMC's gradients.
         """
         return None
+
+
+class Real(Support):
+    """Finite numbers; NUTS, ADVI and gradient steps of EM update the variables behind them."""
+
+    counts = False
+
+    def require(self, name: str, value: Any) -> None:
+        given = require_numbers(name, value)
+        if not np.isfinite(given).all():
+            raise ModelError(f"{name} must be finite numbers. Got: {given.tolist()}.")
+
+
+class Line(Support):
+    """Numbers that only a pool draws."""
+
+    def require(self, name: str, value: Any) -> None:
+        require_numbers(name, value)
+
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        return UNCHANGED if model.rvs_to_transforms.get(variable) is None else None
+
+
+REAL, LINE = Real(), Line()
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,7 @@ from bayesfuse.results.contents import all_draws, constants, named, require_resu
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import coverage, interval, responses_per_rater
 
-CERTAINTY = [
-    0.0,
-    0.5,
-    0.7,
-    0.9,
-    0.99,
-    1.0,
-]  # ends of the bins of label probabilities
+CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]  # ends of the bins of label probabilities
 CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
 FEW = 8  # largest number of raters drawn below the labels
 DRAWS = 100  # joint draws of the labels, for the number of wrong ones

@@ -79,25 +79,31 @@ class Evidence(Op):
         outputs = [pt.dscalar(), pt.dvector(), pt.dmatrix()]
         return Apply(self, variables, [*outputs, *(row.type() for row in variables[: self.n_rows])])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
+    def values(self, *inputs: Any) -> Any:
+        """Return the outputs for arrays."""
         rows, tables, structure, answers = self.split(inputs)
         likelihood = self.channel.likelihood_kernel(*tables, *answers)
-        values = self.prior.marginal_kernel(*rows, *likelihood, *structure)
-        for storage, value in zip(output_storage, values, strict=True):
+        return self.prior.marginal_kernel(*rows, *likelihood, *structure)
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
+        for storage, value in zip(output_storage, self.values(*inputs), strict=True):
             storage[0] = np.asarray(value)
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
         total = _only_the_total(cotangents, "label probabilities")
         _, tables, structure, answers = self.split(inputs)
         probability, *expected = outputs[2:]
-        if self.prior.merges:
-            probability = probability * structure[0][:, None]
-        counts = ExpectedCounts(self.channel, self.n_tables)(*tables, total * probability, *answers)
+        weight = total * self.weight(probability, structure)
+        counts = ExpectedCounts(self.channel, self.n_tables)(*tables, weight, *answers)
         return [
             *(total * used for used in expected),
             *(counts if isinstance(counts, list) else [counts]),
             *(disconnected_type() for _ in (*structure, *answers)),
         ]
+
+    def weight(self, probability: Any, structure: Any) -> Any:
+        """Return how often items are of every class, merged items as often as there are."""
+        return probability * structure[0][:, None] if self.prior.merges else probability
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         parameters = self.n_rows + self.n_tables
@@ -120,11 +126,16 @@ class EvidenceOfParts(Op):
         variables = [pt.as_tensor(value) for value in inputs]
         return Apply(self, variables, [pt.dscalar(), *(value.type() for value in variables)])
 
+    def values(self, *inputs: Any) -> Any:
+        """Return the outputs for arrays."""
+        rows, tables = inputs[: self.n_rows], inputs[self.n_rows :]
+        total, of_rows, of_tables = self.observation.of_tables(rows, tables)
+        return np.asarray(total, dtype=float), *of_rows, *of_tables
+
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        given = tuple(map(np.asarray, inputs))
-        total, *counts = self.observation.of_tables(given[: self.n_rows], given[self.n_rows :])
-        values = (np.asarray(total, dtype=float), *counts[0], *counts[1])
-        for storage, value in zip(output_storage, values, strict=True):
+        for storage, value in zip(
+            output_storage, self.values(*map(np.asarray, inputs)), strict=True
+        ):
             storage[0] = value
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:

@@ -29,12 +29,11 @@ from bayesfuse import priors
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Support
+from bayesfuse.parameters.contract import LINE, Support
 from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.graded_rows import GradedPriors, GradedRows, even_positions, gaps_of
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member, SharedMean
-from bayesfuse.parameters.real import LINE
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.raters.graded import Graded, graded_rows, require_ordered

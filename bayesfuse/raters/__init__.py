@@ -30,18 +30,4 @@ __all__ = [
     "Votes",
 ]
 
-__getattr__ = importer(
-    __name__,
-    {
-        "abstaining": "Abstaining",
-        "base": "RaterChannel",
-        "confusion": "Confusion",
-        "consensus": "Consensus",
-        "graded": "Graded",
-        "latent_groups": "InferredGroups LatentGroups",
-        "one_coin": "OneCoin",
-        "sequential": "SequentialConfusion",
-        "stated": "Stated",
-        "votes": "Votes",
-    },
-)
+__getattr__ = importer(__name__)

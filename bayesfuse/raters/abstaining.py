@@ -16,7 +16,7 @@ from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
+from bayesfuse.raters.base import RaterChannel, reveal
 from bayesfuse.raters.confusion import count_rows, multiply, weigh_rows
 
 LEAST = np.finfo(float).tiny
@@ -258,23 +258,6 @@ class Abstaining(RaterChannel):
         for words in product(range(responses.n_classes + 1), repeat=int(own.sum())):
             said[own] = words
             yield as_said(responses, items, rater, said)
-
-    @staticmethod
-    def log_lik_jax(log_speech, start, row, complete, gold):
-        import jax.numpy as jnp
-
-        silence = log_speech[:, :, -1]
-        never = jnp.isneginf(silence)
-        divided = jnp.where(never, 0.0, silence)
-        labels = log_speech[:, :, :-1]
-        cells = [by_cell_jax(each) for each in (labels, labels - divided[:, :, None])]
-        found = add_rows_jax(jnp.concatenate([*cells, silence]), row, start)
-        first = jnp.repeat(never * 1.0, labels.shape[2], axis=0)
-        spoke = jnp.concatenate([jnp.zeros_like(first), first, 0.0 * never])
-        left = never.sum(axis=0) - add_rows_jax(spoke, row, start)
-        found += complete[0] * divided.sum(axis=0)
-        found = jnp.where((complete[0] > 0) & (left > 0.5), -jnp.inf, found)
-        return reveal_jax(found, gold)
 
 
 def known_silence(channel: RaterChannel, responses: Responses) -> Silence:

@@ -44,8 +44,6 @@ class RaterChannel(Factor):
         Of subclasses: ``(*tables, weight, *structure) -> arrays like the tables``: how often each
         entry is expected to have been used when item ``n`` is ``weight[n, k]`` times of class
         ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
-    log_lik_jax : callable
-        Of subclasses, optional: the log-likelihood (items, classes), written in ``jax.numpy``.
 
     Notes
     -----
@@ -227,31 +225,3 @@ class RaterChannel(Factor):
         with np.errstate(divide="ignore"):
             log_lik: Array = np.log(likelihood) + log_scale[:, None]
         return log_lik
-
-    @staticmethod
-    @abstractmethod
-    def log_lik_jax(*arguments: Any) -> Any:
-        """Return ``log_lik`` (items, classes), written in ``jax.numpy``."""
-
-
-def by_cell_jax(log_table: Any) -> Any:
-    """Turn (rater, class, label) into ((rater, label), class)."""
-    return log_table.transpose(0, 2, 1).reshape(-1, log_table.shape[1])
-
-
-def add_rows_jax(rows: Any, chosen: Any, start: Any) -> Any:
-    """Sum the rows chosen by every item: ``rows[chosen[start[n]:start[n + 1]]]``."""
-    import jax.numpy as jnp
-    from jax.ops import segment_sum
-
-    sizes = jnp.diff(start.astype(int))
-    owner = jnp.repeat(jnp.arange(sizes.size), sizes, total_repeat_length=chosen.size)
-    return segment_sum(rows[chosen], owner, num_segments=sizes.size)
-
-
-def reveal_jax(log_lik: Any, gold: Any) -> Any:
-    """Do as :func:`reveal` for all items."""
-    import jax.numpy as jnp
-
-    possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(log_lik.shape[1]))
-    return jnp.where(possible, log_lik, -jnp.inf)

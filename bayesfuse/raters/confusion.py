@@ -14,7 +14,7 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
+from bayesfuse.raters.base import RaterChannel, reveal
 
 # Products take classes in blocks of four and two: the compiler keeps four of them in registers,
 # while a loop over a run-time number of classes takes up to three times as long. Rows have unsigned
@@ -308,11 +308,3 @@ class Confusion(RaterChannel):
     def simulate(self, tables, truth, responses, rng):
         cumulative = np.exp(tables[0]).cumsum(axis=-1)[responses.rater, truth[responses.item]]
         return invert(cumulative, rng.random(len(cumulative)))
-
-    @staticmethod
-    def log_lik_jax(log_confusion, start, row, pair, gold):
-        import jax.numpy as jnp
-
-        cells = by_cell_jax(log_confusion)
-        table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
-        return reveal_jax(add_rows_jax(table, row, start), gold)

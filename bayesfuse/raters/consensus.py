@@ -18,7 +18,7 @@ from bayesfuse.numerics.rows import draw_dirichlets, invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax
+from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_kernels import (
     count_cells,
     count_copies,
@@ -226,9 +226,9 @@ class Consensus(RaterChannel):
         n_types = types.shape[1]
         by_kind = np.zeros((2, self.n_kinds, n_types))
         if drawn.ndim == 2:
-            counts = count_copies(*tables, drawn, *structure, by_kind, rng)
+            counts = count_copies(*tables, drawn, by_kind, rng, *structure)
             return (*counts, by_kind) if self.n_kinds else counts
-        of_item, by_class = draw_types(*tables, drawn, *structure, by_kind, rng)
+        of_item, by_class = draw_types(*tables, drawn, by_kind, rng, *structure)
         cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
         at, column = cells.nonzero()
         seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
@@ -289,32 +289,6 @@ class Consensus(RaterChannel):
         rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
         up_to = np.where(looks[:, None], rows, guess[responses.rater]).cumsum(axis=1)
         return invert(up_to, rng.random(len(up_to)))
-
-    @staticmethod
-    def log_lik_jax(log_share, log_competence, log_guess, start, cell, gold, kind, types, values):
-        import jax.numpy as jnp
-        from jax.scipy.special import logsumexp
-
-        answer = jnp.arange(log_guess.shape[1])
-        of = values[types[2]]
-        log_rows = jnp.where(
-            answer == types[0][:, None],
-            of[:, :1],
-            jnp.where(answer == types[1][:, None], of[:, 1:2], of[:, 2:]),
-        )
-        by_rater = jnp.logaddexp(
-            log_competence[:, 0, None, None] + log_rows,
-            (log_competence[:, 1, None] + log_guess)[:, None],
-        )
-        by_type = add_rows_jax(by_cell_jax(by_rater), cell, start)
-        known = (gold >= 0).astype(int)
-        classes = [
-            jnp.where(
-                (gold < 0) | (gold == k), logsumexp(log_share[known, k] + by_type, axis=1), -jnp.inf
-            )
-            for k in range(log_share.shape[1])
-        ]
-        return jnp.stack(classes, axis=1)
 
 
 def _draw_looks(

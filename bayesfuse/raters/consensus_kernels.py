@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
+from bayesfuse.numerics.rows import share_out
 
 
 @inner
@@ -92,29 +93,13 @@ def likelihood(log_share, log_competence, log_guess, start, cell, gold, kind, ty
 
 
 @inner
-def divide(number, share, weight, rng, by_class, of_type):
-    """Divide items of a class among the types: expected or, with an ``rng``, multinomial."""
+def divide(number, share, weight, rng, joint, parts):
+    """Divide items of a class among the types, in ``parts``; ``joint`` is overwritten."""
     total = 0.0
     for z in range(weight.size):
-        total += share[z] * weight[z]
-    if rng is None:
-        for z in range(weight.size if total > 0.0 else 0):
-            part = number * share[z] * weight[z] / total
-            by_class[z] += part
-            of_type[z] += part
-        return
-    left = np.int64(number)
-    for z in range(weight.size):
-        if left == 0:
-            return
-        own = share[z] * weight[z]
-        drawn = left
-        if own < total:
-            drawn = np.int64(rng.binomial(left, own / total))
-        by_class[z] += drawn
-        of_type[z] += drawn
-        left -= drawn
-        total -= own
+        joint[z] = share[z] * weight[z]
+        total += joint[z]
+    share_out(number, joint, total, rng, parts)
 
 
 @inlined
@@ -127,26 +112,15 @@ def is_blank(by_kind, gold, first, last):
 
 
 @inlined
-def count_given(
-    log_share,
-    log_competence,
-    log_guess,
-    given,
-    start,
-    cell,
-    gold,
-    kind,
-    types,
-    values,
-    by_kind,
-    rng,
-):
+def count_given(log_share, log_competence, log_guess, given, by_kind, rng, structure):
     """Divide items among types, and responses by look or guess; ``given`` is (items, classes)."""
+    start, cell, gold, kind, types, values = structure
     _, n_classes, n_types = log_share.shape
     table = prepare(log_competence, log_guess, values)
     share, weight = np.exp(log_share), np.empty((1, n_types))
     lead = np.empty((n_classes + 1, 2 * values.shape[0]))
     by_class, of_type = np.zeros(log_share.shape), np.empty(n_types)
+    joint, parts = np.empty(n_types), np.empty(n_types)
     looked, guessed = np.zeros(log_competence.shape), np.zeros(log_guess.shape)
     for n in range(gold.size):
         if is_blank(by_kind, gold[n], start[n], start[n + 1]):
@@ -157,8 +131,10 @@ def count_given(
             of_type[z] = 0.0
         for k in range(n_classes):
             if given[n, k] != 0.0:
-                own = by_class[known, k]
-                divide(given[n, k], share[known, k], weight[0], rng, own, of_type)
+                divide(given[n, k], share[known, k], weight[0], rng, joint, parts)
+                for z in range(n_types):
+                    by_class[known, k, z] += parts[z]
+                    of_type[z] += parts[z]
         for z in range(n_types):
             if of_type[z] == 0.0:
                 continue
@@ -179,92 +155,43 @@ def count_given(
 
 
 @kernel
-def expected(log_share, log_competence, log_guess, given, start, cell, gold, kind, types, values):
+def expected(log_share, log_competence, log_guess, given, *structure):
     """Divide the weights of every item and class among the types, and count."""
     none = np.empty((2, 0, log_share.shape[2]))
-    return count_given(
-        log_share,
-        log_competence,
-        log_guess,
-        given,
-        start,
-        cell,
-        gold,
-        kind,
-        types,
-        values,
-        none,
-        None,
-    )
+    return count_given(log_share, log_competence, log_guess, given, none, None, structure)
 
 
 @kernel
-def count_copies(
-    log_share,
-    log_competence,
-    log_guess,
-    copies,
-    start,
-    cell,
-    gold,
-    kind,
-    types,
-    values,
-    by_kind,
-    rng,
-):
+def count_copies(log_share, log_competence, log_guess, copies, by_kind, rng, *structure):
     """Draw the types of items that stand for several, ``copies`` of each class, and who looked."""
-    return count_given(
-        log_share,
-        log_competence,
-        log_guess,
-        copies,
-        start,
-        cell,
-        gold,
-        kind,
-        types,
-        values,
-        by_kind,
-        rng,
-    )
+    return count_given(log_share, log_competence, log_guess, copies, by_kind, rng, structure)
 
 
 @kernel
-def share_of_types(
-    log_share, log_competence, log_guess, given, start, cell, gold, kind, types, values
-):
+def share_of_types(log_share, log_competence, log_guess, given, *structure):
     """Divide every item among the types, its classes being ``given``: (items, types)."""
+    start, cell, gold, _, types, values = structure
     _, n_classes, n_types = log_share.shape
     table = prepare(log_competence, log_guess, values)
     share, weight = np.exp(log_share), np.empty((1, n_types))
     lead = np.empty((n_classes + 1, 2 * values.shape[0]))
-    found, unused = np.zeros((gold.size, n_types)), np.zeros(n_types)
+    joint, parts = np.empty(n_types), np.empty(n_types)
+    found = np.zeros((gold.size, n_types))
     for n in range(gold.size):
         weigh(weight, lead, table, cell, start[n], start[n + 1], types)
         known = 1 if gold[n] >= 0 else 0
         for k in range(n_classes):
             if given[n, k] != 0.0:
-                divide(given[n, k], share[known, k], weight[0], None, unused, found[n])
+                divide(given[n, k], share[known, k], weight[0], None, joint, parts)
+                for z in range(n_types):
+                    found[n, z] += parts[z]
     return found
 
 
 @kernel
-def draw_types(
-    log_share,
-    log_competence,
-    log_guess,
-    labels,
-    start,
-    cell,
-    gold,
-    kind,
-    types,
-    values,
-    by_kind,
-    rng,
-):
+def draw_types(log_share, log_competence, log_guess, labels, by_kind, rng, *structure):
     """Draw the type of every item (−1 if blank) given its label; count them, by kind, too."""
+    start, cell, gold, kind, types, values = structure
     _, n_classes, n_types = log_share.shape
     table = prepare(log_competence, log_guess, values)
     share, weight = np.exp(log_share), np.empty((1, n_types))

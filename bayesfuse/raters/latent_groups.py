@@ -17,7 +17,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
-from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal_jax
+from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.partition_gibbs import GROUPS, reassign
 from bayesfuse.raters.partition_metropolis import Point, move_raters
 from bayesfuse.raters.partition_weights import Answers
@@ -152,20 +152,6 @@ class LatentGroups(RaterChannel):
         flat = item * responses.n_classes + responses.label
         votes = np.bincount(flat, weight, responses.n_items * responses.n_classes)
         return votes.reshape(responses.n_items, responses.n_classes)
-
-    @staticmethod
-    def log_lik_jax(
-        log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
-    ):
-        import jax.numpy as jnp
-        from jax.scipy.special import logsumexp
-
-        table = by_cell_jax(log_rater)
-        if pattern_group.size:
-            message = add_rows_jax(table, pattern_cell, pattern_start)[:, None, :]
-            patterns = logsumexp(log_group[pattern_group] + message, axis=-1)
-            table = jnp.concatenate([table, patterns])
-        return reveal_jax(add_rows_jax(table, row, row_start), gold)
 
 
 def whole(assignment: Any) -> NDArray[np.int64]:
@@ -374,22 +360,3 @@ class InferredGroups(RaterChannel):
 
     def simulate(self, tables, truth, responses, rng):
         raise NotImplementedError("The assignment must be known to draw responses: see at().")
-
-    @staticmethod
-    def log_lik_jax(log_group, log_rater, assignment, start, cell, gold, *_):
-        import jax.numpy as jnp
-        from jax.ops import segment_sum
-        from jax.scipy.special import logsumexp
-
-        (n_groups, n_classes, _), n_labels = log_group.shape, log_rater.shape[2]
-        table = by_cell_jax(log_rater)
-        sizes = jnp.diff(start.astype(int))
-        item = jnp.repeat(jnp.arange(gold.size), sizes, total_repeat_length=cell.size)
-        place = item * (n_groups + 1) + assignment[cell // n_labels] + 1
-        message = segment_sum(table[cell], place, num_segments=gold.size * (n_groups + 1))
-        message = message.reshape(gold.size, n_groups + 1, n_classes)
-        total = message[:, 0]
-        for g in range(n_groups):
-            total += logsumexp(log_group[g] + message[:, g + 1, None, :], axis=-1)
-        possible = (assignment.min() >= ALONE) & (assignment.max() < n_groups)
-        return jnp.where(possible, reveal_jax(total, gold), -jnp.inf)

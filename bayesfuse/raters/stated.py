@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import invert
-from bayesfuse.raters.base import add_rows_jax, by_cell_jax, reveal, reveal_jax
+from bayesfuse.numerics.rows import invert, pick, share_out
+from bayesfuse.raters.base import reveal
 from bayesfuse.raters.confusion import (
     Confusion,
     begin_with_cells,
@@ -106,14 +106,16 @@ def count_given(log_confusion, given, start, row, pair, stated, who, said, rng):
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_confusion, n_cells)
     counts = weigh_rows(n_cells + pair.shape[0], given, start, row)
-    share = np.empty(n_labels)
+    share, parts = np.empty(n_labels), np.empty(n_labels)
     for n in range(given.shape[0]):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
             first = np.int64(who[r]) * n_labels
             for k in range(n_classes):
                 own = given[n, k]
                 if own != 0.0 and answers(share, table, log_table, first, said[r], k):
-                    divide(own, share, rng, counts, first, k)
+                    share_out(own, share, 1.0, rng, parts)
+                    for c in range(n_labels):
+                        counts[first + c, k] += parts[c]
     return without_pairs(counts, pair, n_raters)
 
 
@@ -142,37 +144,8 @@ def count(log_confusion, labels, uniform, start, row, pair, stated, who, said, g
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
             first = np.int64(who[r]) * n_labels
             if answers(share, table, log_table, first, said[r], k):
-                left, drawn, last = uniform[r], -1, 0
-                for c in range(n_labels):
-                    if share[c] > 0.0:
-                        last = c
-                        left -= share[c]
-                        if left < 0.0:
-                            drawn = c
-                            break
-                counts[first + (drawn if drawn >= 0 else last), k] += 1.0
+                counts[first + pick(share, uniform[r]), k] += 1.0
     return without_pairs(counts, pair, n_raters)
-
-
-@inner
-def divide(number, share, rng, counts, first, k):
-    """Add ``number`` to the counts of cells: expected or, with an ``rng``, multinomial."""
-    if rng is None:
-        for c in range(share.size):
-            counts[first + c, k] += number * share[c]
-        return
-    left, total = np.int64(number), 0.0
-    for c in range(share.size):
-        total += share[c]
-    for c in range(share.size):
-        if left == 0:
-            return
-        part = left
-        if share[c] < total:
-            part = np.int64(rng.binomial(left, share[c] / total))
-        counts[first + c, k] += part
-        left -= part
-        total -= share[c]
 
 
 class Stated(Confusion):
@@ -272,19 +245,6 @@ class Stated(Confusion):
                 by = np.zeros(len(own), dtype=np.int64)
                 by[own] = steps
                 yield moved(hard, by)
-
-    @staticmethod
-    def log_lik_jax(*arguments: Any) -> Any:
-        import jax.numpy as jnp
-        from jax.scipy.special import logsumexp
-
-        log_confusion, start, row, pair, stated, who, said, gold = arguments
-        cells = by_cell_jax(log_confusion)
-        table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
-        found = add_rows_jax(table, row, start)
-        means = logsumexp(log_confusion[who.astype(int)], axis=2, b=said[:, None, :])
-        found += add_rows_jax(means, jnp.arange(who.size), stated)
-        return reveal_jax(found, gold)
 
 
 def moved(responses: Responses, steps: NDArray[np.int64]) -> Responses:

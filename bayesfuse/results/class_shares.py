@@ -23,7 +23,7 @@ from bayesfuse.errors import (
 )
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
-from bayesfuse.results.contents import constants, observed_rows
+from bayesfuse.results.contents import known_classes, observed_rows
 from bayesfuse.results.group_shares import by_differences, in_groups
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
@@ -154,7 +154,7 @@ def class_shares(
     unit = every = np.arange(len(items))
     if pairs is not None:
         _, unit = read_populations(items, pairs, what="pairs=", group="question")
-    gold = gold_of(result, len(items))
+    gold = known_classes(result, len(items))
     posterior = result["label_posterior"].dataset
     honest = posterior["left_out"].values if "left_out" in posterior else None
     is_list = np.iterable(chosen) and not isinstance(chosen, str)
@@ -215,12 +215,6 @@ def _of_items(names: list[Any], items: NDArray[Any]) -> NDArray[np.int64]:
             f"chosen= must be items of the result. Got: {names[int(place.argmin())]!r}."
         )
     return place
-
-
-def gold_of(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
-    """Return the known class of every item, −1 where it is unknown."""
-    known = constants(result)
-    return known["gold"].values if "gold" in known else np.full(n_items, -1)
 
 
 class _Part(NamedTuple):

@@ -104,6 +104,22 @@ def observed_rows(result: xr.DataTree) -> tuple[NDArray[Any], ...] | None:
     return None
 
 
+def require_rows(result: xr.DataTree, what: str) -> tuple[NDArray[Any], ...]:
+    """Return what :func:`observed_rows` does, or raise ModelError if there is nothing."""
+    if (rows := observed_rows(result)) is None:
+        raise ModelError(
+            f"{what} counts responses, from the groups constant_data and observed_data. Got: "
+            f"groups {sorted(result.children)}."
+        )
+    return rows
+
+
+def known_classes(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
+    """Return the known class of every item, −1 where it is unknown (items,)."""
+    known = constants(result)
+    return known["gold"].values if "gold" in known else np.full(n_items, -1)
+
+
 def class_names(result: xr.DataTree) -> list[Any]:
     """Return the names of the classes, from the first group that has them."""
     groups = require_result(result).children
@@ -218,9 +234,6 @@ def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
 
 def gold_of(result: xr.DataTree, responses: Responses) -> dict[Any, Any]:
     """Return the known labels of a result by item."""
-    known = constants(result)
-    if "gold" not in known:
-        return {}
-    codes = known["gold"].values
+    codes = known_classes(result, responses.n_items)
     at = np.flatnonzero(codes >= 0)
     return dict(zip(listed(responses.items[at]), listed(responses.classes[codes[at]]), strict=True))

@@ -13,6 +13,7 @@ from bayesfuse.data import fingerprint
 from bayesfuse.data.names import smallest_integer, storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
@@ -87,15 +88,22 @@ def add_votes_in_sequence(
     """Add joint draws to vote shares: the labels of one rater, drawn at random, by sequence.
 
     So spans are those of raters. Items that the rater did not label, and known ones, are drawn
-    from their own shares.
+    from their own shares. Of tags, the one more vote of the shares is that of a rater who marks no
+    span, which is the most frequent error; so spans that all raters mark are not certain.
     """
+    probability = shares["label_posterior"].dataset["probability"]
+    unknown = probability.values.max(axis=1) < 1.0
+    missed = mark_spans(classes := responses.classes.tolist())
+    if missed:
+        outside = classes.index("O")
+        here = unknown & (responses.per_item > 0)
+        more = (np.arange(len(classes)) == outside) - 1.0 / len(classes)
+        probability.values[here] += more / (1.0 + responses.per_item[here, None])
     number = min(SAMPLES, MOST // max(responses.n_items, 1))
     if number < FEWEST:
         return
     rng = np.random.default_rng(seed)
-    probability = shares["label_posterior"].dataset["probability"]
     labels = independent(probability, number, rng)
-    unknown = probability.values.max(axis=1) < 1.0
     unit = np.empty(responses.n_items, dtype=np.int64)
     unit[sequences.places(responses)] = np.repeat(
         np.arange(sequences.n_sequences), sequences.lengths
@@ -105,12 +113,14 @@ def add_votes_in_sequence(
     begin = np.searchsorted(asked, np.arange(sequences.n_sequences + 1) * responses.n_raters)
     size = np.diff(begin)
     for row in labels:
-        chosen = begin[:-1] + rng.integers(np.maximum(size, 1))
-        rater = asked[np.minimum(chosen, len(asked) - 1)] % responses.n_raters
+        chosen = rng.integers(np.maximum(size + missed, 1))
+        rater = asked[np.minimum(begin[:-1] + chosen, len(asked) - 1)] % responses.n_raters
         wanted = np.arange(responses.n_items) * responses.n_raters + rater[unit]
         at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
         said = unknown & (key[at] == wanted) & (size[unit] > 0)
         row[said] = responses.label[at[said]]
+        if missed:
+            row[unknown & ((chosen == size) & (size > 0))[unit]] = outside
     shares[GROUP] = xr.DataTree(as_draws(labels, responses.items, responses.classes))
 
 

@@ -10,10 +10,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.known import read_populations
-from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
-from bayesfuse.results.contents import constants, evenly_spaced, observed_rows
+from bayesfuse.results.contents import constants, evenly_spaced, known_classes, require_rows
 from bayesfuse.results.group_shares import FEWEST as FEWEST_KNOWN
 from bayesfuse.results.group_shares import residuals
 from bayesfuse.results.summaries import tails
@@ -29,15 +28,10 @@ def rater_accuracy(
     Accuracies are corrected by the mean difference between known labels and their probabilities
     without them, partially pooled over raters, as shares of groups are in ``class_shares``.
     """
-    labels, rows = joint_labels.stored(result), observed_rows(result)
-    if rows is None:
-        raise ModelError(
-            "The accuracy of raters is counted over their responses, in the groups constant_data "
-            f"and observed_data. Got: groups {sorted(result.children)}."
-        )
+    labels, rows = joint_labels.stored(result), require_rows(result, "The accuracy of raters")
     known = constants(result)
     classes, raters = result["label_posterior"].dataset["class"].values, known["rater"].values
-    gold = known["gold"].values if "gold" in known else np.full(labels.shape[1], -1)
+    gold = known_classes(result, labels.shape[1])
     number = int(np.clip(MOST // max(len(rows[0]), 1), FEWEST, len(labels)))
     labels = labels[evenly_spaced(number, len(labels))]
     level, posterior = tails(ci_prob), result["label_posterior"].dataset
@@ -89,18 +83,11 @@ def _table(
     right = np.bincount(rater[seen], gold[item[seen]] == label[seen], n_raters)
     table = pd.DataFrame({"rater": raters, "responses": responses})
     for at, name in enumerate(names):
-        values = found[:, at]
-        # a class that a rater never met in a draw has no sensitivity there
-        there = np.isfinite(values)
-        mean = np.where(there, values, 0.0).sum(axis=0) / np.where(
-            there.any(axis=0), there.sum(axis=0), np.nan
-        )
-        low, high = np.full((2, n_raters), np.nan)
-        some = there.any(axis=0)
-        if some.any():
-            low[some], high[some] = np.nanquantile(values[:, some], level, axis=0)
+        # pandas leaves out NaN: a class that a rater never met in a draw has no sensitivity there
+        values = pd.DataFrame(found[:, at])
+        low, high = values.quantile(list(level)).to_numpy()
         prefix = "" if name == "accuracy" else f"{name}_"
-        table[name], table[f"{prefix}low"], table[f"{prefix}high"] = mean, low, high
+        table[name], table[f"{prefix}low"], table[f"{prefix}high"] = values.mean(), low, high
     table["known"] = on_known
     table["known_accuracy"] = np.divide(
         right, on_known, out=np.full(n_raters, np.nan), where=on_known > 0

@@ -178,7 +178,7 @@ def test_the_character_nul_is_refused(folder, capsys):
     ("option", "content", "word"),
     [
         ("--gold", "item,label\n99,good\n", "'99'"),
-        ("--gold", "item,label\n1,good\n1,bad\n", "one gold label. Got: two for item '1'"),
+        ("--gold", "item,label\n1,good\n1,bad\n", "labels 'bad' and 'good' for item 1"),
         ("--gold", "item,label\n,good\n", "a gold label needs an item and a label"),
         ("--items", "film\n1\n2\n", "Got: 3 in row 6, counted from 0 (54 such)"),
         ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in row 1 of"),
@@ -212,7 +212,7 @@ def test_other_tables_from_standard_input(folder, monkeypatch, option):
     if option == "--items":
         assert found.responses.items.tolist() == order
     else:
-        assert found.gold == dict.fromkeys(order, "yes")
+        assert found.gold.to_dict() == dict.fromkeys(order, "yes")
 
 
 def test_standard_input_that_is_closed(folder, capsys, monkeypatch):
@@ -256,7 +256,7 @@ def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
     [
         ("task,a,b\n1,x,y\n", [], "no column 'item': give the names of columns by --item"),
         ("task,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
-        ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for '1'"),
+        ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for item '1'"),
         ("item,a,b\n,x,y\n", ["--wide"], "every row needs 'item'"),
         ("item,rater,label\n1,a,\n1,b,x\n", [], "--drop-empty leaves out those without"),
     ],

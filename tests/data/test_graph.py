@@ -10,6 +10,7 @@ from scipy import sparse
 
 import bayesfuse as bf
 from bayesfuse.data import neighbours
+from bayesfuse.data.sequences import previous_labels
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import MarkovRandomField
 
@@ -257,37 +258,17 @@ def test_sequences_from_a_table_in_any_order():
     assert by_row.items.tolist() == ["d", "e", "c", "a", "b"]
 
 
-def test_raters_split_by_their_last_answer():
+def test_last_answers_of_the_raters():
     """Row by row in Python: another order of items, missing and repeated answers."""
     rng = np.random.default_rng(6)
     item, rater = rng.integers(0, 12, 40), rng.integers(0, 3, 40)
-    label = np.array(list("pqr"))[rng.integers(0, 3, 40)]
-    order = rng.permutation(12)
-    frame = pd.DataFrame({"item": item, "rater": rater, "label": label})
-    responses = bf.Responses.from_long(frame, items=order)
-    sequences = bf.Sequences.from_lengths([5, 1, 6])
-    split = sequences.split_raters(responses)
-    expected = []
-    for _, row in frame.iterrows():
-        last = frame[(frame["item"] == row["item"] - 1) & (frame["rater"] == row["rater"])]
-        begins = row["item"] in (0, 5, 6)
-        tail = "first" if begins or last.empty else f"after {last['label'].max()}"
-        expected.append((row["item"], f"{row['rater']} {tail}", row["label"]))
-    found = split.to_frame().itertuples(index=False, name=None)
-    assert sorted(found) == sorted(expected)
-    assert split.items.tolist() == order.tolist()
-    assert split.classes.tolist() == responses.classes.tolist()
-
-
-def test_split_raters_have_different_names():
-    """As plain text, rater "x" after "y after z" and "x after y" after "z" would have one name."""
-    responses = bf.Responses.from_matrix(
-        [["y after z", "z"], ["z", "z"]], raters=["x", "x after y"], classes=["z", "y after z"]
-    )
-    split = bf.Sequences.from_lengths([2]).split_raters(responses)
-    names = ["'x' first", "'x' after 'y after z'", "'x after y' first", "'x after y' after 'z'"]
-    assert split.raters.tolist() == names
-    assert split.per_rater.tolist() == [1, 1, 1, 1]
+    frame = pd.DataFrame({"item": item, "rater": rater, "label": rng.integers(0, 3, 40)})
+    responses = bf.Responses.from_long(frame, items=rng.permutation(12))
+    said, pair = previous_labels(bf.Sequences.from_lengths([5, 1, 6]), responses)
+    for row, last, at in zip(responses.to_frame().itertuples(), said, pair, strict=True):
+        before = frame[(frame["item"] == row.item - 1) & (frame["rater"] == row.rater)]
+        begins = row.item in (0, 5, 6) or before.empty
+        assert last == (-1 if begins else before["label"].max()) and (at < 0) == begins
 
 
 @pytest.mark.parametrize("kind", ["uint8", "Int64", "object"])

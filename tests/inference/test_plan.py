@@ -8,8 +8,7 @@ from own_factors import ByItem, Guessing
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.real import REAL
+from bayesfuse.parameters.contract import REAL, Parameter
 
 TRUTH = np.random.default_rng(0).integers(0, 2, 30)
 UNANIMOUS = bf.Responses.from_matrix(np.column_stack([TRUTH] * 3))

@@ -1,6 +1,5 @@
 """Labels in sequence, of one or several populations: enumeration, calculus, limits, each other."""
 
-import jax
 import numpy as np
 import pytensor.tensor as pt
 import pytest
@@ -170,28 +169,6 @@ def test_an_impossible_sequence_is_named():
     assert (labels[:2] >= 0).all() and (labels[2:] == -1).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stationary_start", [False, True])
-def test_jax_agrees(stationary_start):
-    structure = shuffled([4, 1, 6, 2], 1)
-    log_lik = random_log_lik(13, 3, 2)
-    log_lik[5] = [-np.inf, 0.0, -np.inf]  # a known label
-    initial, transition = random_chain(3, 5, zeros=0.4)
-    rows = (transition,) if stationary_start else (initial, transition)
-    kind = bf.StationaryMarkovChain if stationary_start else bf.MarkovChain
-    prior = kind(*(None for _ in rows), None)
-    found = prior.marginal(rows, *relative(log_lik), structure)
-    with jax.enable_x64(True):
-        units = prior.marginal_jax(*map(jax.numpy.asarray, rows), log_lik, *structure)
-        assert_close(units, found.log_evidence, "log evidence")
-        slopes = jax.grad(
-            lambda *given: prior.marginal_jax(*given, *structure).sum(),
-            argnums=tuple(range(len(rows) + 1)),
-        )(*map(jax.numpy.asarray, rows), jax.numpy.asarray(log_lik))
-    for slope, counts in zip(slopes, (*found.expected, found.probability), strict=True):
-        assert_close(slope, counts, "derivative", atol=1e-10)
-
-
 def test_counts_of_labels_by_hand():
     place, start = np.array([4, 0, 2, 1, 3]), np.array([0, 3, 5])
     labels = np.array([1, 0, 1, 2, 0])  # paths 0 1 1 and 0 2
@@ -300,7 +277,7 @@ def test_labels_against_enumeration(n_classes, far):
 
 
 def test_populations_are_chains_of_their_own():
-    """Names of sequences, shares of classes, beginnings, batches and JAX."""
+    """Names of sequences, shares of classes, beginnings and batches."""
     prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)
     table, tables = responses(3), (random_rows((3, 3), 1), random_rows((3, 3, 3), 2))
     assert prior.units(table).tolist() == [5, 2, 9]
@@ -315,10 +292,6 @@ def test_populations_are_chains_of_their_own():
     items, part = prior.part(structure, np.array([2, 0]))
     few = prior.marginal(tables, np.exp(log_lik[items]), np.zeros(len(items)), part)
     assert_close(few.log_evidence, found.log_evidence[[0, 2]], "evidence of a batch")
-    jax = pytest.importorskip("jax")
-    with jax.enable_x64():
-        by_jax = prior.marginal_jax(*tables, log_lik, *structure)
-    assert_close(np.asarray(by_jax), found.log_evidence, "JAX", rtol=1e-6)
 
 
 def test_what_cannot_be_is_refused():

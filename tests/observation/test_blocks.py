@@ -230,19 +230,26 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch):
                 assert (one == other).all()
 
 
+def graph(responses):
+    return MarkovRandomField(responses, bf.Graph.nearest_neighbours(np.arange(62.0)[:, None], 2))
+
+
 @pytest.mark.slow
-def test_jax_has_the_same_density_of_blocks(small, cut):
+@pytest.mark.parametrize("build", [*(FITTED[n] for n in ("known", "types", "chain")), graph])
+def test_jax_has_the_same_density_in_blocks_or_not(small, cut, build):
     jax = pytest.importorskip("jax", reason="JAX is not installed")
     from pymc.sampling.jax import get_jaxified_logp
 
-    model = FITTED["confusion"](small)
-    at = list(model.initial_point().values())
-    with jax.enable_x64(True):
-        expected = jax.value_and_grad(get_jaxified_logp(model))(at)
-        cut(64)
-        other = FITTED["confusion"](small)
-        assert isinstance(observed(other)[1], Blocks)
-        found = jax.value_and_grad(get_jaxified_logp(other))(at)
-    assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-10)
-    for one, two in zip(found[1], expected[1], strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+    model, rng = build(small), np.random.default_rng(1)
+    at = {
+        name: value + rng.normal(0, 0.2, value.shape)
+        for name, value in model.initial_point().items()
+    }
+    density, slope = model.compile_logp()(at), model.compile_dlogp()(at)
+    cut(64)
+    for each in (model, build(small)):
+        with jax.enable_x64(True):
+            found = jax.jit(jax.value_and_grad(get_jaxified_logp(each)))(list(at.values()))
+        assert float(found[0]) == pytest.approx(float(density), rel=1e-10)
+        slopes = np.concatenate([np.ravel(part) for part in found[1]])
+        np.testing.assert_allclose(slopes, slope, rtol=1e-9, atol=1e-9)

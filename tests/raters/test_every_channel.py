@@ -80,18 +80,6 @@ def test_contract(name):
     check_rater_channel(*made(name, 5))
 
 
-@pytest.mark.parametrize(
-    "name", ["confusion", "silence", "statements", "groups", "consensus", "pairs"]
-)
-def test_jax_has_the_same_likelihood(name):
-    jax = pytest.importorskip("jax")
-    channel, tables, responses = made(name, 300)
-    structure = channel.structure(responses, np.arange(300) % 4 - 2)
-    with jax.enable_x64(True):
-        found = np.asarray(channel.log_lik_jax(*tables, *structure))
-    assert_close(found, channel.log_lik(tables, structure), "log-likelihood", rtol=1e-9)
-
-
 @pytest.mark.parametrize("name", CHANNELS)
 def test_equal_items_are_merged_and_count_as_often(name):
     channel, tables, responses = made(name, 300)

@@ -1,6 +1,5 @@
 """Groups that are inferred: the posterior of the partition against enumeration, and calibration."""
 
-import importlib.util
 from collections import Counter
 from copy import deepcopy
 from itertools import product
@@ -270,5 +269,3 @@ def test_assignments_to_groups_that_do_not_exist_are_impossible():
         assert not likelihood.any() and np.isfinite(log_scale).all()
         counts = channel.expected_kernel(*rows, np.ones((5, 2)), wrong, *structure)
         assert not any(each.any() for each in counts)
-    if importlib.util.find_spec("jax"):
-        assert (np.asarray(channel.log_lik_jax(*rows, wrong, *structure)) == -np.inf).all()

@@ -7,6 +7,7 @@ import pytest
 from typed_crowds import random_rows
 
 import bayesfuse as bf
+from bayesfuse.data.sequences import previous_labels
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
@@ -36,13 +37,14 @@ def test_contract():
     check_rater_channel(channel, channel.expand((np.log(ROWS),), 3, np), table())
 
 
-def test_rows_are_those_of_raters_split_by_their_last_answer():
+def test_every_answer_has_the_row_of_the_rater_and_the_last_answer():
     responses = table()
-    split = SEQUENCES.split_raters(responses)
-    after = {"first": 0, "after 0": 1, "after 1": 2, "after 2": 3}
-    rows = [ROWS[int(name[0]), after[name[2:]]] for name in split.raters.tolist()]
-    plain = bf.Confusion(None)
-    expected = plain.log_lik((np.log(rows),), plain.structure(split, np.full(7, -1)))
+    said, _ = previous_labels(SEQUENCES, responses)
+    expected = np.zeros((7, 3))
+    for item, rater, last, label in zip(
+        responses.item, responses.rater, said, responses.label, strict=True
+    ):
+        expected[item] += np.log(ROWS[rater, last + 1, :, label])
     assert_close(log_lik(bf.SequentialConfusion(None, SEQUENCES), ROWS, responses), expected, "")
 
 

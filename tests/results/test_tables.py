@@ -276,5 +276,5 @@ def test_groups_and_classes_that_a_rater_never_met():
 def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
-    with pytest.raises(ModelError, match=r"counted over their responses"):
+    with pytest.raises(ModelError, match=r"counts responses"):
         rater_accuracy(result)

@@ -8,8 +8,7 @@ from scipy.stats import beta
 
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import inner, kernel, rescale
-from bayesfuse.parameters.contract import Coordinates, Parameter, Prior, Support
-from bayesfuse.parameters.real import REAL
+from bayesfuse.parameters.contract import REAL, Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters.base import RaterChannel, reveal
 
@@ -180,10 +179,6 @@ class Guessing(RaterChannel):
         informed = (truth[responses.item] + np.where(right, 0, away)) % responses.n_classes
         return np.where(easy, informed, rng.integers(0, responses.n_classes, len(right)))
 
-    @staticmethod
-    def log_lik_jax(*arguments):
-        raise NotImplementedError  # nobody samples it with JAX
-
 
 @kernel
 def marginal(log_prior, likelihood, log_scale, multiplicity):
@@ -229,9 +224,3 @@ class ByItem(LabelPrior):
     def prevalence(self, parameters, n_classes, structure, xp):
         (odds,) = self.expand(parameters, n_classes, xp)
         return xp.exp(odds).mean(axis=0)
-
-    @staticmethod
-    def marginal_jax(log_prior, log_lik, multiplicity):
-        from jax.scipy.special import logsumexp
-
-        return logsumexp(log_prior + log_lik, axis=1)
