@@ -42,7 +42,7 @@ from bayesfuse.raters.consensus import Dictionary
 
 AS_ITEMS = 200.0
 """Number of items of every class as which the prior of its types counts, for raters="types". Labels
-differ little from 30 to 1,000 on ten graphs; with 3, hard items were taken for easy ones."""
+differ little from 30 to 1,000 on nine graphs; with 3, hard items were taken for easy ones."""
 
 
 class MarkovRandomField(LabelModel):
