@@ -20,7 +20,7 @@ from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
-LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.02, 0.05, 0.2, 0.25
+LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.01, 0.05, 0.2, 0.25
 SPAN_VOTES, MANY_VOTES = 0.4, 0.5
 """Weights of vote shares beside models of independent errors, of people, of sequences, of rules, of
 spans, and an overconfident one."""
