@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,6 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import DawidSkene
-from bayesfuse.moments import find_groups
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.raters.dependence import Groups
@@ -78,7 +78,9 @@ def examine(
         if groups is not None:
             found = Groups.read(groups, responses).members
         elif responses.n_raters <= SEVERAL:
-            found = _groups(table)
+            with suppress(ModelError):
+                several = Groups.read("moments", table).members.values()
+                found = {f"source {i + 1}": raters for i, raters in enumerate(several)}
         table = _one_of_each(table, found)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
@@ -108,17 +110,6 @@ def part_of(
     first[responses.rater[::-1]] = responses.item[::-1]
     chosen[first[~seen & (first >= 0)]] = True
     return responses.take(np.flatnonzero(chosen))
-
-
-def _groups(responses: Responses) -> dict[str, list[Any]]:
-    try:
-        found = find_groups(responses)
-    except (ModelError, MomentsError):
-        return {}
-    number, raters = found["group"].values, found["rater"].values
-    every, size = np.unique(number, return_counts=True)
-    several = every[size > 1]
-    return {f"source {i + 1}": raters[number == g].tolist() for i, g in enumerate(several)}
 
 
 def _one_of_each(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:
