@@ -222,7 +222,7 @@ def step_oldest(folder: Path, _: bool) -> None:
         archive.extractall(folder, filter="data")
     (tree,) = folder.glob("bayesfuse-*")
     # Old versions call what newer versions of their own dependencies deprecate.
-    quiet = ("-W", "ignore::DeprecationWarning")
+    quiet = ("-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning")
     tests = [Path("tests") / name for name in OLDEST_TESTS]
     run(new, "-m", "pytest", "-q", "-m", "not slow", *quiet, *tests, cwd=tree)
 

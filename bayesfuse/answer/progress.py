@@ -57,4 +57,5 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if not self._bar.disable:  # or rich before 15 ends an empty bar by a line
+            self._bar.stop()
