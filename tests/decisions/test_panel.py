@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from drawn_results import drawn_result
+from scipy.stats import beta
 
 import bayesfuse as bf
 from bayesfuse.decisions import accept, errors_after, labels_needed, next_items
@@ -106,6 +107,17 @@ def test_position_bias_by_hand():
         bf.decisions.position_bias(known_truth(said, truth), [(0, 1)], shown=(1, 0))["bias"].item()
         == -row["bias"]
     )
+    # three consistent items, asked five times: as one more item of unknown verdicts makes them
+    repeats = {"item": np.repeat([0, 1, 2], 10), "rater": ["x", "y"] * 15, "label": [1] * 30}
+    responses = bf.Responses.from_long(repeats, classes=[0, 1])
+    few = drawn_result(np.ones((10, 3), dtype=int), [0, 1], responses)
+    (row,) = bf.decisions.position_bias(
+        few, [("x", "y")], draws=4000, ci_prob=0.9, random_seed=1
+    ).to_dict("records")
+    low, high = beta.ppf([0.05, 0.95], 3.5, 0.5)
+    assert row["items"] == 3 and row["consistency"] == 1
+    assert row["consistency_low"] == pytest.approx(low, abs=0.02)
+    assert row["consistency_high"] == pytest.approx(high, abs=0.02) and row["low"] < 0 < row["high"]
 
 
 def test_bad_input(copies):
