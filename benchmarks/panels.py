@@ -15,9 +15,10 @@ simulated systems whose shares differ, differences of groups, and the accuracy o
   than those for the items at hand, with the shares of which all are compared;
 * this package, also with its label probabilities as the predictor. Models are fitted once.
 
-``/ known`` is the width relative to known items alone, ``given`` the share of intervals that exist:
-normal ones need two known items of a group, and those of ``glide`` two in every stratum, of both
-classes. Subsets with fewer than five known items are also shown apart.
+``/ known`` is the width relative to known items alone, the worst cell the group or judge with the
+lowest coverage, ``given`` the share of the ``number`` of intervals that exist: normal ones need two
+known items of a group, and those of ``glide`` both classes, and two in every stratum. Subsets with
+fewer than five known items are also shown apart.
 
     python benchmarks/panels.py [--quick] [--known 25 50 100] [--repeats 200] [--prompt Vanilla]
 """
@@ -135,7 +136,8 @@ def by_packages(report, subset, votes):
     def by_glide(y, known, mask, f, estimator, *strata):
         own = np.where(known, y, np.nan)[mask]
         try:
-            found = estimator().estimate(own, f[mask], *(group[mask] for group in strata))
+            with np.errstate(invalid="ignore"):  # in its effective sample size
+                found = estimator().estimate(own, f[mask], *(group[mask] for group in strata))
         except ValueError:  # too few known labels, labels of one class, or constant predictions
             return np.nan, np.nan
         return found.mean, found.std
@@ -262,9 +264,9 @@ def show(report, found):
     """Print a line for every quantity and method."""
     report.line(
         f"{'':<26}{'method':<17}{'mean error':>11}{'|error|':>9}{'width':>8}{'/ known':>9}"
-        f"{'coverage':>10}{'worst cell':>12}{'given':>7}"
+        f"{'coverage':>10}{'worst cell':>12}{'number':>8}{'given':>7}"
     )
-    for quantity in found["quantity"].unique():
+    for quantity in sorted(found["quantity"].unique()):
         own = found[found["quantity"] == quantity]
         wide = own[own["method"] == "known items"]["width"].mean()
         for method in own["method"].unique():
@@ -274,7 +276,7 @@ def show(report, found):
                 f"{quantity:<26}{method:<17}{each['error'].mean():>11.3f}"
                 f"{each['error'].abs().mean():>9.3f}{each['width'].mean():>8.3f}"
                 f"{each['width'].mean() / wide:>9.2f}{each['covered'].astype(float).mean():>10.2f}"
-                f"{cells.min():>12.2f}{each['width'].notna().mean():>7.2f}"
+                f"{cells.min():>12.2f}{len(each):>8}{each['width'].notna().mean():>7.2f}"
             )
 
 
