@@ -135,9 +135,9 @@ def read_verdicts(
     if not there.any():
         raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
     labels, classes = _labels(long["verdict"][there], text[there])
-    judges_of = long["judge"].astype(str)[there].to_numpy(dtype=object)
-    turned = turned[there]
-    if turned.any():
+    judges_of = long["judge"].astype(str).to_numpy(dtype=object)
+    judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
+    if turned[there].any():
         if "A" not in (classes or []):
             raise ResponsesError(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
@@ -146,17 +146,17 @@ def read_verdicts(
         labels = np.array(
             [
                 TURNED.get(each, each) if back else each
-                for each, back in zip(labels, turned, strict=True)
+                for each, back in zip(labels, turned[there], strict=True)
             ]
         )
-        judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
     responses = Responses.from_long(
-        {"item": long[""][there].to_numpy(), "rater": judges_of, "label": labels},
+        {"item": long[""][there].to_numpy(), "rater": judges_of[there], "label": labels},
         items=list(dict.fromkeys(frame[""])),
+        raters=sorted(set(judges_of)),
         classes=classes,
         ordered=classes is not None and "A" not in classes,
     )
-    names = set(judges_of.tolist())
+    names = set(judges_of[there])
     both = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
     return Verdicts(responses, _constant(frame.drop(columns=used)), both)
 

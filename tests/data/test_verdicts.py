@@ -43,7 +43,9 @@ def test_preferences_in_both_orders(ending, tmp_path):
 
 def test_scores_are_grades_and_other_verdicts_classes():
     wide = pd.DataFrame({"item": list("ab"), "part": ["p", "q"], "x": [3, 10], "y": [None, 7]})
-    responses, items, _ = bf.read_verdicts(wide, judges=["x", "y"])
+    wide["silent"] = None
+    responses, items, _ = bf.read_verdicts(wide, judges=["x", "y", "silent"])
+    assert responses.raters.tolist() == ["silent", "x", "y"]
     assert responses.ordered and responses.classes.tolist() == list(range(3, 11))
     np.testing.assert_array_equal(responses.to_frame()["label"], [3, 10, 7])
     assert items["part"].to_dict() == {"a": "p", "b": "q"}

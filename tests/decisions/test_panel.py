@@ -48,9 +48,11 @@ def test_bad_raters_who_err_alone_do_not_correlate():
     truth = rng.integers(2, size=2000)
     # both are bad in class 1 only: without centring by class their errors would correlate
     wrong = rng.random((2000, 3)) < np.where(truth == 1, 0.45, 0.05)[:, None]
-    result = known_truth(np.where(wrong, 1 - truth[:, None], truth[:, None]), truth)
-    found = bf.decisions.panel(result, random_seed=1)
+    said = np.where(wrong, 1 - truth[:, None], truth[:, None])
+    said = np.column_stack([said, np.ones(2000, dtype=int), np.full(2000, -1)])
+    found = bf.decisions.panel(known_truth(said, truth), random_seed=1)
     assert float(found["mean_correlation"]) == pytest.approx(0, abs=0.04)
+    assert 2.6 < found["effective_votes"] <= 3  # neither one verdict throughout counts, nor silence
     assert np.corrcoef(wrong.T)[0, 1] > 0.15
 
 
@@ -90,7 +92,7 @@ def test_missing_and_repeated_responses_and_known_labels():
     assert found["known_wrong"].values[-1] in (0, 1)
     always = known_truth(np.zeros((6, 2), dtype=int), truth)  # one verdict throughout
     found = bf.decisions.panel(always, random_seed=1)
-    assert float(found["effective_votes"]) == 2 and found["wrong"].values[0] == 3
+    assert float(found["effective_votes"]) == 0 and found["wrong"].values[0] == 3
 
 
 def test_position_bias_by_hand():
