@@ -103,16 +103,17 @@ def agreement(
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     responses = responses.without_statements()
-    parts = {ALL: responses}
+    parts = [(ALL, responses)]
     if by is not None:
         names, code = read_populations(responses.items, by, what="by=", group="group")
-        parts |= {
-            name: responses.take(np.flatnonzero(code == at))
+        parts += [
+            (name, responses.take(np.flatnonzero(code == at)))
             for at, name in enumerate(names.tolist())
-        }
-    tables = [(_measures(part, draws, level, rng), _pairs(part, level)) for part in parts.values()]
-    for pair, name in zip(tables, parts, strict=True):
-        for table in pair:
+        ]
+    tables = []
+    for name, part in parts:
+        tables.append((_measures(part, draws, level, rng), _pairs(part, level)))
+        for table in tables[-1]:
             table.insert(0, "group", [name] * len(table))
     measures, pairs = (pd.concat(each, ignore_index=True) for each in zip(*tables, strict=True))
     return Agreement(measures, pairs)
