@@ -23,7 +23,6 @@ PAIRWISE = {
     "B": ("b", "b>a", "b>>a", "a<b", "a<<b", "b wins", "model_b", "output b", "[[b]]"),
     "tie": ("tie", "a=b", "b=a", "a==b", "draw", "equal", "tie (bothbad)", "[[c]]"),
 }
-BARE = "a", "b", "tie", "draw", "equal"  # may also be names of classes
 SPELT = {text: name for name, every in PAIRWISE.items() for text in every}
 ORDER = {"true": True, "1": True, "1.0": True, "yes": True}
 ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
@@ -205,12 +204,13 @@ def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
     if set(spelt) <= set(SPELT) and set(TURNED) & {SPELT[each] for each in set(spelt)}:
         labels = spelt.map(SPELT).to_numpy(dtype=object)
         return labels, ["A", "B", *(["tie"] if "tie" in labels else [])]
-    if other := sorted(set(text[~spelt.isin(list(SPELT))])):
-        if set(spelt) & set(SPELT).difference(BARE):
-            raise ResponsesError(
-                "If verdicts are preferences (A, B, tie, A>B, [[B]]), all are; name failures in "
-                f"missing=. Got: also {shown(other)}."
-            )
+    other = sorted(set(text[~spelt.isin(list(SPELT))]))
+    # without signs, as in "model_a", they may be names of classes
+    if other and any(set(each) & set("<>=[") for each in set(spelt) & set(SPELT)):
+        raise ResponsesError(
+            "If verdicts are preferences (A>B, tie, [[B]]), all are; name failures in missing=. "
+            f"Got: also {shown(other)}."
+        )
     numbers = pd.to_numeric(text, errors="coerce").to_numpy(dtype=float)
     if not np.isnan(numbers).any():
         grades = np.unique(numbers)
