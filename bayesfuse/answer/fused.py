@@ -136,7 +136,8 @@ class Fused(xr.DataTree):
         Parameters
         ----------
         by : mapping, Series or array, optional
-            Group of every item, as in :func:`class_shares`. Each group has rows of its own.
+            Group of every item, as in :func:`class_shares`. Each group has rows of its own,
+            of the raters who answered its items.
         ci_prob : float, optional
             Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
 

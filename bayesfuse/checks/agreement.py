@@ -63,7 +63,7 @@ def agreement(
         "agreement" (the mean over items of the share of pairs of responses that agree),
         "Krippendorff's alpha" (nominal), for more than two ordered classes "Krippendorff's alpha,
         ordinal", "Fleiss' kappa" and "Gwet's AC1". Undefined values are NaN: no items, or, but for
-        the first and last, a single label throughout.
+        the first and last, a single label throughout. So are the ends if all items are alike.
     pairs : DataFrame
         For every two raters with common items: ``group``, ``first``, ``second``, ``items``,
         ``agreement``, Cohen's ``kappa``, ``low`` and ``high`` (from its asymptotic standard error).
@@ -103,16 +103,17 @@ def agreement(
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     responses = responses.without_statements()
-    parts = {ALL: responses}
+    parts = [(ALL, responses)]
     if by is not None:
         names, code = read_populations(responses.items, by, what="by=", group="group")
-        parts |= {
-            name: responses.take(np.flatnonzero(code == at))
+        parts += [
+            (name, responses.take(np.flatnonzero(code == at)))
             for at, name in enumerate(names.tolist())
-        }
-    tables = [(_measures(part, draws, level, rng), _pairs(part, level)) for part in parts.values()]
-    for pair, name in zip(tables, parts, strict=True):
-        for table in pair:
+        ]
+    tables = []
+    for name, part in parts:
+        tables.append((_measures(part, draws, level, rng), _pairs(part, level)))
+        for table in tables[-1]:
             table.insert(0, "group", [name] * len(table))
     measures, pairs = (pd.concat(each, ignore_index=True) for each in zip(*tables, strict=True))
     return Agreement(measures, pairs)
@@ -137,7 +138,8 @@ def _measures(
     for name, (value,) in found.items():
         values = np.concatenate([each[name] for each in sampled])
         known = values[np.isfinite(values)]
-        low, high = np.quantile(known, level) if np.isfinite(value) else (np.nan, np.nan)
+        differs = np.isfinite(value) and np.ptp(known) > 0  # alike items say nothing of others
+        low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
         rows.append([name, value, low, high, int(number[several].sum())])
     return pd.DataFrame(rows, columns=["measure", "value", "low", "high", "items"])
 
@@ -214,6 +216,7 @@ def _pairs(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         error = np.sqrt((share * influence**2).sum(axis=(1, 2)) / number)
     from scipy.stats import norm
 
+    error[error < 1e-9] = np.nan  # items that are alike say nothing of others
     low, high = (np.clip(kappa + norm.ppf(q) * error, -1, 1) for q in level)
     names = [responses.raters[each] for each in np.divmod(pair, responses.n_raters)]
     values = [*names, number.astype(np.int64), same, kappa, low, high]

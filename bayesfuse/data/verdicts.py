@@ -24,6 +24,9 @@ PAIRWISE = {
     "tie": ("tie", "a=b", "b=a", "a==b", "draw", "equal", "tie (bothbad)", "[[c]]"),
 }
 SPELT = {text: name for name, every in PAIRWISE.items() for text in every}
+ORDER = {"true": True, "1": True, "1.0": True, "yes": True}
+ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
+MOST = 101  # grades
 TURNED = {"A": "B", "B": "A"}
 SWAPPED = " (swapped)"
 
@@ -60,11 +63,11 @@ def read_verdicts(
     verdict : str
         Column of the verdicts.
     judges : sequence of str, optional
-        Columns of a wide table, one for every judge. ``judge``, ``verdict`` and ``swapped`` are not
-        used then.
+        Columns of a wide table, one for every judge. ``judge`` and ``verdict`` are not used then.
     swapped : str, optional
-        Column that says whether the judge saw the two outputs in the other order (true or 1). Such
-        verdicts are turned back, and are of a judge with " (swapped)" in its name.
+        Column that says whether the judge saw the two outputs in the other order: true, yes or 1,
+        or false, no or 0. Swapped verdicts are turned back, and are of a judge with " (swapped)" in
+        its name.
     missing : sequence
         Verdicts that count as none, in upper or lower case: silence and failures.
 
@@ -72,7 +75,7 @@ def read_verdicts(
     -------
     responses : Responses
         For :func:`bayesfuse.fuse`. If all verdicts are preferences ("A", "B", "tie", "A>B",
-        "[[B]]", "B wins", …), classes are "A", "B" and, if there are any, "tie"; whole numbers are
+        "[[B]]", "B wins", …), classes are "A", "B" and, if there are any, "tie"; numbers are
         grades, in their order; all other verdicts are classes as they are.
     items : DataFrame
         Columns of the table, such as the system, that have one value for every item, which is the
@@ -83,8 +86,9 @@ def read_verdicts(
     Raises
     ------
     ResponsesError
-        Columns that are not there; no verdicts; ``swapped`` without preferences; files that pandas
-        cannot read.
+        Columns that are not there; rows without an item or a judge; no verdicts; other verdicts
+        among preferences; more than 101 grades; ``swapped`` without preferences, or other words in
+        it; files that pandas cannot read.
 
     Examples
     --------
@@ -98,30 +102,41 @@ def read_verdicts(
     {'1 / new': 'new', '2 / old': 'old'}
     """
     frame = _frame(table)
-    of_item, of_judge = ([each] if isinstance(each, str) else [*each] for each in (item, judge))
-    used = [*judges] if judges else [*of_judge, verdict, *([swapped] if swapped else [])]
-    if absent := [name for name in (*of_item, *used) if name not in frame]:
+    of_item, of_judge, wide = (
+        [each] if isinstance(each, str) else [*each] for each in (item, judge, judges or ())
+    )
+    naming = [*of_item, *([] if wide else of_judge)]
+    used = [*(wide or [*of_judge, verdict]), *([swapped] if swapped else [])]
+    if absent := [name for name in (*of_item, *used) if list(frame.columns).count(name) != 1]:
         raise ResponsesError(
             "item=, judge=, verdict= and swapped= name columns of the table, and judges= those of "
-            f"a table with a column per judge. Got: no {absent[0]!r} among {shown(frame.columns)}."
+            f"a table with a column per judge. Got: no or several {absent[0]!r} among "
+            f"{shown(frame.columns)}."
+        )
+    if (empty := (frame[naming].isna() | frame[naming].eq("")).to_numpy()).any():
+        row, column = np.argwhere(empty)[0]
+        raise ResponsesError(
+            "Every row must name an item and a judge. Got: nothing in row "
+            f"{row}, counted from 0, of column {naming[column]!r}."
         )
     frame = frame.assign(**{"": _joined(frame, of_item, " / ")})
-    if judges:
-        long = frame[["", *judges]].melt("", list(judges), "judge", "verdict")
-        turned = np.zeros(len(long), dtype=bool)
-    else:
-        turned = _true(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
-        long = pd.DataFrame({"": frame[""], "verdict": frame[verdict]})
-        long["judge"] = _joined(frame, of_judge, " ")
+    turned = _true(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
+    parts = [(frame[name], name) for name in wide]
+    parts = parts or [(frame[verdict], _joined(frame, of_judge, " "))]
+    long = pd.concat(
+        [pd.DataFrame({"": frame[""], "judge": by, "verdict": said}) for said, by in parts],
+        ignore_index=True,
+    )
+    turned = np.tile(turned, len(parts))
     silent = {str(mark).casefold() for mark in missing}
     text = long["verdict"].astype(str).str.strip()
     there = (long["verdict"].notna() & ~text.str.casefold().isin(silent)).to_numpy()
     if not there.any():
         raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
     labels, classes = _labels(long["verdict"][there], text[there])
-    judges_of = long["judge"].astype(str)[there].to_numpy(dtype=object)
-    turned = turned[there]
-    if turned.any():
+    judges_of = long["judge"].astype(str).to_numpy(dtype=object)
+    judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
+    if turned[there].any():
         if "A" not in (classes or []):
             raise ResponsesError(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
@@ -130,17 +145,17 @@ def read_verdicts(
         labels = np.array(
             [
                 TURNED.get(each, each) if back else each
-                for each, back in zip(labels, turned, strict=True)
+                for each, back in zip(labels, turned[there], strict=True)
             ]
         )
-        judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
     responses = Responses.from_long(
-        {"item": long[""][there].to_numpy(), "rater": judges_of, "label": labels},
+        {"item": long[""][there].to_numpy(), "rater": judges_of[there], "label": labels},
         items=list(dict.fromkeys(frame[""])),
+        raters=sorted(set(judges_of)),
         classes=classes,
         ordered=classes is not None and "A" not in classes,
     )
-    names = set(judges_of.tolist())
+    names = set(judges_of[there])
     both = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
     return Verdicts(responses, _constant(frame.drop(columns=used)), both)
 
@@ -174,9 +189,13 @@ def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> pd.Series:
 
 
 def _true(column: pd.Series) -> Any:
-    return (
-        column.astype(str).str.strip().str.casefold().isin(["true", "1", "1.0", "yes"]).to_numpy()
-    )
+    told = column.astype(str).str.strip().str.casefold().map(ORDER)
+    if told.isna().any():
+        raise ResponsesError(
+            "swapped= says true, yes or 1, or false, no or 0, in every row. Got: "
+            f"{shown(column[told.isna()].unique())}."
+        )
+    return told.to_numpy(dtype=bool)
 
 
 def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
@@ -185,10 +204,25 @@ def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
     if set(spelt) <= set(SPELT) and set(TURNED) & {SPELT[each] for each in set(spelt)}:
         labels = spelt.map(SPELT).to_numpy(dtype=object)
         return labels, ["A", "B", *(["tie"] if "tie" in labels else [])]
-    numbers = pd.to_numeric(text, errors="coerce")
-    if numbers.notna().all() and (numbers == np.floor(numbers)).all():
-        grades = numbers.to_numpy(dtype=np.int64)
-        return grades, list(range(int(grades.min()), int(grades.max()) + 1))
+    other = sorted(set(text[~spelt.isin(list(SPELT))]))
+    # without signs, as in "model_a", they may be names of classes
+    if other and any(set(each) & set("<>=[") for each in set(spelt) & set(SPELT)):
+        raise ResponsesError(
+            "If verdicts are preferences (A>B, tie, [[B]]), all are; name failures in missing=. "
+            f"Got: also {shown(other)}."
+        )
+    numbers = pd.to_numeric(text, errors="coerce").to_numpy(dtype=float)
+    if not np.isnan(numbers).any():
+        grades = np.unique(numbers)
+        if (grades == np.floor(grades)).all() and np.ptp(grades) < MOST:
+            numbers = numbers.astype(np.int64)
+            grades = np.arange(numbers.min(), numbers.max() + 1)
+        if len(grades) > MOST or not np.isfinite(grades).all():
+            raise ResponsesError(
+                f"Numbers are grades, finite and at most {MOST}: merge them into few, and name "
+                f"failures in missing=. Got: {len(grades)}, from {grades[0]:g} to {grades[-1]:g}."
+            )
+        return numbers, grades.tolist()
     return (values if values.dtype.kind in "biuf" else text).to_numpy(), None
 
 

@@ -84,10 +84,11 @@ def panel(
     -----
     Errors are centred by rater and true class, so raters who are merely bad do not correlate. With
     the mean correlation :math:`\bar\rho`, n raters are worth
-    :math:`n / (1 + (n - 1) \bar\rho)` independent ones [1]_. In a panel, the votes of a rater are
-    divided by one plus the sum of its positive correlations with the others, so that two copies
-    count as one. Repeated responses of a rater to an item count as their mean. Raters are removed
-    greedily, by the increase of the expected errors per cost saved.
+    :math:`n / (1 + (n - 1) \bar\rho)` independent ones [1]_; raters with one label throughout, or
+    none, do not count. In a panel, the votes of a rater are divided by one plus the sum of its
+    positive correlations with the others, so that two copies count as one. Repeated responses of a
+    rater to an item count as their mean. Raters are removed greedily, by the increase of the
+    expected errors per cost saved.
 
     References
     ----------
@@ -120,7 +121,10 @@ def panel(
     apart = correlation[:, ~np.eye(len(names), dtype=bool)]
     some = np.isfinite(apart)
     mean = np.where(some, apart, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    worth = len(names) / (1.0 + (len(names) - 1) * np.maximum(mean, 0.0))
+    size = int(seen[2].max(initial=0)) + 1
+    spoken = np.unique(seen[1].astype(np.int64) * size + seen[2]) // size  # raters, once a label
+    number = int((np.bincount(spoken) > 1).sum())
+    worth = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
     found: dict[str, Any] = {}
     for name, values in (
         ("correlation", correlation),

@@ -16,6 +16,12 @@ from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import constants, require_rows
 from bayesfuse.results.summaries import tails
 
+ONE_MORE = np.array([[0, 1], [0, 1], [0.5, 0], [-0.5, 0]])
+"""Bias and consistency of an item of unknown verdicts, a quarter each.
+
+A few items that are alike do not make others certain.
+"""
+
 
 def position_bias(
     result: xr.DataTree,
@@ -96,7 +102,9 @@ def position_bias(
         half = 0.5 * ((swapped != first) & (swapped != second))
         prefers = (prefers + (swapped == second) + half) / 2
         table = np.stack([prefers - 0.5, given == swapped], axis=1)
-        kinds, number = np.unique(table, axis=0, return_counts=True)
+        table = pd.DataFrame(table).groupby(both["item"].to_numpy()).mean().to_numpy()
+        kinds, place = np.unique(np.concatenate([table, ONE_MORE]), axis=0, return_inverse=True)
+        number = np.bincount(place.ravel(), np.append(np.ones(len(table)), [0.25] * 4))
         drawn = rng.dirichlet(number, draws) @ kinds  # alike items share their bootstrap weights
         ends = np.quantile(drawn, level, axis=0)
         truth = labels[:, both["item"]]
@@ -105,7 +113,7 @@ def position_bias(
         late = early[::-1]
         values = [
             *names,
-            len(both),
+            len(table),
             table[:, 0].mean(),
             *ends[:, 0],
             table[:, 1].mean(),

@@ -120,7 +120,8 @@ def class_shares(
     The items at hand are a finite population: without uncertainty about labels, the interval has no
     width. New items are drawn from the distribution that the items suggest, by the Bayesian
     bootstrap [1]_: each joint draw of the labels has its own weights of the items, or, with
-    ``pairs=``, of the questions, which keeps what groups have in common.
+    ``pairs=``, of the questions, which keeps what groups have in common. Every group has one more
+    item (or question), of an unknown class: a few items of one class do not make others certain.
 
     References
     ----------
@@ -239,12 +240,15 @@ class _Part(NamedTuple):
         """
         n_groups, n_classes, n_units = len(self.groups), len(classes), int(unit.max()) + 1
         found = [np.empty((len(labels), n_groups, n_classes)) for _ in range(2)]
+        one_more = np.random.default_rng(0).standard_gamma(1.0 / n_classes, found[1].shape)
         key = self.place * n_classes
         for sample, row in enumerate(labels):
             weight = rng.standard_exponential(n_units)[unit[self.rows]]
             for target, weights in zip(found, (None, weight), strict=True):
                 total = np.bincount(key + row[self.rows], weights, n_groups * n_classes)
                 target[sample] = total.reshape(n_groups, n_classes)
+        of_unit = np.unique(self.place * n_units + unit[self.rows]) // n_units  # groups
+        found[1] += (np.bincount(self.place) / np.bincount(of_unit))[:, None] * one_more
         found = [each / each.sum(axis=2, keepdims=True) for each in found]
         if shift is None:
             return found

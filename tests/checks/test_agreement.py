@@ -108,6 +108,10 @@ def test_groups_and_odd_tables():
     found = values(same)
     assert found["agreement"] == 1 and found["Gwet's AC1"] == 1
     assert np.isnan(found["Fleiss' kappa"]) and np.isnan(found["Krippendorff's alpha"])
+    alike = bf.agreement(same, random_seed=1).measures
+    assert (
+        alike[["low", "high"]].isna().all(axis=None)
+    )  # two alike items do not make others certain
     repeated = bf.Responses.from_long(
         {"item": [0, 0, 1], "rater": ["x", "x", "x"], "label": [0, 1, 1]}
     )

@@ -43,10 +43,17 @@ def test_preferences_in_both_orders(ending, tmp_path):
 
 def test_scores_are_grades_and_other_verdicts_classes():
     wide = pd.DataFrame({"item": list("ab"), "part": ["p", "q"], "x": [3, 10], "y": [None, 7]})
-    responses, items, _ = bf.read_verdicts(wide, judges=["x", "y"])
+    wide["silent"] = None
+    responses, items, _ = bf.read_verdicts(wide, judges=["x", "y", "silent"])
+    assert responses.raters.tolist() == ["silent", "x", "y"]
     assert responses.ordered and responses.classes.tolist() == list(range(3, 11))
     np.testing.assert_array_equal(responses.to_frame()["label"], [3, 10, 7])
     assert items["part"].to_dict() == {"a": "p", "b": "q"}
+    halves = bf.read_verdicts(wide.assign(x=[1.5, 3], y=[2, 1000]), judges="x")
+    assert halves.responses.ordered and halves.responses.classes.tolist() == [1.5, 3]
+    turned = wide.assign(verdict=["A", "tie"], s=["yes", 0])
+    *_, orders = bf.read_verdicts(turned, judges=["verdict"], swapped="s")
+    assert orders == [("verdict", "verdict (swapped)")]
     said = wide.assign(x=["pass", "fail"], y=["C", "n/a"])
     responses, _, orders = bf.read_verdicts(said, judges=["x", "y"])
     assert responses.classes.tolist() == ["C", "fail", "pass"] and not orders
@@ -55,13 +62,27 @@ def test_scores_are_grades_and_other_verdicts_classes():
 
 def test_what_is_refused(tmp_path):
     table = pd.DataFrame(ROWS)
-    with pytest.raises(ResponsesError, match=r"no 'item' among"):
-        bf.read_verdicts(table)
-    with pytest.raises(ResponsesError, match=r"other verdicts have no order"):
-        bf.read_verdicts(table.assign(say="good"), swapped="turned", **HOW)
-    with pytest.raises(ResponsesError, match=r"At least one verdict"):
-        bf.read_verdicts(table.assign(say=None), **HOW)
-    with pytest.raises(ResponsesError, match=r"is CSV, JSON or JSONL"):
-        bf.read_verdicts(tmp_path / "none.jsonl", **HOW)
-    with pytest.raises(ResponsesError, match=r"Got: int"):
-        bf.read_verdicts(3)
+
+    def refused(match, table=table, **other):
+        with pytest.raises(ResponsesError, match=match):
+            bf.read_verdicts(table, **HOW | other)
+
+    refused(r"no or several 'item' among", item="item")
+    refused(r"no or several 'say' among", pd.concat([table, table["say"]], axis=1))
+    refused(r"nothing in row 1, .* of column 'prompt'", table.assign(prompt=["p", None, "p", "p"]))
+    refused(r"nothing in row 0, .* of column 'q'", table.assign(q=["", 2, 3, 4]))
+    refused(r"other verdicts have no order", table.assign(say="good"), swapped="turned")
+    refused(
+        r"true, yes or 1, .* \['AB', 'BA'\]",
+        table.assign(turned=["AB", "BA"] * 2),
+        swapped="turned",
+    )
+    refused(r"also \['dunno'\]", table.assign(say=["A>B", "B", "dunno", "tie"]))
+    refused(r"at most 101.* 3, from 1 to inf", table.assign(say=[1, 2, np.inf, 1]))
+    refused(
+        r"at most 101.* 200, from 0 to 0.995",
+        pd.concat([table] * 50).assign(say=np.arange(200) / 200),
+    )
+    refused(r"At least one verdict", table.assign(say=None))
+    refused(r"is CSV, JSON or JSONL", tmp_path / "none.jsonl")
+    refused(r"Got: int", 3)

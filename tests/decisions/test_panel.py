@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from drawn_results import drawn_result
+from scipy.stats import beta
 
 import bayesfuse as bf
 from bayesfuse.decisions import accept, errors_after, labels_needed, next_items
@@ -47,9 +48,11 @@ def test_bad_raters_who_err_alone_do_not_correlate():
     truth = rng.integers(2, size=2000)
     # both are bad in class 1 only: without centring by class their errors would correlate
     wrong = rng.random((2000, 3)) < np.where(truth == 1, 0.45, 0.05)[:, None]
-    result = known_truth(np.where(wrong, 1 - truth[:, None], truth[:, None]), truth)
-    found = bf.decisions.panel(result, random_seed=1)
+    said = np.where(wrong, 1 - truth[:, None], truth[:, None])
+    said = np.column_stack([said, np.ones(2000, dtype=int), np.full(2000, -1)])
+    found = bf.decisions.panel(known_truth(said, truth), random_seed=1)
     assert float(found["mean_correlation"]) == pytest.approx(0, abs=0.04)
+    assert 2.6 < found["effective_votes"] <= 3  # neither one verdict throughout counts, nor silence
     assert np.corrcoef(wrong.T)[0, 1] > 0.15
 
 
@@ -89,7 +92,7 @@ def test_missing_and_repeated_responses_and_known_labels():
     assert found["known_wrong"].values[-1] in (0, 1)
     always = known_truth(np.zeros((6, 2), dtype=int), truth)  # one verdict throughout
     found = bf.decisions.panel(always, random_seed=1)
-    assert float(found["effective_votes"]) == 2 and found["wrong"].values[0] == 3
+    assert float(found["effective_votes"]) == 0 and found["wrong"].values[0] == 3
 
 
 def test_position_bias_by_hand():
@@ -106,6 +109,17 @@ def test_position_bias_by_hand():
         bf.decisions.position_bias(known_truth(said, truth), [(0, 1)], shown=(1, 0))["bias"].item()
         == -row["bias"]
     )
+    # three consistent items, asked five times: as one more item of unknown verdicts makes them
+    repeats = {"item": np.repeat([0, 1, 2], 10), "rater": ["x", "y"] * 15, "label": [1] * 30}
+    responses = bf.Responses.from_long(repeats, classes=[0, 1])
+    few = drawn_result(np.ones((10, 3), dtype=int), [0, 1], responses)
+    (row,) = bf.decisions.position_bias(
+        few, [("x", "y")], draws=4000, ci_prob=0.9, random_seed=1
+    ).to_dict("records")
+    low, high = beta.ppf([0.05, 0.95], 3.5, 0.5)
+    assert row["items"] == 3 and row["consistency"] == 1
+    assert row["consistency_low"] == pytest.approx(low, abs=0.02)
+    assert row["consistency_high"] == pytest.approx(high, abs=0.02) and row["low"] < 0 < row["high"]
 
 
 def test_bad_input(copies):

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from drawn_results import drawn_result
 from scipy.special import gammaln
+from scipy.stats import beta
 
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
@@ -140,6 +141,12 @@ def test_the_bootstrap_of_new_items_has_the_binomial_spread():
     wide = 2 * 1.645 * np.sqrt(0.3 * 0.7 / 101)  # Dirichlet(30, 70)
     assert good["new_high"] - good["new_low"] == pytest.approx(wide, rel=0.06)
     assert good["low"] == good["high"] == 0.3
+    # three items, or questions of two items, all of one class: with half an item of each class
+    for size, question in ((3, None), (6, [0, 0, 1, 1, 2, 2])):
+        alike = of(np.ones((4000, size), dtype=int))
+        row = bf.class_shares(alike, pairs=question, ci_prob=0.9, random_seed=1).shares.iloc[1]
+        assert row["new_low"] == pytest.approx(beta.ppf(0.05, 3.5, 0.5), abs=0.02)
+        assert row["low"] == 1 and row["new_high"] > 0.999
 
 
 def test_pairs_keep_what_groups_have_in_common():
