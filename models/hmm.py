@@ -27,7 +27,7 @@ import bayesfuse as bf
 from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
-from bayesfuse.data.tags import mark_spans, read_tags
+from bayesfuse.data.tags import mark_spans, spans_begin_with_b
 from bayesfuse.errors import ModelError, require_flag, require_kind
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import common_mean
@@ -167,7 +167,8 @@ class HiddenMarkov(LabelModel):
         self.add_coord("next_class", responses.classes.tolist())
         given_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:
-            bio = not given_priors and _has_tags(responses, sequences)
+            in_memory = isinstance(responses, bf.Responses)
+            bio = in_memory and not given_priors and spans_begin_with_b(responses, sequences)
         require_flag("bio", bio)
         if bio and given_priors:
             raise ModelError(
@@ -237,17 +238,3 @@ class HiddenMarkov(LabelModel):
             sequences,
             bf.SequentialConfusion.shares_in(responses, sequences),
         )
-
-
-def _has_tags(responses: Any, sequences: bf.Sequences) -> bool:
-    """Return whether classes are tags of spans, which begin with a B by the majority vote."""
-    if not isinstance(responses, bf.Responses) or not mark_spans(responses.classes.tolist()):
-        return False
-    tags = read_tags(responses.classes.tolist())
-    kind = np.array([tag.kind for tag in tags], dtype=object)
-    begins = np.array([tag.begins for tag in tags])
-    vote = responses.votes().argmax(axis=1)[sequences.places(responses)]
-    new = np.append(True, kind[vote[1:]] != kind[vote[:-1]])
-    new[sequences.start[:-1]] = True
-    new &= [each is not None for each in kind[vote]]
-    return bool(begins[vote[new]].mean() > 0.5) if new.any() else True

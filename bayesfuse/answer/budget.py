@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import xarray as xr
 
 from bayesfuse.answer.candidates import Candidate
 from bayesfuse.answer.progress import Progress
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.inference.by_gibbs import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
@@ -25,6 +27,11 @@ are fewer than usual."""
 
 COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
+
+FITS, CHECKS = 0.75, 0.9  # shares of the time after which fits and checks have ended
+
+SECONDS_OF_CHECK, ON_GRAPHS = 4e-5, 20.0
+"""Seconds of the first check per response, and the factor on graphs, where labels need sweeps."""
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
 """Outcomes: enough draws; ended by the user; nothing to fit."""
@@ -76,46 +83,62 @@ class Fit:
 
 
 class Budget:
-    """The remaining seconds of some minutes."""
+    """The remaining seconds of some minutes, of which a part is kept for checks and the answer."""
 
-    def __init__(self, minutes: float) -> None:
+    def __init__(self, minutes: float, checks: bool = True) -> None:
         self.seconds = 60.0 * minutes
-        self._began = time.monotonic()
+        self._fits = FITS if checks else CHECKS
+        self._began, self._longest = time.monotonic(), 0.0
 
     def used(self) -> float:
         """Return the seconds since the beginning."""
         return time.monotonic() - self._began
 
-    def left(self) -> float:
-        """Return the remaining seconds, zero or less when there are none."""
-        return self.seconds - self.used()
+    def left(self, share: float = 1.0) -> float:
+        """Return the remaining seconds of a share of the fits, zero or less if there are none."""
+        return share * self._fits * self.seconds - self.used()
+
+    def timed(self, check: Callable[[], Any], responses: Responses, on_graph: bool) -> Any:
+        """Return the outcome of a check, None if there is no time for it.
+
+        It is expected to take as long as the longest before it, and at least what sizes say.
+        """
+        expected = SECONDS_OF_CHECK * responses.n_responses * (ON_GRAPHS if on_graph else 1.0)
+        began = self.used()
+        if began + max(expected, self._longest) > CHECKS * self.seconds:
+            return None
+        found = check()
+        self._longest = max(self._longest, self.used() - began)
+        return found
 
     def size(self, fit: Fit, seed: int, fits_left: int) -> Size | None:
         """Return the length of a fit, None if too little time is left.
 
         The time of a step is measured in a short run, unless the sizes of the data alone show that
-        there is no time. The remaining fits share the remaining time.
+        there is no time. The remaining fits share the remaining time; one that needs more than its
+        share may take all, because the first models are the most important.
         """
         model, enough = fit.model, fit.enough
         plan = make_plan(model)
         step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
         draws = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
         enough = Size(min(enough.draws, draws), min(enough.tune, draws))
-        if self.left() / fits_left <= step * 2 * LEAST / ERROR:
+        if self.left() <= step * 2 * LEAST / ERROR:
             return None
         if self.left() / fits_left > step * (enough.draws + enough.tune) * ERROR + COMPILING:
             return enough
-        room = self._room(model, seed, fits_left)
+        room, most = self._room(model, seed, fits_left)
         if room < enough.draws + enough.tune:  # the first run may have compiled kernels
-            room = self._room(model, seed, fits_left)
+            room, most = self._room(model, seed, fits_left)
         if room >= enough.draws + enough.tune:
             return enough
-        if room < 2 * LEAST:
+        if most < 2 * LEAST:
             return None
-        return Size(int(room / 2), int(room / 2))
+        half = int(max(room, 2 * LEAST) / 2)
+        return Size(half, half)
 
-    def _room(self, model: LabelModel, seed: int, fits_left: int) -> float:
-        """Return the number of steps of every chain that fit into a share of the time left."""
+    def _room(self, model: LabelModel, seed: int, fits_left: int) -> tuple[float, float]:
+        """Return the steps of every chain that fit into a share of the time left, and into all."""
         began = time.monotonic()
         options: dict[str, Any] = {"log_likelihood": False, "progressbar": False, "quiet": True}
         pilot = sample(model, PILOT, tune=PILOT, chains=1, random_seed=seed, **options)
@@ -126,7 +149,8 @@ class Budget:
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
         # computations after the draws, such as label probabilities, take about a third as long
-        return (self.left() / fits_left - fixed) / (1.3 * each)
+        room = [(self.left() / fits - fixed) / (1.3 * each) for fits in (fits_left, 1)]
+        return room[0], room[1]
 
 
 def sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:

@@ -33,7 +33,10 @@ KNOWN, TOLD = ("gold",), ("gold", "covariates")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arguments of ``bf.fuse``; models see ``gold``, and ``known`` are used on top of them."""
+    """Arguments of ``bf.fuse``; models see ``gold``, and ``known`` are used on top of them.
+
+    ``mended`` are those of ``gold`` that are not as given.
+    """
 
     responses: Responses
     sequences: Sequences | None = None
@@ -43,6 +46,7 @@ class Inputs:
     gold: Mapping[Any, Any] | None = None
     ordered: bool | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    mended: Mapping[Any, Any] = field(default_factory=dict)
     known: Mapping[Any, Any] | None = None
     gold_error: float = 0.0
     read: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.answer import known
 from bayesfuse.answer.average import VOTES
-from bayesfuse.answer.budget import Finding, Fit
+from bayesfuse.answer.budget import Budget, Finding, Fit
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.checks import (
     collapse,
@@ -23,6 +24,7 @@ from bayesfuse.checks import (
 )
 from bayesfuse.data.describing import in_one_line, summarise
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.results import joint_labels
@@ -83,8 +85,10 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     return f"{said} Raters who do not err independently: {shared}, {counted}."
 
 
-def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
-    """Return the verdicts of the checks of a model."""
+def of_model(
+    result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, budget: Budget
+) -> list[Finding]:
+    """Return the verdicts of the checks of a model for which there is time."""
     found: list[Finding] = []
     checks: list[Any] = [collapse]
     if inputs.sequences is not None:
@@ -92,16 +96,27 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
     elif inputs.graph is not None:
         checks.append(neighbour_agreement)
     checks += [item_difficulty, conditional_dependence]
+    left_out = []
     for check in checks:
         name, more = f"bf.checks.{check.__name__}", {"random_seed": seed}
         more = {} if check is collapse else {"draws": REPLICATED, **more}
+        run = partial(check, result, model, **more)
         try:
-            words = check(result, model, **more).attrs["verdict"]
+            if check is collapse:  # without replicated labels, which take time
+                done = run()
+            else:
+                done = budget.timed(run, inputs.responses, inputs.graph is not None)
         except (ModelError, ResponsesError):  # such as too few shared items
             found.append(Finding(f"There are too few responses, or of another kind, for {name}."))
             continue
+        if done is None:
+            left_out.append(name)
+            continue
         arguments = ", ".join(["result", "model", *(f"{k}={v}" for k, v in more.items())])
-        found.append(Finding(words, f"{name}({arguments})"))
+        found.append(Finding(done.attrs["verdict"], f"{name}({arguments})"))
+    if left_out:
+        words = f"No time was left for {', '.join(left_out)}: give more minutes= (--time)."
+        found.append(Finding(words))
     return found
 
 
@@ -146,7 +161,8 @@ def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Fin
     return [
         Finding(
             f"Of {unsure:.0%} of the items, the Monte Carlo error of a label probability exceeds "
-            f"{PRECISE} or the R-hat of the label {AGREED}: chains should run longer (minutes=)."
+            f"{PRECISE} or the R-hat of the label {AGREED}: chains should run longer (minutes=, "
+            "or if time did not end them draws= in the code of fused.explain())."
         )
     ]
 
@@ -154,6 +170,12 @@ def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Fin
 def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     """Return advice, the most important first."""
     advice = [*oddities(inputs.responses), _gold(fused, inputs), *told]
+    if inputs.sequences is None and mark_spans(inputs.responses.classes.tolist()):
+        advice.insert(
+            0,
+            "Give the order of the items (sequences=, or --sequence and --position): the classes "
+            "are tags of spans, which depend on the tags before them.",
+        )
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
     advice.append(
@@ -320,6 +342,7 @@ def code(
         "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
         *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
         *([f"groups = {found!r}"] if found else []),
+        *([_legal(inputs)] if inputs.mended else []),
         "results = {}",
     ]
     for fit in done:
@@ -351,7 +374,13 @@ def code_of_votes(inputs: Inputs, seed: int) -> str:
     lines = ["import bayesfuse as bf", "", f"fused = {_vote_shares(inputs)}"]
     if inputs.known is not None:
         lines.insert(1, "from bayesfuse.models import WeightedVotes")
+    if inputs.mended:
+        lines.insert(2, _legal(inputs))
     return "\n".join([*lines, *known.code(inputs, seed)])
+
+
+def _legal(inputs: Inputs) -> str:
+    return f"gold = dict(gold) | {dict(inputs.mended)!r}"
 
 
 def _vote_shares(inputs: Inputs) -> str:

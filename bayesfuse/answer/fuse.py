@@ -57,9 +57,6 @@ PART, LEAST_PART = 200_000, 10_000
 
 PREDICTED = 60  # draws from which labels of a large table are predicted
 
-SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
-"""Seconds of the checks of a model per response, and what they may take without time left."""
-
 
 @takes_seed
 def fuse(
@@ -108,7 +105,7 @@ def fuse(
         path of such a CSV file; items without a label count as unknown. Models of independent
         items are fitted without them; :class:`bayesfuse.models.WeightedVotes` then estimates from
         them the weights of raters and models. For sequences, graphs and tables of counts, the
-        models are fitted with them.
+        models are fitted with them; a known tag I-X that continues no span is read as B-X.
     gold_error : float, default 0
         Probability that a known label is wrong, at most .5, for independent items: known labels are
         then strong evidence, not certain. Experts who disagree are better raters of the table.
@@ -116,7 +113,8 @@ def fuse(
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
-        Maximum time of the fits, which may end earlier, and of the checks in what is left.
+        Maximum time, checks included; most answers need less. Checks for which no time is left
+        are named in the answer.
     draws : int, optional
         Maximum number of draws per chain (there are four per model). Default 250 or 350.
     checks : bool, default True
@@ -180,9 +178,9 @@ def fuse(
     >>> fused.labels().shape
     (45, 4)
     """
-    budget = Budget(require_positive("minutes", minutes))
     require_flag("progressbar", progressbar)
     require_flag("checks", checks)
+    budget = Budget(require_positive("minutes", minutes), checks)
     if draws is not None:
         require_count("draws", draws)
     if ordered is not None:
@@ -204,6 +202,7 @@ def fuse(
         inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
     inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     candidates(inputs)  # raises where no model fits the arguments
+    inputs = known.mend_tags(inputs)
     seed = _seed(random_seed)
     with Progress(progressbar) as progress:
         progress.say("comparing raters")
@@ -285,19 +284,10 @@ def _check_all(
     done: list[Fit], inputs: Inputs, seed: int, budget: Budget, progress: Progress
 ) -> None:
     """Check every fit while there is time; interrupting ends the checks, not the answer."""
-    expected = SECONDS_OF_CHECKS * inputs.responses.n_responses
     try:
         for fit in done:
-            if expected > max(budget.left(), LEAST_FOR_CHECKS):
-                fit.checks = [
-                    Finding(
-                        f"The checks would take about {expected:,.0f} seconds and were left out; "
-                        "give more minutes=."
-                    )
-                ]
-                continue
             progress.say(f"checking: {fit.candidate.name}")
-            fit.checks = findings.of_model(fit.result, fit.model, inputs, seed)
+            fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
     except KeyboardInterrupt:
         fit.checks = [Finding("The checks were interrupted.")]
 

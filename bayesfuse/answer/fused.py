@@ -18,7 +18,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
-from bayesfuse.results.contents import class_names
+from bayesfuse.results.contents import class_names, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
 from bayesfuse.results.posterior import PLACE
@@ -194,7 +194,7 @@ class Fused(xr.DataTree):
             raise ModelError(
                 "Pooled draws of several models do not give the log likelihoods of their mixture: "
                 'fused["comparison"] compares the models, and az.loo takes the result of one, '
-                'fused["models/NAME"]. Got: an answer of bf.fuse.'
+                f"{one_of(self)}. Got: an answer of bf.fuse."
             )
         return self.children["log_likelihood"]
 

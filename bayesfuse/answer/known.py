@@ -11,8 +11,10 @@ import xarray as xr
 
 from bayesfuse.answer.average import CHAINS, SHARED
 from bayesfuse.answer.candidates import Inputs
-from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.known import gold_labels
+from bayesfuse.data.names import listed
+from bayesfuse.data.tags import legal_tags, spans_begin_with_b
 from bayesfuse.decisions import errors_after
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
@@ -54,10 +56,34 @@ def apart(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     return replace(inputs, gold=None, known=inputs.gold, gold_error=gold_error)
 
 
+def mend_tags(inputs: Inputs) -> Inputs:
+    """Return inputs whose known tags are legal: a span of known tags begins with its B."""
+    responses, sequences = inputs.responses, inputs.sequences
+    if not inputs.gold or sequences is None or not spans_begin_with_b(responses, sequences):
+        return inputs
+    given = gold_labels(responses, inputs.gold)
+    legal = legal_tags(given, responses, sequences)
+    at = np.flatnonzero(legal != given)
+    tags = listed(responses.classes[legal[at]])
+    mended = dict(zip(listed(responses.items[at]), tags, strict=True))
+    return replace(inputs, gold=dict(inputs.gold) | mended, mended=mended)
+
+
+def _mended(inputs: Inputs) -> list[str]:
+    if not inputs.mended:
+        return []
+    shown = [f"{in_one_line(item)} as {in_one_line(tag)}" for item, tag in inputs.mended.items()]
+    more = ", …" if len(shown) > FEW else ""
+    return [
+        "Known tags that continue a span that has not begun were read as its beginning "
+        f"({len(shown):,}): item {', '.join(shown[:FEW])}{more}."
+    ]
+
+
 def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     """Replace labels and raters of an answer by those given known labels; return the words."""
     if inputs.known is None:
-        return []
+        return _mended(inputs)
     mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
     given = {MIXED: xr.DataTree.from_dict(mixed)}
     model = WeightedVotes(inputs.responses, inputs.known, given, gold_error=inputs.gold_error)

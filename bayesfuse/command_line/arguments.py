@@ -99,7 +99,7 @@ FIT: dict[str, tuple[Any, Any, str]] = {
     "--time": (
         minutes,
         "2min",
-        "maximum time of the fits, as 90s, 2min or 1h (3min; with --model as long as it takes)",
+        "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as it takes)",
     ),
     "--draws": (whole_number, "N", "draws per chain (1000; without --model at most 350)"),
     "--no-checks": (bool, None, "skip the posterior predictive checks"),

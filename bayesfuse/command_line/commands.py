@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
@@ -41,18 +41,19 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     # stdout may hold the labels
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
     result: xr.DataTree
+    budget = Budget(arguments.time or math.inf, not arguments.no_checks)
     with Interruption() as interruption:
         if model is None:
             result, note = _fuse(arguments, tables), ""
         else:
-            result, note = _fit_one(model, arguments, interruption)
+            result, note = _fit_one(model, arguments, interruption, budget)
 
         def print_report() -> None:
             if model is None:
                 show(result.overview())
             else:
-                checks = not (arguments.no_checks or interruption.seen)
-                show(report(model, result, checks=checks))
+                unchecked = arguments.no_checks or interruption.seen
+                show(report(model, result, None if unchecked else budget))
             if groups is not None:
                 show(f"\n{shares_by(result, groups, arguments.by)}")
             if note:
@@ -108,7 +109,7 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
 
 
 def _fit_one(
-    model: LabelModel, arguments: argparse.Namespace, interruption: Interruption
+    model: LabelModel, arguments: argparse.Namespace, interruption: Interruption, budget: Budget
 ) -> tuple[xr.DataTree, str]:
     """Return the posterior of one model, and a note if draws were left out to save space."""
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
@@ -127,8 +128,8 @@ def _fit_one(
     result = _sample(
         model,
         interruption,
+        budget,
         before=before,
-        minutes=arguments.time,
         draws=draws,
         chains=arguments.chains,
         sampler=arguments.sampler,
@@ -186,10 +187,11 @@ def demo(arguments: argparse.Namespace, _: None) -> int:
         "the accuracy of every anaesthetist from their disagreement.\n"
     )
     model = bf.models.DawidSkene(bf.datasets.anesthesia())
+    budget = Budget(math.inf)
     with Interruption() as interruption:
-        result = _sample(model, interruption, random_seed=1979)
+        result = _sample(model, interruption, budget, random_seed=1979)
         steps = [
-            Step("the report", lambda: say(report(model, result))),
+            Step("the report", lambda: say(report(model, result, budget))),
             Step("picture", lambda: draw(result, picture), picture),
         ]
         for written in carry_out(steps, interruption):
@@ -200,9 +202,9 @@ def demo(arguments: argparse.Namespace, _: None) -> int:
 def _sample(
     model: pm.Model,
     interruption: Interruption,
+    budget: Budget,
     *,
     before: xr.DataTree | None = None,
-    minutes: float | None = None,
     quiet: bool = False,
     draws: int = DRAWS,
     chains: int = 4,
@@ -212,7 +214,7 @@ def _sample(
     options = kwargs | {"quiet": quiet, "compute_convergence_checks": False}  # of the report
     plans = make_plans(model).values()
     if kwargs.get("sampler") == "nuts":  # most implementations take no callback
-        if minutes is not None or before is not None:
+        if math.isfinite(budget.seconds) or before is not None:
             raise CommandError("--time and --resume are for Gibbs chains. Got: --sampler nuts")
         return bf.sample(
             model, draws, chains=chains, progressbar=is_terminal() and not quiet, **options
@@ -223,15 +225,14 @@ def _sample(
         tune, thin = 1000, 1  # of NUTS
     if before is not None:
         tune = 0
-    began, seconds, ended = time.monotonic(), 60.0 * (minutes or math.inf), False
-    share = 1.0  # of the time, for chains that go on one after the other
+    ended, share = False, 1.0  # of the time, for chains that go on one after the other
     with Progress(not quiet) as progress:
         count = progress.count("sampling", chains * (-(-tune // thin) + -(-draws // thin)))
 
         def advance(made: int) -> None:
             nonlocal ended
             count(made)
-            ended = time.monotonic() > began + share * seconds
+            ended = budget.left(share) < 0
             if interruption.seen or ended:
                 raise KeyboardInterrupt
 
@@ -252,8 +253,7 @@ def _sample(
             if interruption.seen:
                 raise KeyboardInterrupt from None
             raise CommandError(
-                "no draw could be made in this time; give more --time. Got: "
-                f"{60 * (minutes or 0):g} s"
+                f"no draw could be made in this time; give more --time. Got: {budget.seconds:g} s"
             ) from None
     return lengthened(model, before, more)
 

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import SURE, of_model
 from bayesfuse.answer.fused import VISIBLE, WIDTH, bullet, least_certain, likely
@@ -48,11 +49,11 @@ SEED = 1  # seed of the checks, so that the same fit gives the same report
 CHECKED = 1000  # approximate number of parameters whose convergence is checked
 
 
-def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> str:
+def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None) -> str:
     """Return classes, raters, the least certain items and the convergence of a fit as text.
 
-    Labels in sequence have a transition matrix, labels on a graph a coupling. ``checks`` adds
-    posterior predictive checks.
+    Labels in sequence have a transition matrix, labels on a graph a coupling. ``budget`` is
+    the time for posterior predictive checks, None for none.
     """
     sizes = require_draws(result, "A report").sizes
     settings = result.attrs
@@ -82,7 +83,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         _source_table(model, result) if rules else _rater_table(result),
         _item_table(probability, sequences),
         *([_hard_items(model, result)] if isinstance(model, bf.models.ItemTypes) else []),
-        *([_check_list(model, result, structure)] if checks and not rules else []),
+        *([_check_list(model, result, structure, budget)] if budget and not rules else []),
         _convergence(model, result),
     ]
     return "\n\n".join(parts)
@@ -238,9 +239,9 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
     return f"{as_columns(header, rows)}\n{fill(found.attrs['verdict'], WIDTH)}"
 
 
-def _check_list(model: LabelModel, result: xr.DataTree, structure: Inputs) -> str:
+def _check_list(model: LabelModel, result: xr.DataTree, structure: Inputs, budget: Budget) -> str:
     """Return the verdicts of the checks of an answer."""
-    found = of_model(result, model, structure, SEED)
+    found = of_model(result, model, structure, SEED, budget)
     return "\n".join(["Posterior predictive checks:", *(bullet(each.words) for each in found)])
 
 

@@ -235,7 +235,8 @@ def _require_unique(items: pd.Series, path: Path, rule: str) -> None:
 
 
 def _read_gold(path: Path, responses: bf.Responses) -> pd.Series:
-    frame = _read(path, ("item", "label")).astype(object)
+    hint = "known labels are in the columns item and label"
+    frame = _read(path, ("item", "label"), hint).astype(object)
     if (empty := frame["label"].isna() & frame["item"].notna()).any():
         tell(f"bayesfuse: {empty.sum():,} rows of {path} have no label and are left out")
         frame = frame[~empty]

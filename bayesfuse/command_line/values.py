@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bayesfuse.command_line.files import STDIN
 
-TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
+TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
 
 MOST, MOST_CHAINS = 10**15, 10_000
 """Draws and chains beyond which NumPy and PyMC fail with unclear errors."""

@@ -83,7 +83,8 @@ class Sequences:
         place, distinct = encode(values[0], None, "item", item)
         refuse(
             np.bincount(place) > 1,
-            "A table of items must have one row per item, because an item has one position.",
+            "A table of items must have one row per item, because an item has one position: of a "
+            "table of responses give frame.drop_duplicates(item).",
             lambda n: f"{plain(distinct[n])!r} in several rows",
         )
         items = distinct[place]

@@ -180,12 +180,14 @@ def read_gold(
 
     ``given`` is such a mapping, a DataFrame with the columns ``item`` and ``label`` (or the items
     in the index and one column), or the path of a CSV file with these columns, whose text stands
-    for the names of the table ``names``. Except in a mapping, items without a label are not known.
+    for the names of the table ``names``. Items without a label are not known.
     """
     found = _gold(given, names, item, label)
-    if not isinstance(found, pd.Series) or "" in names.classes.tolist():
+    if "" in names.classes.tolist():
         return found
-    return found[found.notna() & (found.astype(object) != "")]
+    if isinstance(found, Mapping):
+        return {name: own for name, own in found.items() if not (own is None or own != own)}
+    return found if found is None else found[found.notna() & (found.astype(object) != "")]
 
 
 def _gold(given: Any, names: Responses, item: str, label: str) -> Any:

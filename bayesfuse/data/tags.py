@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 
 
@@ -49,3 +54,44 @@ def mark_spans(classes: Iterable[Any]) -> bool:
         return False
     inside = {tag.kind for tag in tags if tag.kind is not None and not tag.begins}
     return bool(inside) and inside <= {tag.kind for tag in tags if tag.begins}
+
+
+def spans_begin_with_b(responses: Responses, sequences: Sequences) -> bool:
+    """Return whether classes are tags of spans, which begin with a B by the majority vote."""
+    if not mark_spans(responses.classes.tolist()):
+        return False
+    vote = responses.votes().argmax(axis=1)[sequences.places(responses)]
+    kind, begins, new = _beginnings(vote, responses, sequences)
+    new &= [each is not None for each in kind[vote]]
+    return bool(begins[vote[new]].mean() > 0.5) if new.any() else True
+
+
+def legal_tags(
+    known: NDArray[np.int64], responses: Responses, sequences: Sequences
+) -> NDArray[np.int64]:
+    """Return codes of known tags (items,), −1 for none, where spans begin with a B.
+
+    Inside tags are beginnings at the start of a sequence and after a known tag of another kind.
+    """
+    place = sequences.places(responses)
+    kind, begins, new = _beginnings(known[place], responses, sequences)
+    begin = {each: code for code, each in enumerate(kind) if begins[code]}
+    found = known.copy()
+    for at in np.flatnonzero(new & (known[place] >= 0)):
+        code = known[place[at]]
+        first = at in sequences.start
+        if kind[code] is not None and not begins[code] and (first or known[place[at - 1]] >= 0):
+            found[place[at]] = begin[kind[code]]
+    return found
+
+
+def _beginnings(
+    codes: NDArray[np.int64], responses: Responses, sequences: Sequences
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return kinds and beginnings of classes, and where codes in order have a new kind."""
+    tags = read_tags(responses.classes.tolist())
+    kind = np.array([tag.kind for tag in tags], dtype=object)
+    begins = np.array([tag.begins for tag in tags])
+    new = np.append(True, kind[codes[1:]] != kind[codes[:-1]])
+    new[sequences.start[:-1]] = True
+    return kind, begins, new

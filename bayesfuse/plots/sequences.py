@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
@@ -10,12 +10,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import shown
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.plots import axes as shared
 from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import averaged_models, responses_of, sequences_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
 
@@ -35,7 +37,7 @@ def plot_sequence(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
+        From ``bf.sample``, ``bf.find_map`` or ``bf.fuse``.
     model : pymc.Model, optional
         The model of the result, needed where :func:`bayesfuse.decode` needs it.
     sequence : name, optional
@@ -49,8 +51,9 @@ def plot_sequence(
     -------
     ndarray of Axes, shape (2,)
         Above, the stacked class probabilities of every item, and over them a strip with the jointly
-        most probable labels (``bf.decode``); below, the responses by rater in the colours of the
-        classes (the last of several by one rater to one item).
+        most probable labels (``bf.decode``; of an average, the most probable label of every item);
+        below, the responses by rater in the colours of the classes (the last of several by one
+        rater to one item).
 
     Raises
     ------
@@ -69,21 +72,31 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    observation = observation_of(result, model)
-    sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
-    require_kind("sequences", sequences, Sequences)
-    responses = observation.responses
+    averaged = averaged_models(result)
+    found: Any
+    if averaged:
+        responses = responses_of(result)
+        found = sequences_of(result, responses) if sequences is None else sequences
+    else:
+        observation = observation_of(result, model)
+        found = observation.known_by("sequences", sequences, "This plot needs sequences")
+        responses = observation.responses
+    require_kind("sequences", found, Sequences)
+    sequences = cast(Sequences, found)
     names = listed(sequences.names)
     if sequence is not None and sequence not in names:
         raise ModelError(
-            f"sequence must be the name of one of the {sequences.n_sequences} sequences. Got: "
-            f"{sequence!r}."
+            f"sequence must be one of {shown(sequences.names)}; a result alone numbers them, and "
+            f"sequences= names them. Got: {sequence!r}."
         )
     number = int(np.argmax(sequences.lengths)) if sequence is None else names.index(sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
     place = sequences.places(responses)[part]
-    probability = label_probabilities(result, model).values[place]
-    path = decode(result, model).values[place]
+    probability = label_probabilities(result, None if averaged else model).values[place]
+    if averaged:
+        path = responses.classes[probability.argmax(axis=1)]
+    else:
+        path = decode(result, model).values[place]
     raters, said = _responses(responses, place)
     n_items = len(place)
     width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)

@@ -55,12 +55,6 @@ def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
 
 def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
     """Return observation and parameters of a result, where it stores all that these need."""
-    if "comparison" in contents.require_result(result).children:
-        raise ModelError(
-            "The draws of a mixture belong to several models: give the result of one of them, such "
-            'as fused["models/NAME"]. Got: an average of '
-            f"{', '.join(map(str, result['comparison'].dataset['model'].values))}."
-        )
     fitted, responses = from_result(result), contents.responses_of(result)
     told: dict[str, Any] = {"sequences": contents.sequences_of(result, responses)}
     number, names = contents.constants(result).get("population_index"), fitted.population_names

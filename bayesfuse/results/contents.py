@@ -29,6 +29,28 @@ def require_result(result: Any) -> xr.DataTree:
     return result
 
 
+def averaged_models(result: xr.DataTree) -> str:
+    """Return the names of the models of an average, empty for the result of one model."""
+    if "comparison" not in require_result(result).children:
+        return ""
+    return ", ".join(map(str, result["comparison"].dataset["model"].values))
+
+
+def one_of(result: xr.DataTree) -> str:
+    """Return how to take the result of one model from an answer, as code."""
+    names = list(result["models"].children) if "models" in result.children else ["NAME"]
+    return f'fused["models/{names[0]}"]'
+
+
+def require_one_model(result: xr.DataTree) -> None:
+    """Raise ModelError if a result is an average of models."""
+    if several := averaged_models(result):
+        raise ModelError(
+            "The draws of a mixture belong to several models: give the result of one of them, such "
+            f"as {one_of(result)}. Got: an average of {several}."
+        )
+
+
 def all_draws(result: xr.DataTree) -> xr.Dataset:
     """Return the variables of a posterior, or of a point estimate as one draw, (chain, draw, …)."""
     groups = require_result(result).children

@@ -14,7 +14,12 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, kept_labels, require_result
+from bayesfuse.results.contents import (
+    averaged_models,
+    evenly_spaced,
+    kept_labels,
+    require_result,
+)
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -89,13 +94,15 @@ def difficulty(
     require_count("draws", draws)
     if model is None and "difficulty" in require_result(result).children:
         return result["difficulty"].to_dataset()
-    observation = observation_of(result, model)
+    several = averaged_models(result) if model is None else ""
+    observation = None if several else observation_of(result, model)
     ends = tails(ci_prob)
-    if not isinstance(channel := observation.raters, Consensus):
+    channel = getattr(observation, "raters", None)
+    if observation is None or not isinstance(channel, Consensus):
         raise ModelError(
             "The difficulty of an item is that of its type, so the model must have item types: use "
             "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.Consensus with your "
-            f"label prior. Got: a model of {type(observation.raters).__name__} raters."
+            f"label prior. Got: {several or f'a model of {type(channel).__name__} raters'}."
         )
     rows = channel.dictionary(observation.table.n_classes).rows
     types = _types(result, model, observation, draws)

@@ -25,7 +25,13 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.pymc.evaluate import POOL, PRIOR
 from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.results.contents import all_draws, constants, evenly_spaced, stored
+from bayesfuse.results.contents import (
+    all_draws,
+    constants,
+    evenly_spaced,
+    require_one_model,
+    stored,
+)
 from bayesfuse.results.posterior import PREDICTION
 
 FITTED = "fitted"  # where the rows of a rater with responses come from; for others see source_of
@@ -102,14 +108,14 @@ class Fitted:
 
 def from_result(result: xr.DataTree) -> Fitted:
     """Read the parameters from what the functions of this package store in a result."""
+    require_one_model(result)
     known = constants(result, "rater")
     text = known.attrs.get(PREDICTION)
     if text is None:
         raise ModelError(
             "What a model implies follows from where its result holds the parameters, which "
-            "bf.sample, bf.fit and bf.find_map note in it: give such a result, of an answer of "
-            'several models that of one (fused["models/NAME"]), or give the model, too. Got: a '
-            "result without this note, and no model."
+            "bf.sample, bf.fit and bf.find_map note in it: give such a result, or the model, too. "
+            "Got: a result without this note, and no model."
         )
     told = json.loads(text)
     for what in ("labels", "raters"):

@@ -16,7 +16,14 @@ from bayesfuse.data.tags import read_tags
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, kept_labels, responses_of, sequences_of
+from bayesfuse.results.contents import (
+    averaged_models,
+    evenly_spaced,
+    kept_labels,
+    one_of,
+    responses_of,
+    sequences_of,
+)
 
 BETWEEN = 10
 """Sweeps between draws of labels from a Markov chain."""
@@ -47,7 +54,7 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     Raises
     ------
     ModelError
-        A result without parameters, or of another model.
+        A result without parameters, or of another model; an average of models.
     ImpossibleDataError
         The responses of a unit have probability zero.
 
@@ -65,6 +72,12 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     >>> bf.decode(bf.find_map(model), model).values.tolist()
     [0, 0, 0, 1, 1, 1]
     """
+    if several := averaged_models(result):
+        raise ModelError(
+            "An average of models has no jointly most probable labels: fused.labels() has the most "
+            "probable one of every item, bf.spans(fused) spans with their probability, and "
+            f"bf.decode({one_of(result)}) the path of one model. Got: an average of {several}."
+        )
     observation = observation_of(result, model)
     rows = observation.rows(central(observation, parameters(result, model)))
     likelihood, _ = observation.likelihood(rows)

@@ -38,8 +38,8 @@ def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp
     # draws are thinned, and new items weigh them anew
     found = bf.label_probabilities(bf.predict(loaded, new)).values
     np.testing.assert_allclose(found, expected, atol=0.12)
-    for call in (bf.decode, az.loo):
-        with pytest.raises(ModelError, match=r'fused\["models/NAME"\]'):
+    for call in (bf.decode, az.loo, bf.checks.item_difficulty):
+        with pytest.raises(ModelError, match=r'fused\["models/consensus"\]'):
             call(loaded)
     assert "</table>" in loaded._repr_html_() and "image/png" in loaded._repr_html_()
 
@@ -74,6 +74,16 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
     sequences = bf.Sequences.from_lengths([20, 20])
     answer = bf.fuse(noisy, sequences=sequences, **QUIET)
     pd.testing.assert_frame_equal(bf.spans(answer), bf.spans(answer, sequences))
+    with pytest.raises(
+        ModelError, match=r"bf\.spans\(fused\).*models/sequences.*an average of seq"
+    ):
+        bf.decode(answer)
+    strip = bf.plots.plot_sequence(answer)[0].patches
+    assert strip[0].get_data().values.sum() == pytest.approx(
+        answer.probabilities().iloc[:20, 0].sum()
+    )
+    with pytest.raises(ModelError, match=r"must have item types.*Got: sequences, vote shares"):
+        bf.difficulty(answer)
     runs = bf.run_lengths(answer)
     assert (runs["length"] * runs["runs"]).sum() == pytest.approx(40)
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")

@@ -66,6 +66,34 @@ def test_less_time_gives_fewer_draws_that_fit(clock, model):
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
 
 
+def test_time_is_kept_for_checks_that_end_within_it(clock, model):
+    """No check starts unless one like the longest so far, or as sizes say, can end in time."""
+    clock.step, left = 0.06, Budget(1.5)
+    size = left.size(model, 1, 1)
+    budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
+    assert 0.55 * 90 < clock.time < budget.FITS * 90
+    table = bf.Responses.from_matrix([[0, 1], [1, 1]])
+    large = SimpleNamespace(n_responses=90 / budget.SECONDS_OF_CHECK)
+
+    def check():
+        clock.time += 7.0
+        return "checked"
+
+    assert left.timed(check, large, False) is None
+    while left.timed(check, table, False):
+        pass
+    assert clock.time <= budget.CHECKS * 90 < clock.time + 7.0
+    slow = SimpleNamespace(n_responses=1.0 / budget.SECONDS_OF_CHECK)
+    assert Budget(0.05).timed(check, slow, False) and not Budget(0.05).timed(check, slow, True)
+
+
+def test_the_first_fit_may_take_all_time(clock, model):
+    clock.step = 0.2  # 100 steps of four chains take 80 of the 96 seconds, with what follows 104
+    assert Budget(2.0).size(model, 1, 3) is None
+    clock.step = 0.15
+    assert Budget(2.0).size(model, 1, 3) == Size(budget.LEAST, budget.LEAST)
+
+
 def test_compiling_does_not_count_twice(clock, model):
     clock.step, clock.compiles = 0.001, 30.0
     assert Budget(1.0).size(model, 1, 1) == Size(250, 200)

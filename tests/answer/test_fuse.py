@@ -11,7 +11,8 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.average import SHARED, mixture
-from bayesfuse.answer.findings import oddities, of_chains, of_labels
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.findings import oddities, of_chains, of_labels, of_model
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -101,7 +102,7 @@ def test_what_reads_results_reads_answers(fused):
 @pytest.fixture
 def unchecked(monkeypatch):
     """Leave out the checks, which take most of the time of a small answer."""
-    monkeypatch.setattr("bayesfuse.answer.fuse.SECONDS_OF_CHECKS", 1e6)
+    monkeypatch.setattr("bayesfuse.answer.budget.SECONDS_OF_CHECK", 1e6)
 
 
 @pytest.mark.slow
@@ -391,3 +392,11 @@ def test_chains_that_disagree_about_labels_are_seen(fused):
     assert of_chains(np.array([0.0, 0.03]), rhat[:2]) and of_chains(np.array([np.nan]), rhat[:1])
     fitted = fused["comparison"].dataset.to_dataframe().drop("vote shares")
     assert (fitted["mcse"] > 0).all() and (fitted["rhat"] > 0.9).all()
+
+
+def test_checks_without_time_are_named(fused, crowd):
+    spent, own = budget.Budget(1e-9), fused["models/consensus"]
+    _, found = of_model(own, None, Inputs(crowd.responses), 1, spent)
+    assert re.fullmatch(
+        r"No time was left for .*item_difficulty.*: give more.*\(--time\)\.", found[0]
+    )

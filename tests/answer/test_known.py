@@ -6,7 +6,7 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.known import apart
+from bayesfuse.answer.known import apart, mend_tags
 from bayesfuse.errors import ModelError, QuickAnswerWarning, ResponsesError
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -105,14 +105,25 @@ def test_known_labels_from_a_file_that_is_half_filled_in_may_be_doubtful(tmp_pat
         bf.fuse(table, gold={0: 0}, gold_error=0.2, sequences=sequences, **settings)
 
 
-def test_known_tags_that_are_illegal_are_named_as_the_reason_for_vote_shares():
-    tags = [["O"] * 3, ["B"] * 3, ["I"] * 3] * 5
-    table = bf.Responses.from_matrix(tags, classes=["O", "B", "I"])
-    sentences = bf.Sequences.from_lengths([3] * 5)
-    with pytest.warns(QuickAnswerWarning, match="No model allows.* gold label rules out"):
-        quick = bf.fuse(table, sequences=sentences, gold={3: "I"}, random_seed=1, progressbar=False)
-    assert "mend gold=" in quick.advice[0] and "minutes" not in quick.advice[0]
-    assert quick.labels().set_index("item")["label"][3] == "I"
+def test_known_tags_that_continue_no_span_begin_it():
+    """Said once, in the answer and in its code; tags after unknown ones may be right."""
+    tags = [["O"] * 3, ["B-X"] * 3, ["I-X"] * 3, ["B-Y"] * 3, ["I-Y"] * 3] * 4
+    table = bf.Responses.from_matrix(tags[::-1])
+    sentences = bf.Sequences.from_lengths([10, 10], items=list(range(19, -1, -1)))
+    gold = {19: "I-Y", 18: "I-Y", 16: "B-X", 15: "I-Y", 12: "I-X", 8: "O", 7: "I-X", 6: "I-X"}
+    settings = {"minutes": 1e-9, "random_seed": 1, "progressbar": False}
+    with pytest.warns(QuickAnswerWarning, match="takes longer"):
+        quick = bf.fuse(table, sequences=sentences, gold=gold, **settings)
+    mended = {19: "B-Y", 15: "B-Y", 7: "B-X"}
+    label = quick.labels().set_index("item")["label"]
+    assert label[list(gold)].to_dict() == gold | mended
+    assert "(3): item 7 as B-X, 15 as B-Y, 19 as B-Y." in quick.attrs["known"]
+    space = {"responses": table, "gold": gold}
+    exec(quick.explain(), space)
+    np.testing.assert_array_equal(probabilities(space["fused"]), probabilities(quick))
+    inside = bf.Responses.from_matrix([["O"] * 3, ["I"] * 3] * 9 + [["B"] * 3] * 2)
+    inputs = Inputs(inside, bf.Sequences.from_lengths([20]), gold={0: "O", 1: "I"})
+    assert mend_tags(inputs) is inputs  # spans of these raters begin with an I
 
 
 def test_chosen_items_are_noticed():

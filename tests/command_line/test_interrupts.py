@@ -10,6 +10,7 @@ import pytest
 from shell import fit, interrupt_in, tables
 
 import bayesfuse as bf
+from bayesfuse.answer import budget
 from bayesfuse.command_line import commands
 
 QUICK = ["--draws", "3", "--chains", "1"]
@@ -85,7 +86,7 @@ def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
 def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypatch):
     """What follows from the draws is that of all of them, as computed from the parameters."""
     clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second for every look at it
-    monkeypatch.setattr(commands, "time", clock)
+    monkeypatch.setattr(budget, "time", clock)
     assert fit("--time", "12s", "--draws", "500000", "--thin", "50") == 0
     first = tables()
     ended = first["posterior"].sizes["draw"]

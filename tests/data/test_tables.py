@@ -90,7 +90,7 @@ def test_gold_of_every_kind(tmp_path):
     series = frame.set_index("item")["label"]
     gaps = series.reindex([2, 1, 0])
     gaps.rename_axis("item").reset_index().to_csv(tmp_path / "gaps.csv", index=False)
-    unknown = (gaps, gaps.rename_axis("item").reset_index(), tmp_path / "gaps.csv")
+    unknown = (gaps, gaps.to_dict(), gaps.rename_axis("item").reset_index(), tmp_path / "gaps.csv")
     for given in (frame, path, str(path), series, series.to_dict(), series.to_frame(), *unknown):
         assert dict(read_gold(given, table).items()) == {0: 0, 2: 1}
     twice = pd.Series([0, 1], index=[0, 0])

@@ -133,7 +133,7 @@ def test_a_sequence_in_its_order():
     known = bf.find_map(independent)
     with pytest.raises(ModelError, match="sequences="):
         plots.plot_sequence(known, independent)
-    with pytest.raises(ModelError, match=r"one of the 2 sequences\. Got: 'third'"):
+    with pytest.raises(ModelError, match=r"one of \['first', 'last'\].*Got: 'third'"):
         plots.plot_sequence(point, model, "third")
 
 
