@@ -52,8 +52,9 @@ from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
 
-PART, LEAST_PART = 200_000, 10_000
-"""Responses that models are fitted to in this time, and at least; other labels are predicted."""
+PART, LEAST_PART = 100_000, 10_000
+"""Responses that models are fitted to in this time (twice as many by models of independent errors,
+which are quicker), and at least; other labels are predicted."""
 
 PREDICTED = 60  # draws from which labels of a large table are predicted
 
@@ -153,14 +154,15 @@ def fuse(
     model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
     three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
     variant with even guesses has none where it predicts responses far worse than the others. Vote
-    shares have .05 (.02 where errors are independent, .25 beside rules). Weights by leave-one-out
+    shares have .05 (.01 where errors are independent, .25 beside rules). Weights by leave-one-out
     were worse: they prefer models that predict responses, even if their labels are worse.
 
     If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
     :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
     Raters of found groups may agree because they alone are right: item types are added. Of tables
-    with more than 200,000 responses (in proportion to ``minutes``), models are fitted to a random
-    part of the items, and the labels of all follow by :func:`bayesfuse.predict`.
+    with more than 100,000 responses (200,000 if errors are independent; in proportion to
+    ``minutes``), models are fitted to a random part of the items, and the labels of all follow by
+    :func:`bayesfuse.predict`.
 
     For items in sequence one or two such models are fitted, with vote shares of weight .2, for tags
     of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
@@ -251,7 +253,8 @@ def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     if not inputs.plain or any(each is not None for each in others):
         return inputs
     gold, rng = inputs.gold or {}, np.random.default_rng(seed)
-    most = max(int(PART * minutes / MINUTES), LEAST_PART)
+    most = PART * (2 if inputs.evidence.independent else 1)
+    most = max(int(most * minutes / MINUTES), LEAST_PART)
     part = part_of(inputs.responses, most, rng, gold)
     return replace(inputs, responses=part)
 
