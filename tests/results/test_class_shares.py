@@ -272,7 +272,7 @@ def test_every_fit_warns_and_the_report_says_so(habits):
     with pytest.warns(UserWarning) as caught:
         bf.fit(model, draws=60, **settings)
     assert CollapseWarning in [w.category for w in caught]
-    assert "Labels have collapsed" in report(model, result, checks=False)
+    assert "Labels have collapsed" in report(model, result)
     with warnings.catch_warnings():
         warnings.simplefilter("error", CollapseWarning)
         bf.sample(model, 20, chains=1, quiet=True, **settings)

@@ -130,7 +130,7 @@ OF_MODEL = {
     "plot_sequence": lambda r, m: plots.plot_sequence(
         r, m, sequences=sequences_of(observed(m)[1].responses)
     ),
-    "report": lambda r, m: report(m, r, checks=False),
+    "report": lambda r, m: report(m, r),
 }
 """What takes a result and its model, whatever that is."""
 
