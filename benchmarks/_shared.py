@@ -1,6 +1,7 @@
 """What benchmarks share: options, data, scores, and where figures and results go."""
 
 import argparse
+import io
 import os
 import platform
 import re
@@ -23,50 +24,47 @@ QUIET = {"progressbar": False, "quiet": True}
 
 
 class Arguments(argparse.ArgumentParser):
-    """A parser of ``--quick``, ``--output`` (figures), ``--write`` (results), and what is added."""
+    """A parser of ``--quick``, ``--write``, ``--output`` (figures), and what is added."""
 
-    def __init__(
-        self, about: str, quick: str, *, figures: bool = False, results: bool = False
-    ) -> None:
+    def __init__(self, about: str, quick: str, *, figures: bool = False) -> None:
         super().__init__(description=about.splitlines()[0])
         self.add_argument("--quick", action="store_true", help=f"seconds: {quick}")
         if figures:
             folder = HERE / "figures"
             self.add_argument("--output", type=Path, default=folder, help="where figures go")
-        if results:
-            self.add_argument("--write", action="store_true", help="keep what is printed")
+        self.add_argument("--write", action="store_true", help="keep what is printed in results/")
 
     def parse_args(self, *args, **kwargs):
         """Parse; figures of few runs go to a folder of their own."""
         found = super().parse_args(*args, **kwargs)
         if found.quick and getattr(found, "output", None) == HERE / "figures":
             found.output /= "quick"
+        if found.write and not found.quick:
+            sys.stdout = Kept()
         return found
 
 
-class Report:
-    """Lines that are printed and, with ``--write``, kept in results/ with date and version."""
+class Kept(io.TextIOBase):
+    """Standard output, also kept in results/ with date, version and machine."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.lines = options, []
-        self.name = Path(sys.argv[0]).stem
-
-    def line(self, text: str) -> None:
-        """Print a line."""
-        print(text, flush=True)
-        self.lines.append(text)
-
-    def end(self) -> None:
-        """Write the file, if it is wanted."""
-        if not self.options.write:
-            return
+    def __init__(self) -> None:
         import bayesfuse
 
-        path = HERE / "results" / f"{self.name}.md"
-        path.parent.mkdir(exist_ok=True)
-        about = f"{date.today()}, bayesfuse {bayesfuse.__version__}, {machine()}"
-        head = f"# `{self.name}.py`\n\n{about}.\n\n```text"
-        path.write_text("\n".join([head, *self.lines, "```", ""]))
+        self.screen, self.text = sys.stdout, ""
+        script = Path(sys.argv[0])
+        options = " ".join(word for word in sys.argv[1:] if word != "--write") or "no options"
+        made = f"{date.today()}, bayesfuse {bayesfuse.__version__}, {machine()}: {options}."
+        self.head = f"# `{script.name}`\n\n{made}\n\n```text\n"
+        self.path = HERE / "results" / f"{script.stem}.md"
+
+    def write(self, text: str) -> int:
+        """Show the text, and write the file so far."""
+        self.screen.write(text)
+        self.screen.flush()
+        self.text += text
+        if self.text.strip():
+            self.path.write_text(f"{self.head}{self.text.strip()}\n```\n")
+        return len(text)
 
 
 def machine() -> str:

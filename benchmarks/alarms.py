@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from _shared import QUIET, Arguments, Report
+from _shared import QUIET, Arguments
 from scipy import stats
 
 import bayesfuse as bf
@@ -237,7 +237,7 @@ OTHERS: dict[tuple[str, str], tuple[Callable[[int], bool], float]] = {
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "a few rows, two data sets", results=True)
+    parser = Arguments(__doc__, "a few rows, two data sets")
     parser.add_argument("--sets", type=int, default=40, help="data sets per row")
     options = parser.parse_args()
     rows, others, draws = ROWS, OTHERS, 100
@@ -245,14 +245,13 @@ def main() -> None:
         options.sets, draws = 2, 20
         rows = {name: ROWS[name] for name in ("as modelled", "copies")}
         others = {name: OTHERS[name] for name in list(OTHERS)[:4:3]}
-    report = Report(options)
     # hundreds of small fits; what they say is counted, and printed as rates
     warnings.simplefilter("ignore", bf.errors.PoorFitWarning)
     warnings.simplefilter("ignore", bf.errors.CollapseWarning)
     fit = QUIET | {"chains": 2, "log_likelihood": False}
     most = stats.binom.ppf(0.999, options.sets, LEVEL)
-    report.line(f"{options.sets} data sets per row; alarms per hundred of them\n")
-    report.line(f"{'':<24}" + "".join(f"{name:>12}" for name in COLUMNS))
+    print(f"{options.sets} data sets per row; alarms per hundred of them\n")
+    print(f"{'':<24}" + "".join(f"{name:>12}" for name in COLUMNS))
     for name, (draw, build, agrees) in rows.items():
         found = []
         for seed in range(options.sets):
@@ -265,13 +264,12 @@ def main() -> None:
             f"{100 * n / options.sets:>11.0f}{'*' if f else ' '}"
             for n, f in zip(number, false, strict=True)
         )
-        report.line(f"{name:<24}" + "".join(cells))
-    report.line(f"\n{'':<62}{'sets':>6}{'alarms, %':>11}")
+        print(f"{name:<24}" + "".join(cells))
+    print(f"\n{'':<62}{'sets':>6}{'alarms, %':>11}")
     for (check, what), (alarm, share) in others.items():
         sets = max(int(share * options.sets), 2)
         rate = np.mean([alarm(seed) for seed in range(sets)])
-        report.line(f"{check:<18}{what:<44}{sets:>6}{100 * rate:>11.0f}")
-    report.end()
+        print(f"{check:<18}{what:<44}{sets:>6}{100 * rate:>11.0f}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pymc as pm
-from _shared import Arguments, Report
+from _shared import Arguments
 from scipy import stats
 
 import bayesfuse as bf
@@ -282,7 +282,7 @@ def row(name: str, case: Case, simulations: int) -> str:
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "three cases, few simulations", results=True)
+    parser = Arguments(__doc__, "three cases, few simulations")
     parser.add_argument("--simulations", type=int, default=100, help="data sets per row")
     parser.add_argument("--only", help="cases whose name has this")
     options = parser.parse_args()
@@ -292,15 +292,13 @@ def main() -> None:
         cases = {
             name: CASES[name] for name in ("Dawid–Skene", "populations", "stated probabilities")
         }
-    report = Report(options)
-    report.line(
+    print(
         f"{'':<28}{'sets':>5}{'numbers':>8}{'mean':>7}{'spread':>7}{'p':>8}{'covered':>15}"
         f"{'labels':>15}{'CPU s':>8}"
     )
     for name, case in cases.items():
         simulations = max(int(case.simulations * options.simulations), 4)
-        report.line(row(name, case, simulations))
-    report.end()
+        print(row(name, case, simulations))
 
 
 if __name__ == "__main__":

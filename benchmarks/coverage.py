@@ -21,7 +21,7 @@ from typing import Any
 import arviz as az
 import numpy as np
 import pymc as pm
-from _shared import QUIET, Arguments, Report
+from _shared import QUIET, Arguments
 from calibration import DIAGONAL, SHARED, sparse
 
 import bayesfuse as bf
@@ -111,9 +111,9 @@ def one_set(name, stream, design, draws):
     ]
 
 
-def numbers_of_errors(report, names, sets, draws):
-    report.line("Wrong labels of 30, and coverage of 90 % intervals")
-    report.line(
+def numbers_of_errors(names, sets, draws):
+    print("Wrong labels of 30, and coverage of 90 % intervals")
+    print(
         f"{'':<18}{'sets':>4}{'expected':>10}{'real':>7}{'z':>6}{'joint':>8}{'apart':>8}"
         f"{'new: expected':>15}{'real':>7}{'z':>6}{'apart':>8}"
     )
@@ -126,7 +126,7 @@ def numbers_of_errors(report, names, sets, draws):
         mean, gap = found.mean(axis=0), found[:, :, 1] - found[:, :, 0]
         z = gap.mean(axis=0) / (gap.std(axis=0, ddof=1) / np.sqrt(size))
         (expected, real, joint), (_, _, apart), (other, real_other, apart_other) = mean
-        report.line(
+        print(
             f"{name:<18}{size:>4}{expected:>10.2f}{real:>7.2f}{z[0]:>6.1f}{joint:>8.2f}{apart:>8.2f}"
             f"{other:>15.2f}{real_other:>7.2f}{z[2]:>6.1f}{apart_other:>8.2f}"
         )
@@ -147,7 +147,7 @@ def votes(rng, n_items=1500, n_rules=36):
     return bf.Responses.from_matrix(matrix, classes=range(3)), right
 
 
-def accuracies_of_rules(report, sets, draws):
+def accuracies_of_rules(sets, draws):
     covered = []
     for seed in range(sets):
         responses, right = votes(np.random.default_rng(seed))
@@ -156,13 +156,13 @@ def accuracies_of_rules(report, sets, draws):
         found = bf.sources(model, result, ci_prob=CI)
         inside = (found["accuracy_lower"] <= right) & (right <= found["accuracy_upper"])
         covered.append(float(inside.mean()))
-    report.line(
+    print(
         f"\n{sets} tables of 36 rules: {100 * CI:.0f} % intervals of accuracies cover "
         f"{np.mean(covered):.3f} ± {np.std(covered, ddof=1) / np.sqrt(sets):.3f}"
     )
 
 
-def chains(report, sets, draws):
+def chains(sets, draws):
     worst, switched = [], 0
     for seed in range(sets):
         made = bf.datasets.simulate_dawid_skene(
@@ -175,26 +175,24 @@ def chains(report, sets, draws):
         worst.append(max(float(rhat[name].max()) for name in rhat.data_vars))
         rows = posterior["confusion"].mean(("draw", "rater")).values  # (chain, class, answer)
         switched += int((rows.argmax(axis=1) != np.arange(rows.shape[-1])).any(axis=1).sum())
-    report.line(
+    print(
         f"{sets} tables of 400 items, 6 raters and 2 to 5 classes, 4 chains × {draws} draws: "
         f"largest R-hat {max(worst):.3f}, {switched} of {4 * sets} chains with classes switched"
     )
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "two models, few data sets", results=True)
+    parser = Arguments(__doc__, "two models, few data sets")
     parser.add_argument("--sets", type=int, default=60, help="data sets per row")
     options = parser.parse_args()
-    report = Report(options)
     if options.quick:
-        numbers_of_errors(report, ["Dawid–Skene", "populations"], 3, 50)
-        accuracies_of_rules(report, 2, 20)
-        chains(report, 2, 50)
+        numbers_of_errors(["Dawid–Skene", "populations"], 3, 50)
+        accuracies_of_rules(2, 20)
+        chains(2, 50)
     else:
-        numbers_of_errors(report, MODELS, options.sets, 300)
-        accuracies_of_rules(report, options.sets // 3, 300)
-        chains(report, options.sets // 2, 1000)
-    report.end()
+        numbers_of_errors(MODELS, options.sets, 300)
+        accuracies_of_rules(options.sets // 3, 300)
+        chains(options.sets // 2, 1000)
 
 
 if __name__ == "__main__":

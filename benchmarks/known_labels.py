@@ -21,7 +21,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _shared import QUIET, Arguments, Report, data, load
+from _shared import QUIET, Arguments, data, load
 from crowds import CROWDS
 
 import bayesfuse as bf
@@ -161,7 +161,7 @@ def draws_of(name: str, sizes: list[int], n_draws: int):
                 yield name, n_known, seed, way, *own, *more
 
 
-def asked(name: str, n_draws: int, report: Report) -> None:
+def asked(name: str, n_draws: int) -> None:
     """Compare the items to ask next, scored on a half that nobody asks about."""
     responses, truth = table_of(name)
     truth = truth[truth.index.isin(responses.items[responses.per_item > 0])]
@@ -187,14 +187,14 @@ def asked(name: str, n_draws: int, report: Report) -> None:
     table = pd.DataFrame(found, columns=["aim", "known", "accuracy", "log_loss", "wrong"])
     for (known, aim), own in table.groupby(["known", "aim"])[["accuracy", "log_loss", "wrong"]]:
         mean = own.mean()
-        report.line(
+        print(
             f"{name:15} {known:4} {aim:8} {mean['accuracy']:.3f} {mean['log_loss']:.3f} "
             f"{mean['wrong']:7.1f}"
         )
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "one table, one draw", results=True)
+    parser = Arguments(__doc__, "one table, one draw")
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--known", nargs="+", type=int, default=[20, 50, 100])
     parser.add_argument("--draws", type=int, default=4)
@@ -202,28 +202,25 @@ def main() -> None:
     options = parser.parse_args()
     names = ["bluebird"] if options.quick else options.only
     n_draws = 1 if options.quick else options.draws
-    report = Report(options)
     if options.ask:
-        report.line("set            known aim    accuracy log-loss wrong labels of all")
+        print("set            known aim    accuracy log-loss wrong labels of all")
         for name in names:
-            asked(name, n_draws, report)
-        report.end()
+            asked(name, n_draws)
         return
     columns = "set", "known", "seed", "way", "accuracy", "loss", "ece", "ratio", "raters", "errors"
     rows = []
-    report.line(f"{'set':15} known  " + "".join(f"{way:24}" for way in WAYS) + "raters errors")
+    print(f"{'set':15} known  " + "".join(f"{way:24}" for way in WAYS) + "raters errors")
     for name in names:
         own = pd.DataFrame(list(draws_of(name, options.known, n_draws)), columns=columns)
         rows.append(own)
         for n_known, part in own.groupby("known"):
-            line(report, name, n_known, part)
+            line(name, n_known, part)
     whole = pd.concat(rows)
     for n_known, part in whole.groupby("known"):
-        line(report, f"mean of {part['set'].nunique()}", n_known, part)
-    report.end()
+        line(f"mean of {part['set'].nunique()}", n_known, part)
 
 
-def line(report: Report, name: str, n_known: int, part: pd.DataFrame) -> None:
+def line(name: str, n_known: int, part: pd.DataFrame) -> None:
     """Print the means of a set over draws."""
     mean = part.groupby("way")[["accuracy", "loss", "ece", "ratio", "raters", "errors"]].mean()
     cells = []
@@ -231,7 +228,7 @@ def line(report: Report, name: str, n_known: int, part: pd.DataFrame) -> None:
         accuracy, loss, ece, ratio = mean.loc[way, ["accuracy", "loss", "ece", "ratio"]]
         cells.append(f"{accuracy:.3f}/{loss:.3f}/{ece:.3f}/{ratio:.2f}".ljust(24))
     held = mean.loc["known labels", ["raters", "errors"]]
-    report.line(f"{name:15} {n_known:5}  {''.join(cells)}{held.iloc[0]:6.2f} {held.iloc[1]:6.2f}")
+    print(f"{name:15} {n_known:5}  {''.join(cells)}{held.iloc[0]:6.2f} {held.iloc[1]:6.2f}")
 
 
 if __name__ == "__main__":

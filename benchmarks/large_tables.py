@@ -15,7 +15,7 @@ import time
 import warnings
 
 import numpy as np
-from _shared import Arguments, Report
+from _shared import Arguments
 
 import bayesfuse as bf
 
@@ -63,13 +63,12 @@ def score(result, truth: np.ndarray) -> tuple[float, float, float, int]:
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "2,000 responses", results=True)
+    parser = Arguments(__doc__, "2,000 responses")
     parser.add_argument("--sizes", nargs="*", type=float, default=[1e5, 1e6, 1e7])
     parser.add_argument("--seeds", nargs="*", type=int, default=[1])
     options = parser.parse_args()
-    report = Report(options)
     sizes = [2_000] if options.quick else [int(size) for size in options.sizes]
-    report.line(
+    print(
         f"{'responses':<12}{'story':<12}{'classes':>7}{'seconds':>9}{'bf.fuse':>14}{'votes':>14}"
         f"{'expected':>11}{'wrong':>9}{'ratio':>7}  models"
     )
@@ -87,13 +86,12 @@ def main() -> None:
                     seconds = time.perf_counter() - begun
                     right, loss, expected, wrong = score(fused, truth)
                     votes = score(bf.vote_shares(responses), truth)
-                    report.line(
+                    print(
                         f"{responses.n_responses:<12,}{story:<12}{n_classes:>7}{seconds:>9.0f}"
                         f"{f'{right:.3f}/{loss:.3f}':>14}{f'{votes[0]:.3f}/{votes[1]:.3f}':>14}"
                         f"{expected:>11,.0f}{wrong:>9,}{expected / max(wrong, 1):>7.2f}  "
                         f"{', '.join(fused.attrs['models'])}"
                     )
-    report.end()
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
-from _shared import QUIET, Arguments, Report, data, extras
+from _shared import QUIET, Arguments, data, extras
 
 import bayesfuse as bf
 from bayesfuse.results.rater_accuracy import rater_accuracy  # what fused.raters() returns
@@ -123,7 +123,7 @@ def cross_fitted(votes, y, known, rng):
     return mean
 
 
-def by_packages(report, subset, votes):
+def by_packages(subset, votes):
     """Return means and errors by the packages of the field that are installed."""
 
     def by_ppi_py(y, known, mask, f):
@@ -151,7 +151,7 @@ def by_packages(report, subset, votes):
             with warnings.catch_warnings():  # ppi_py would silence those of the whole process
                 modules[name] = import_module(name)
         except ModuleNotFoundError as error:
-            report.line(f"Without {name}: {error.name} is not installed.")
+            print(f"Without {name}: {error.name} is not installed.")
     if "ppi_py" in modules:
         found["ppi_py"] = by_ppi_py
     if (glide := modules.get("glide.estimators")) is not None:
@@ -217,7 +217,7 @@ def ours(responses, gold, models, seed, kinds, pairs):
     return both
 
 
-def measure(report, table, models, n_known, repeats):
+def measure(table, models, n_known, repeats):
     """Return one row for every method, quantity and draw of known labels."""
     responses, truth, subset, votes = table
     share = np.nanmean(votes.to_numpy(), axis=1)
@@ -229,7 +229,7 @@ def measure(report, table, models, n_known, repeats):
         "Rogan-Gladen": lambda y, known, mask, f: rogan_gladen(y, known, mask, majority),
         "PPI++, votes": lambda y, known, mask, f: mean_of(y, known, mask, share),
         "PPI++, logistic": mean_of,
-        **by_packages(report, subset, votes.fillna(0.5).to_numpy()),
+        **by_packages(subset, votes.fillna(0.5).to_numpy()),
     }
     rows = []
     for seed in range(repeats):
@@ -260,9 +260,9 @@ def measure(report, table, models, n_known, repeats):
     return pd.DataFrame(rows, columns=["method", "quantity", "name", "error", "width", "covered"])
 
 
-def show(report, found):
+def show(found):
     """Print a line for every quantity and method."""
-    report.line(
+    print(
         f"{'':<26}{'method':<17}{'mean error':>11}{'|error|':>9}{'width':>8}{'/ known':>9}"
         f"{'coverage':>10}{'worst cell':>12}{'number':>8}{'given':>7}"
     )
@@ -272,7 +272,7 @@ def show(report, found):
         for method in own["method"].unique():
             each = own[own["method"] == method]
             cells = each.groupby("name")["covered"].apply(lambda c: c.astype(float).mean())
-            report.line(
+            print(
                 f"{quantity:<26}{method:<17}{each['error'].mean():>11.3f}"
                 f"{each['error'].abs().mean():>9.3f}{each['width'].mean():>8.3f}"
                 f"{each['width'].mean() / wide:>9.2f}{each['covered'].astype(float).mean():>10.2f}"
@@ -281,12 +281,11 @@ def show(report, found):
 
 
 def main():
-    parser = Arguments(__doc__, "50 known labels, drawn twice", results=True)
+    parser = Arguments(__doc__, "50 known labels, drawn twice")
     parser.add_argument("--known", type=int, nargs="+", default=[25, 50, 100])
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--prompt", default="Vanilla")
     options = parser.parse_args()
-    report = Report(options)
     with extras():
         import sklearn  # noqa: F401
     table = load(options.prompt)
@@ -295,13 +294,12 @@ def main():
     for n_known in [50] if options.quick else options.known:
         begun = time.perf_counter()
         repeats = 2 if options.quick else options.repeats
-        found = measure(report, table, models, n_known, repeats)
+        found = measure(table, models, n_known, repeats)
         seconds = time.perf_counter() - begun
-        report.line(
+        print(
             f"\n{options.prompt}: {n_known} known labels, {repeats} draws of them ({seconds:.0f} s)"
         )
-        show(report, found)
-    report.end()
+        show(found)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 With ``--quick`` all of them, smaller: what they print is shown only where they fail. Without it
 name those to run whole, or none for all, which takes hours.
 
-    python benchmarks/run.py [--quick] [NAME ...]
+    python benchmarks/run.py [--quick] [--write] [NAME ...]
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import io
@@ -34,7 +35,7 @@ def cpu() -> float:
 def run(name: str, *options: str) -> bool:
     """Run one benchmark as if alone, and return whether it has ended well."""
     sys.argv = [f"benchmarks/{name}.py", *options]
-    level = logging.getLogger("pymc").level
+    level, screen = logging.getLogger("pymc").level, sys.stdout
     try:
         with warnings.catch_warnings():
             importlib.import_module(name).main()
@@ -46,6 +47,7 @@ def run(name: str, *options: str) -> bool:
         print(traceback.format_exc())
         return False
     finally:
+        sys.stdout = screen
         logging.getLogger("pymc").setLevel(level)
         plt.close("all")
     return True
@@ -54,14 +56,15 @@ def run(name: str, *options: str) -> bool:
 def main() -> None:
     parser = Arguments(__doc__, "all benchmarks, smaller")
     parser.add_argument("names", nargs="*", choices=[[], *NAMES], metavar="NAME")
-    given = parser.parse_args()
+    given = argparse.ArgumentParser.parse_args(parser)
+    options = [f"--{name}" for name in ("quick", "write") if getattr(given, name)]
     mpl.use("Agg")
     failed = []
     for name in given.names or NAMES:
         print(f"{name:<22}", end="" if given.quick else "\n", flush=True)
         said, begun, used = io.StringIO(), time.perf_counter(), cpu()
         with contextlib.redirect_stdout(said) if given.quick else contextlib.nullcontext():
-            well = run(name, *["--quick"] * given.quick)
+            well = run(name, *options)
         lines = said.getvalue().splitlines()
         skipped = next((line for line in lines if line.startswith("Skipped: ")), "")
         print(f"{time.perf_counter() - begun:6.1f} s, CPU {cpu() - used:6.1f} s  {skipped}")
