@@ -149,7 +149,12 @@ def alarms(result, model, draws, seed):
 # ---------------------------------------------------------------- checks with data of their own
 
 
-def drift(share=0.0, rare=False):
+def sample(model, draws, random_seed):
+    """Return draws of two chains."""
+    return bf.sample(model, draws, chains=2, random_seed=random_seed, **QUIET)
+
+
+def drift(share=0.0, rare=False, fit=sample, **options):
     """Return alarms of rater_drift: a share of a rater's new answers is at random."""
 
     def alarm(seed):
@@ -165,7 +170,7 @@ def drift(share=0.0, rare=False):
             truth = made.truth[600:]
             new = new.take(np.flatnonzero((truth == 2) | (rng.random(400) < 0.25)))
         model = DawidSkene(made.responses.take(np.arange(600)))
-        result = bf.fit(model, draws=200, random_seed=seed, log_likelihood=False, progressbar=False)
+        result = fit(model, draws=200, random_seed=seed, **options)
         found = bf.checks.rater_drift(result, new, draws=99, random_seed=seed)
         return bool(found["unusual"].any())
 
@@ -223,6 +228,11 @@ def switches(planted):
 
 OTHERS: dict[tuple[str, str], tuple[Callable[[int], bool], float]] = {
     ("rater_drift", "no drift"): (drift(), 1.0),
+    ("rater_drift", "no drift, after bf.fit"): (drift(fit=bf.fit, progressbar=False), 1.0),
+    ("rater_drift", "no drift, after bf.fit(sweeps=5)"): (
+        drift(fit=bf.fit, sweeps=5, progressbar=False),
+        1.0,
+    ),
     ("rater_drift", "no drift, other class shares"): (drift(rare=True), 1.0),
     ("rater_drift", "two fifths of a rater's answers at random"): (drift(0.4), 0.5),
     ("collapse", "a class of one item in ten"): (collapses(DawidSkene, False), 1.0),
@@ -244,7 +254,7 @@ def main() -> None:
     if options.quick:
         options.sets, draws = 2, 20
         rows = {name: ROWS[name] for name in ("as modelled", "copies")}
-        others = {name: OTHERS[name] for name in list(OTHERS)[:4:3]}
+        others = {name: OTHERS[name] for name in list(OTHERS)[:6:5]}
     # hundreds of small fits; what they say is counted, and printed as rates
     warnings.simplefilter("ignore", bf.errors.PoorFitWarning)
     warnings.simplefilter("ignore", bf.errors.CollapseWarning)
