@@ -186,7 +186,7 @@ def step_versions(_: Path, rehearsal: bool) -> None:
 def step_statistics(_: Path, __: bool) -> None:
     """Calibration, alarm rates and coverage are measured whole; their tables are kept."""
     alone = ("env", "-u", "PYTHONSAFEPATH", sys.executable)  # benchmarks import their neighbours
-    run(*alone, "benchmarks/run.py", "--write", "calibration", "alarms", "coverage")
+    run(*alone, "benchmarks/run.py", "--write", "calibration", "alarms", "interval_coverage")
 
 
 def step_build(folder: Path, _: bool) -> None:

@@ -10,7 +10,7 @@ errors cover more than 90 %.
 Then the 90 % intervals of the accuracies of labelling functions that are as modelled, and chains on
 simulated tables: the largest R-hat, and how many chains have classes in another order.
 
-    python benchmarks/coverage.py [--quick] [--sets 60] [--write]
+    python benchmarks/interval_coverage.py [--quick] [--sets 60] [--write]
 """
 
 from __future__ import annotations
