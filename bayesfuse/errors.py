@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import ContextDecorator
 from functools import wraps
 from numbers import Integral
 from typing import Any, NoReturn
@@ -356,20 +355,3 @@ class NoGroupsWarning(UserWarning):
     >>> [warning.category.__name__ for warning in caught]
     ['NoGroupsWarning']
     """
-
-
-class _Interruptible(ContextDecorator):
-    """Raise KeyboardInterrupt where an interrupted kernel led to a chain of SystemErrors."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        cause = error
-        while isinstance(cause, SystemError):
-            cause = cause.__cause__
-        if cause is not error and isinstance(cause, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
-
-
-interruptible = _Interruptible()  # not a generator, because every sweep enters it

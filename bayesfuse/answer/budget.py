@@ -16,6 +16,7 @@ from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.inference.by_gibbs import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
+from bayesfuse.interruption import Interruption
 from bayesfuse.pymc.model import LabelModel
 
 CHAINS = 4
@@ -153,10 +154,15 @@ class Budget:
         return room[0], room[1]
 
 
-def sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:
+def sample_all(
+    fits: list[Fit], budget: Budget, seed: int, progress: Progress, interruption: Interruption
+) -> None:
     """Fit one model after the other while there is time."""
     options: dict[str, Any] = {"precision": "single", "quiet": True}
     for number, fit in enumerate(fits):
+        if interruption.seen:  # when the model before was complete
+            fit.outcome = INTERRUPTED
+            break
         progress.say(f"trying: {fit.candidate.name}")
         before = budget.used()
         try:

@@ -26,7 +26,7 @@ from bayesfuse.answer.budget import (
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import examine, part_of
 from bayesfuse.answer.fused import Fused
-from bayesfuse.answer.predicted import averaged
+from bayesfuse.answer.predicted import of_all_items
 from bayesfuse.answer.progress import Progress
 from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
@@ -44,10 +44,10 @@ from bayesfuse.errors import (
     require_seed,
     takes_seed,
 )
+from bayesfuse.interruption import Interruption, interruptible
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty, has_types
-from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
@@ -55,8 +55,6 @@ MINUTES = 3.0  # default of the time that fits may take
 PART, LEAST_PART = 100_000, 10_000
 """Responses that models are fitted to in this time (twice as many by models of independent errors,
 which are quicker), and at least; other labels are predicted."""
-
-PREDICTED = 60  # draws from which labels of a large table are predicted
 
 
 @takes_seed
@@ -206,7 +204,7 @@ def fuse(
     candidates(inputs)  # raises where no model fits the arguments
     inputs = known.mend_tags(inputs)
     seed = _seed(random_seed)
-    with Progress(progressbar) as progress:
+    with Interruption() as interruption, Progress(progressbar) as progress:
         progress.say("comparing raters")
         inputs = _examined(inputs, seed)
         part = _part(inputs, minutes, seed)
@@ -214,17 +212,20 @@ def fuse(
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
-            sample_all(fits, budget, seed, progress)
+            sample_all(fits, budget, seed, progress, interruption)
         if was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         done = [fit for fit in fits if fit.done]
+        if checks:
+            _check_all(fits, part, seed, budget, progress, interruption)
+        progress.say("averaging")
+        interruption.wait(1)  # seconds, after which all is complete
         if not done:
             return _quick(inputs, fits, minutes, seed)
-        if checks:
-            _check_all(done, part, seed, budget, progress)
-        progress.say("averaging")
-        return _answer(inputs, part, fits, done, seed)
+        fused = _answer(inputs, part, fits, done, seed)
+        fused.attrs["interrupted"] |= int(interruption.seen)
+        return fused
 
 
 def _seed(random_seed: Any) -> int:
@@ -259,40 +260,26 @@ def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     return replace(inputs, responses=part)
 
 
-def _averaged(
-    results: Mapping[str, xr.DataTree],
-    weights: Mapping[str, float],
-    inputs: Inputs,
-    part: Inputs,
-    seed: int,
-) -> xr.DataTree:
-    """Return the averaged labels of all items, of which models were fitted to a part."""
-    gold = dict(inputs.gold or {})
-    if inputs.responses is part.responses:
-        votes = {VOTES: vote_shares(inputs.responses, gold)} if VOTES in weights else {}
-        if votes and inputs.sequences is not None:
-            add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
-        return average({**results, **votes}, weights)
-    found = averaged(results, inputs.responses, weights, draws=PREDICTED)
-    if gold:
-        labels = found["label_posterior"].to_dataset().transpose("item", "class")
-        number = pd.Index(inputs.responses.items).get_indexer(list(gold))
-        own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
-        labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
-        found["label_posterior"] = labels
-    return found
-
-
 def _check_all(
-    done: list[Fit], inputs: Inputs, seed: int, budget: Budget, progress: Progress
+    fits: list[Fit],
+    inputs: Inputs,
+    seed: int,
+    budget: Budget,
+    progress: Progress,
+    end: Interruption,
 ) -> None:
     """Check every fit while there is time; interrupting ends the checks, not the answer."""
-    try:
-        for fit in done:
-            progress.say(f"checking: {fit.candidate.name}")
-            fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
-    except KeyboardInterrupt:
-        fit.checks = [Finding("The checks were interrupted.")]
+    interrupted = end.seen or bool(was_interrupted(fits))
+    for fit in fits:
+        try:
+            if fit.done and not interrupted:
+                progress.say(f"checking: {fit.candidate.name}")
+                with interruptible:
+                    fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
+        except KeyboardInterrupt:
+            interrupted = True
+        if interrupted:
+            fit.checks = [Finding("The checks were interrupted.")]
 
 
 def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
@@ -302,7 +289,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     total = int(table.multiplicity[table.item].sum())
     comparison = weigh(results, votes, total, inputs.rivals)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
-    averaged = _averaged(results, weights, inputs, part, seed)
+    averaged = of_all_items(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     worst = {}
     for fit in done:

@@ -1,13 +1,16 @@
-"""The labels of new items by the models of an answer."""
+"""The labels of new items by the models of an answer, or of all if these saw a part."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 
 from bayesfuse.answer.average import VOTES
+from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.known import MIXED
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
@@ -15,8 +18,11 @@ from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
 from bayesfuse.results.contents import gold_of, responses_of
 from bayesfuse.results.fitted import with_classes
+from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
+
+PREDICTED = 60  # draws from which labels of a large table are predicted
 
 
 def predicted(
@@ -56,6 +62,30 @@ def averaged(
     """Return the average of the predictions of several results."""
     each = {name: predict(own, responses, draws=draws, **places) for name, own in results.items()}
     return average({**each, **_votes(responses, weights)}, weights)
+
+
+def of_all_items(
+    results: Mapping[str, xr.DataTree],
+    weights: Mapping[str, float],
+    inputs: Inputs,
+    part: Inputs,
+    seed: int,
+) -> xr.DataTree:
+    """Return the averaged labels of all items, of which models were fitted to a part."""
+    gold = dict(inputs.gold or {})
+    if inputs.responses is part.responses:
+        votes = {VOTES: vote_shares(inputs.responses, gold)} if VOTES in weights else {}
+        if votes and inputs.sequences is not None:
+            add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
+        return average({**results, **votes}, weights)
+    found = averaged(results, inputs.responses, weights, draws=PREDICTED)
+    if gold:
+        labels = found["label_posterior"].to_dataset().transpose("item", "class")
+        number = pd.Index(inputs.responses.items).get_indexer(list(gold))
+        own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
+        labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
+        found["label_posterior"] = labels
+    return found
 
 
 def _votes(responses: Responses, weights: Mapping[str, float]) -> dict[str, xr.DataTree]:

@@ -18,13 +18,14 @@ import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
-from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
+from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
 from bayesfuse.command_line.report import report, shares_by
 from bayesfuse.command_line.resume import last_points, lengthened
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plans
+from bayesfuse.interruption import Interruption
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.storage import choose
 
@@ -32,6 +33,8 @@ LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thi
 
 
 DRAWS = 1000  # draws of each chain of one model
+
+ANSWER = "bayesfuse: interrupted; writing what is complete"  # at once, to Ctrl-C
 
 
 def fit(arguments: argparse.Namespace, tables: Tables) -> int:
@@ -42,7 +45,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
     result: xr.DataTree
     budget = Budget(arguments.time or math.inf, not arguments.no_checks)
-    with Interruption() as interruption:
+    with Interruption(ANSWER) as interruption:
         if model is None:
             result, note = _fuse(arguments, tables), ""
         else:
@@ -188,7 +191,7 @@ def demo(arguments: argparse.Namespace, _: None) -> int:
     )
     model = bf.models.DawidSkene(bf.datasets.anesthesia())
     budget = Budget(math.inf)
-    with Interruption() as interruption:
+    with Interruption(ANSWER) as interruption:
         result = _sample(model, interruption, budget, random_seed=1979)
         steps = [
             Step("the report", lambda: say(report(model, result, budget))),

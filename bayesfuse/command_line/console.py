@@ -4,48 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from bayesfuse.command_line import CommandError
-
-
-class Interruption:
-    """Handler of Ctrl-C, which inside compiled code or HDF5 would lose the draws."""
-
-    def __init__(self) -> None:
-        self.presses, self._noted = 0, 0.0
-
-    @property
-    def seen(self) -> bool:
-        """Whether Ctrl-C was pressed."""
-        return self.presses > 0
-
-    def wait(self, presses: float) -> None:
-        """Count the given number of further presses without raising KeyboardInterrupt."""
-        self._noted = self.presses + presses
-
-    def __enter__(self) -> Interruption:
-        self._before = signal.getsignal(signal.SIGINT)
-        if self._before is not signal.SIG_IGN:  # ignored in background jobs of scripts
-            signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, *_: object) -> None:
-        self.presses += 1
-        if self.presses == 1:
-            with suppress(OSError):  # not print, which may be what is interrupted
-                os.write(2, b"\nbayesfuse: interrupted; writing what is complete\n")
-        if self.presses > self._noted:
-            raise KeyboardInterrupt
+from bayesfuse.interruption import Interruption
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.recording import add_deterministics, check_convergence
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.inference.weighted_votes import sample_weights
+from bayesfuse.interruption import interruptible
 from bayesfuse.numerics.threads import threads
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
@@ -31,7 +32,7 @@ from bayesfuse.results.storage import Precision, decide, round_off
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
 
-@errors.interruptible
+@interruptible
 def sample(
     model: pm.Model,
     draws: int = 1000,
@@ -230,7 +231,7 @@ def _complete(
             groups.add(joint_labels.GROUP)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
     try:
-        with errors.interruptible, threads(cores):
+        with interruptible, threads(cores):
             if seen is not None:  # at once: labels that were drawn cannot be computed anew
                 groups = seen.groups
                 store(seen, result)

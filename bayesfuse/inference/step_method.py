@@ -14,9 +14,10 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from bayesfuse.errors import ModelError, interruptible, require_count
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
 from bayesfuse.inference.plan import Block, Plan, make_plan
+from bayesfuse.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.variables import SeatingRV

@@ -19,6 +19,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
+from bayesfuse.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.dirichlet import DirichletMixture
@@ -35,7 +36,7 @@ DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from
 
 
 @errors.takes_seed
-@errors.interruptible
+@interruptible
 def update(
     result: xr.DataTree,
     responses: Responses,

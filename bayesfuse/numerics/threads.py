@@ -10,7 +10,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from bayesfuse.errors import interruptible, require_count
+from bayesfuse.errors import require_count
+from bayesfuse.interruption import interruptible
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 

@@ -1,6 +1,9 @@
 """``bf.fuse``: what it averages, what it says, and what it can be told."""
 
 import re
+import signal
+from contextlib import suppress
+from importlib import import_module
 
 import arviz as az
 import numpy as np
@@ -17,6 +20,8 @@ from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
+fuse_module = import_module("bayesfuse.answer.fuse")  # the package's name is that of the function
+CHECK_ALL = fuse_module._check_all
 
 
 def probabilities(result):
@@ -325,6 +330,48 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     outcomes = told["comparison"]["outcome"].to_series()
     assert outcomes["even guesses"] == "interrupted"
     assert outcomes["competing classes"] == "not tried"
+
+
+@pytest.fixture
+def press():
+    """Press Ctrl-C, which background jobs of a shell ignore, and go on if it is only noted."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_press_that_a_complete_fit_does_not_notice_ends_the_others(crowd, fused, fitted, press):
+    def complete():
+        with suppress(KeyboardInterrupt):
+            press()
+        return fused["models/consensus"]
+
+    fitted(consensus=complete)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["interrupted"] == 1
+    assert told.attrs["models"] == ["consensus", "vote shares"]
+
+
+@pytest.mark.parametrize("step", ["weigh", "findings.of_model"])
+def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch, step):
+    fitted()
+    if step == "weigh":  # the last step is completed
+        weigh = fuse_module.weigh
+        monkeypatch.setattr(fuse_module, "weigh", lambda *args: (press(), weigh(*args))[1])
+    else:  # and in a kernel of a check it is another error
+        monkeypatch.setattr(fuse_module, "_check_all", CHECK_ALL)
+
+        def check(*_):
+            try:
+                press()
+            except KeyboardInterrupt as error:
+                raise SystemError("a kernel returned a result with an exception set") from error
+
+        monkeypatch.setattr(fuse_module.findings, "of_model", check)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["interrupted"] == 1
+    assert len(told.attrs["models"]) == 4
+    assert ("checks were interrupted" in "".join(told.checks)) == (step != "weigh")
 
 
 @pytest.mark.slow
