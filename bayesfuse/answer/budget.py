@@ -16,7 +16,7 @@ from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.inference.by_gibbs import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
-from bayesfuse.interruption import Interruption
+from bayesfuse.numerics.interruption import Interruption
 from bayesfuse.pymc.model import LabelModel
 
 CHAINS = 4

@@ -44,7 +44,7 @@ from bayesfuse.errors import (
     require_seed,
     takes_seed,
 )
-from bayesfuse.interruption import Interruption, interruptible
+from bayesfuse.numerics.interruption import Interruption, interruptible
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty, has_types

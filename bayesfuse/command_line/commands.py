@@ -25,7 +25,7 @@ from bayesfuse.command_line.report import report, shares_by
 from bayesfuse.command_line.resume import last_points, lengthened
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plans
-from bayesfuse.interruption import Interruption
+from bayesfuse.numerics.interruption import Interruption
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.storage import choose
 

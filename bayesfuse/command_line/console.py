@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bayesfuse.command_line import CommandError
-from bayesfuse.interruption import Interruption
+from bayesfuse.numerics.interruption import Interruption
 
 
 @dataclass(frozen=True)

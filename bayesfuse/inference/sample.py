@@ -19,7 +19,7 @@ from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.recording import add_deterministics, check_convergence
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.inference.weighted_votes import sample_weights
-from bayesfuse.interruption import interruptible
+from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.threads import threads
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate

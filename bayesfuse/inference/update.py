@@ -19,7 +19,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
-from bayesfuse.interruption import interruptible
+from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.dirichlet import DirichletMixture

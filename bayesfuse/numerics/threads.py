@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from bayesfuse.errors import require_count
-from bayesfuse.interruption import interruptible
+from bayesfuse.numerics.interruption import interruptible
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
