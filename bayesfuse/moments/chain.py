@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import require_separate
 from bayesfuse.errors import MomentsError, ResponsesError, require_shape
-from bayesfuse.moments.multiclass import simplex_least_squares
+from bayesfuse.moments.least_squares import simplex_least_squares
 from bayesfuse.moments.views import incidence
 from bayesfuse.numerics.kernels import Array
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -15,73 +15,9 @@ from numpy.typing import NDArray
 from bayesfuse import errors
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import first_rows
+from bayesfuse.moments.least_squares import RowGroups, simplex_least_squares, symmetric
 from bayesfuse.moments.views import STARTS, starting_points
-from bayesfuse.numerics.kernels import Array, kernel
-
-
-@kernel
-def project(x):
-    """Project a vector on the simplex, in place (Michelot 1986, J. Optim. Theory Appl. 50, 195)."""
-    shift, kept = -np.inf, x.size + 1
-    while True:
-        total, above = 0.0, 0
-        for i in range(x.size):
-            if x[i] > shift:
-                total += x[i]
-                above += 1
-        if not 0 < above < kept:
-            break
-        shift, kept = (total - 1.0) / above, above
-    for i in range(x.size):
-        x[i] = max(x[i] - shift, 0.0)
-
-
-@kernel
-def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
-    """Minimise ``<X, normal @ X> − 2 <right, X>`` by accelerated projected gradients.
-
-    Every row of X (p, q) is on the simplex if ``by_row``, else its only column is. ``normal``
-    (p, p) is symmetric and positive semidefinite; rows where it is zero keep their start.
-    """
-    # D − normal is positive semidefinite for D[i] = Σ_j |normal[i, j]| s[j] / s[i], whatever s > 0:
-    # with its own step for every row, classes of very different prevalence converge equally fast.
-    size = np.sqrt(np.maximum(np.diag(normal), 0.0))
-    step = np.abs(normal) @ size
-    for i in range(size.size):
-        step[i] = step[i] / size[i] if size[i] > 0.0 else 0.0
-    if not by_row:
-        step[:] = step.max()
-    x, ahead, new = x.copy(), x.copy(), x.copy()
-    gradient = np.empty_like(x)
-    momentum = 1.0
-    for _ in range(iterations):
-        np.dot(normal, ahead, gradient)
-        uphill = furthest = 0.0
-        for i in range(step.size):
-            if step[i] > 0.0:
-                for j in range(x.shape[1]):
-                    new[i, j] = ahead[i, j] - (gradient[i, j] - right[i, j]) / step[i]
-                if by_row:
-                    project(new[i])
-        if not by_row:
-            project(new[:, 0])
-        for i in range(step.size):
-            for j in range(x.shape[1]):
-                moved = new[i, j] - x[i, j]
-                uphill += (ahead[i, j] - new[i, j]) * moved
-                furthest = max(furthest, abs(moved))
-        if uphill > 0.0:
-            momentum = 1.0
-        larger = 0.5 + math.sqrt(0.25 + momentum * momentum)
-        for i in range(step.size):
-            for j in range(x.shape[1]):
-                ahead[i, j] = new[i, j] + (momentum - 1.0) / larger * (new[i, j] - x[i, j])
-        momentum = larger
-        x, new = new, x
-        if furthest < tolerance:
-            break
-    return x
-
+from bayesfuse.numerics.kernels import Array
 
 # The objective is (17) with its squares expanded, for items n with raters m ∈ n:
 #
@@ -106,42 +42,13 @@ class Moments(NamedTuple):
     right: Array
 
 
-class Groups(NamedTuple):
-    """Groups of rows (groups, rows), and their weights."""
-
-    weight: Array
-    members: scipy.sparse.csr_array
-
-    @classmethod
-    def of(cls, weight: NDArray[Any], start: Any, row: Any, n_rows: int) -> Groups:
-        """Collect groups of the rows ``row[start[n]:start[n + 1]]``."""
-        at, shape = (row.astype(np.int64), start.astype(np.int64)), (len(weight), n_rows)
-        return cls(
-            weight.astype(float), scipy.sparse.csr_array((np.ones(len(row)), *at), shape=shape)
-        )
-
-    def symmetric(self, values: Array) -> tuple[Array, Array]:
-        """Sum E over the groups of rows of ``values`` (rows, lanes), lane by lane.
-
-        Returns the weighted sum (lanes,) and its derivative (rows, lanes).
-        """
-        one = self.members @ values
-        two = (one**2 - self.members @ values**2) / 2
-        weight, back = self.weight[:, None], self.members.T
-        others = back @ (weight * (1 + one + two)) - values * (back @ (weight * (1 + one)))
-        others += values**2 * (back @ weight)
-        # Euler: Σ x ∂E = e₁ + 2 e₂ + 3 e₃
-        total = ((values * others).sum(axis=0) + self.weight @ (2 * one + two)) / 3
-        return total, others
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """Answers and raters of every item; ``repeated`` (rows, cells) averages repeated answers."""
 
     shape: tuple[int, int]
-    answers: Groups
-    raters: Groups
+    answers: RowGroups
+    raters: RowGroups
     repeated: scipy.sparse.csr_array | None
 
     @classmethod
@@ -154,13 +61,12 @@ class Table:
         if not first.all():
             row, repeated = _mixed_rows(responses, np.flatnonzero(first))
             start = np.concatenate([[0], np.cumsum(first)])[start].astype(np.uint32)
-        cells = responses.n_raters * n_classes + (0 if repeated is None else repeated.shape[0])
-        answers = Groups.of(responses.multiplicity, start, row, cells)
+        answers = RowGroups(responses.multiplicity.astype(np.float64), start, row)
         # items with the same raters, whatever the answers
         alone = (rater[first] * n_classes).astype(np.uint32)
         panels, _ = replace(responses, start=start, cell=alone).merged()
         raters = panels.cell // np.uint32(n_classes)
-        groups = Groups.of(panels.multiplicity, panels.start, raters, responses.n_raters)
+        groups = RowGroups(panels.multiplicity.astype(np.float64), panels.start, raters)
         return cls((responses.n_raters, n_classes), answers, groups, repeated)
 
     def moments(self, confusion: Array) -> Moments:
@@ -170,12 +76,12 @@ class Table:
         cells = len(values)
         if self.repeated is not None:
             values = np.concatenate([values, self.repeated @ values])
-        cross, right = self.answers.symmetric(np.ascontiguousarray(values))
+        cross, right = symmetric(np.ascontiguousarray(values), *self.answers)
         if self.repeated is not None:
             right = right[:cells] + self.repeated.T @ right[cells:]
         k, j = np.triu_indices(n_classes)
         gram = confusion @ confusion.transpose(0, 2, 1)
-        upper, others = self.raters.symmetric(np.ascontiguousarray(gram[:, k, j]))
+        upper, others = symmetric(np.ascontiguousarray(gram[:, k, j]), *self.raters)
         square = np.empty((n_classes, n_classes))
         normal = np.empty((n_raters, n_classes, n_classes))
         square[k, j] = square[j, k] = upper
@@ -354,7 +260,7 @@ def _checked(responses: Responses, starts: Sequence[str]) -> Table:
     if unknown := [name for name in starts if name not in STARTS]:
         raise errors.MomentsError(f"starts must be some of {list(STARTS)}. Got: {unknown[0]!r}.")
     table = Table.build(responses)
-    together = np.diff(table.raters.members.indptr)[table.raters.weight > 0]
+    together = np.diff(table.raters.start.astype(np.int64))[table.raters.weight > 0]
     if together.max(initial=0) < 3:
         raise errors.MomentsError(
             "Confusion matrices need items with answers of three different raters, because means "

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import binary, completion, pairs
-from bayesfuse.moments.multiclass import project, simplex_least_squares
+from bayesfuse.moments.least_squares import project, simplex_least_squares
 from bayesfuse.moments.score import spectrum
 from bayesfuse.moments.views import _views, incidence
 
