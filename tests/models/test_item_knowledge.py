@@ -216,6 +216,10 @@ REFUSED = [
     ("crowd", {"populations": NORTH, "prevalence_prior": {"east": 1.0}}, "'east'"),
     ("crowd", {"populations": NORTH, "prevalence_prior": np.ones((2, 3))}, "3 populat"),
     ("crowd", {"prevalence_prior": ONES}, "3 classes"),
+    ("crowd", {"prevalence_prior": [1, 1]}, r"shape \(2,\)"),
+    ("crowd", {"confusion_prior": np.ones((2, 2))}, r"shape \(2, 2\)"),
+    ("crowd", {"confusion_prior": {"nobody": ONES}}, "'nobody'"),
+    *(("crowd", {"confusion_prior": {1: prior}}, "rater 1") for prior in ([1, 2], "flat")),
     ("crowd", {"covariates": TWELVE.iloc[1:]}, "missing"),
     (
         "chains",
