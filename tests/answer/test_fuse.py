@@ -114,17 +114,6 @@ def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd, unc
     np.testing.assert_array_equal(by_item.values, probabilities(fused))
 
 
-def test_known_labels_are_known(crowd, unchecked):
-    items = crowd.responses.items[[3, 14, 15]].tolist()
-    wrong = pd.Series({item: crowd.responses.classes[2] for item in items})
-    told = bf.fuse(crowd.responses, gold=wrong, **QUIET)
-    labels = told.labels().set_index("item")
-    assert (labels.loc[items, "probability"] == 1.0).all()
-    assert (labels.loc[items, "label"] == crowd.responses.classes[2]).all()
-    assert "3 are known" in told.headline
-    assert "WeightedVotes(responses, gold" in told.explain() and "gold=gold" not in told.explain()
-
-
 @pytest.mark.slow
 def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
     rng = np.random.default_rng(1)

@@ -54,7 +54,7 @@ def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
     assert (raters["low"] <= raters["accuracy"]).all()
     text = told.overview()
     assert "Known labels:" in text and "14 known labels" in text
-    assert "models need no" in text
+    assert "models need no" in text and "14 are known" in told.headline
     expected = float(bf.decisions.expected_errors(told)["expected"])
     assert np.isclose(expected, (1 - probabilities(told).max(axis=1)).sum())
 
@@ -62,6 +62,7 @@ def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
 def test_the_explanation_gives_the_same_labels(told, crowd, gold):
     space = {"responses": crowd.responses, "gold": gold}
     code = told.explain().replace("quiet=True", "quiet=True, progressbar=False")
+    assert "WeightedVotes(responses, gold" in code and "gold=gold" not in code
     exec(code.split("print(bf.label_probabilities")[0], space)
     np.testing.assert_allclose(probabilities(space["fused"]), probabilities(told), atol=1e-6)
 

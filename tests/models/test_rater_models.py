@@ -2,13 +2,11 @@
 
 import arviz as az
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
 from coordinates import at_random
-from gradients import assert_gradient
-from grouped_crowds import GROUPS, crowd
+from grouped_crowds import crowd
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -128,13 +126,14 @@ def test_a_prior_for_accuracies_of_all_classes(small):
 def table_and_truth():
     """Five grades of eighty items by raters of different strictness."""
     rng = np.random.default_rng(1)
-    truth = rng.choice(5, 80, p=[0.1, 0.2, 0.3, 0.25, 0.15])
     thresholds = np.arange(4) - 1.5 + rng.normal(0, 0.5, (5, 1))
     precision = np.exp(rng.normal(np.log(1.7), 0.3, 5))
     rows = bf.Graded(thresholds, precision, 0.03).parameters["confusion"]
-    up_to = rows[np.arange(5), truth[:, None]].cumsum(axis=-1)
-    answers = (rng.random((80, 5, 1)) > up_to[..., :-1] / up_to[..., -1:]).sum(axis=-1)
-    return bf.Responses.from_matrix(answers, classes=range(5)), truth
+    share = [0.1, 0.2, 0.3, 0.25, 0.15]
+    made = bf.datasets.simulate_dawid_skene(
+        80, 5, 5, prevalence=share, confusion=rows / rows.sum(axis=-1, keepdims=True), random_seed=1
+    )
+    return made.responses, made.truth
 
 
 BUILDS = {
@@ -211,23 +210,6 @@ def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled)
     assert (gap < 5 * error + 1e-3).all()  # the documented accuracy
     told = model["responses"].owner.op.observation.prediction["newcomers"]["confusion"]
     assert told["source"] == ("pool" if pooled else "prior")
-
-
-@pytest.fixture(scope="module")
-def three_classes():
-    responses, _, _ = crowd(np.random.default_rng(6), 150, 3)
-    frame = responses.to_frame()
-    frame = pd.concat([frame, frame.iloc[::9]])
-    return bf.Responses.from_long(frame, items=range(152), raters=range(10), classes=range(3))
-
-
-@pytest.mark.parametrize(
-    "mode",
-    ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
-)
-def test_gradients_are_right_in_every_backend(three_classes, mode):
-    model = LatentGroup(three_classes, GROUPS, gold={0: 1})
-    assert_gradient(model, mode=mode, every=3, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

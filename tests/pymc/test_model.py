@@ -5,6 +5,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from conjugate_models import MODELS, SPARSE
 from coordinates import coordinates
 from gradients import assert_gradient
 from scipy.special import logsumexp
@@ -47,14 +48,21 @@ def test_gradients_count_equal_items_as_often_as_they_occur():
         assert_gradient(DawidSkene(responses, prevalence_prior=[2.0, 1.0]))
 
 
+GRADIENTS = {
+    name: {"spread": 1.0, "every": 3, "atol": 6e-6} for name in ("confusion", "class", "coin")
+}
+GRADIENTS |= {"groups": {"every": 3, "atol": 1e-5}, "sparse chain": {}, "stationary": {}}
+
+
 @pytest.mark.parametrize(
     "mode",
     ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
 )
-@pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
-def test_gradients_are_right_in_every_backend(small, raters, mode):
-    model = DawidSkene(small, raters=raters, gold={0: 1})
-    assert_gradient(model, mode=mode, spread=1.0, every=3, atol=6e-6)
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_right_in_every_backend(small, name, mode):
+    sparse = {"transition_prior": SPARSE["transition_prior"]} if name == "stationary" else {}
+    model = MODELS[name](small, gold={0: 1}, **sparse)
+    assert_gradient(model, mode=mode, **GRADIENTS[name])
 
 
 def test_a_second_derivative_is_refused_with_a_reason(small_model):
@@ -126,20 +134,6 @@ def test_arguments_of_another_kind_are_refused(small):
     rounded = np.tile([[0.3333333, 0.3333333, 0.3333333], [0, 1, 0], [0, 0, 1]], (6, 1, 1))
     with pm.Model():
         bf.observe(small, labels=labels, raters=bf.Confusion(rounded))
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_sensitivity_and_specificity_are_shares_of_items(n_classes):
-    """Of the items of a class, or of all others: those that are said to be of it, or not."""
-    made = bf.datasets.simulate_dawid_skene(40, 4, n_classes, random_seed=1)
-    found = bf.find_map(DawidSkene(made.responses))["point"].dataset
-    prevalence, confusion = found["prevalence"].values, found["confusion"].values
-    for k in [1] if n_classes == 2 else range(n_classes):
-        of = (slice(None), k) if n_classes > 2 else slice(None)
-        others = np.where(np.arange(n_classes) == k, 0.0, prevalence) / (1 - prevalence[k])
-        assert_close(found["sensitivity"].values[of], confusion[:, k, k], "sensitivity")
-        specificity = (1 - confusion[:, :, k]) @ others
-        assert_close(found["specificity"].values[of], specificity, "specificity", rtol=1e-9)
 
 
 def test_specificity_is_a_share_where_one_class_has_all_the_prevalence():
