@@ -80,21 +80,10 @@ def test_counts_and_written_out_items_give_the_same_posterior():
     assert float(bf.label_probabilities(fits[1]).sel(item="111/1")[1]) > 0.95
 
 
-@pytest.mark.slow
-def test_labels_and_log_likelihoods_are_those_of_the_draws(small, monkeypatch):
-    """Unanswered items get the prevalence; the log likelihood of an item is the marginal one."""
-    gibbs = bf.sample(DawidSkene(small), 20, chains=2, random_seed=1, **QUIET)
-    mean = gibbs["posterior"]["prevalence"].mean(("chain", "draw"))
-    assert np.allclose(bf.label_probabilities(gibbs).sel(item=60), mean, atol=1e-12)
-    posterior, frame = gibbs["posterior"].isel(chain=1, draw=7), small.to_frame()
-    terms = posterior["prevalence"].values.copy()
-    for _, row in frame[frame["item"] == 5].iterrows():
-        terms *= posterior["confusion"].values[row["rater"], :, row["label"]]
-    found = gibbs["log_likelihood"]["responses"].isel(chain=1, draw=7).sel(item=5)
-    assert float(found) == pytest.approx(np.log(terms.sum()), rel=1e-12)
+def test_log_likelihoods_of_too_many_values_are_kept_if_asked_for(small_model, monkeypatch):
     monkeypatch.setattr("bayesfuse.results.draws.MOST_VALUES", 100)
     for asked, kept in ((None, False), (True, True)):
-        few = bf.sample(DawidSkene(small), 5, chains=1, log_likelihood=asked, **QUIET)
+        few = bf.sample(small_model, 5, chains=1, log_likelihood=asked, **QUIET)
         assert ("log_likelihood" in few.children) == kept
 
 

@@ -90,35 +90,6 @@ def test_short_sequences_may_be_stationary():
     assert_close(point["label_posterior"]["probability"].sum("class").values, np.ones(40), "sums")
 
 
-def test_the_order_of_the_items_never_matters(data):
-    responses, sequences = data
-    frame = responses.to_frame()
-    order = np.random.default_rng(2).permutation(60)
-    shuffled = bf.Responses.from_long(frame, items=order, classes=range(3))
-    table = sequences.to_frame().sample(frac=1, random_state=1)
-    one, other = (
-        bf.find_map(HiddenMarkov(*given, initial="stationary"), tolerance=1e-12)
-        for given in ((responses, sequences), (shuffled, bf.Sequences.from_table(table)))
-    )
-    assert np.allclose(one["point"]["transition"], other["point"]["transition"], atol=1e-6)
-    probability = bf.label_probabilities(other).sel(item=responses.items)
-    assert np.allclose(bf.label_probabilities(one), probability, atol=1e-6)
-
-
-def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
-    """What reaches the responses by two ways has no Dirichlet conditional: NUTS must draw it."""
-    responses, sequences = data
-    with pm.Model() as model:
-        transition = pm.Dirichlet("transition", np.ones((3, 3)))
-        confusion = pm.Dirichlet("confusion", np.ones((3, 3, 3)) + 3 * np.eye(3))
-        bf.observe(
-            responses,
-            labels=bf.MarkovChain(transition.mean(axis=0), transition, sequences),
-            raters=bf.Confusion(confusion),
-        )
-    assert set(make_plan(model).blocks) == {"confusion"}
-
-
 QUIET = {"progressbar": False, "quiet": True, "cores": 1}
 
 

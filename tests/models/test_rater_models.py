@@ -46,34 +46,6 @@ def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     assert (guess == np.asarray(made.truth)).mean() > 0.75
 
 
-@pytest.fixture(scope="module")
-def fitted(small):
-    model = DawidSkene(small, pooled=True, gold={0: 1}, name="crowd")
-    return model, bf.sample(model, 50, chains=3, random_seed=1, **QUIET)
-
-
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-def test_results_are_whole(fitted, tmp_path):
-    model, result = fitted
-    path = tmp_path / "result.nc"
-    result.to_netcdf(path)
-    with xr.open_datatree(path) as loaded:
-        xr.testing.assert_equal(loaded["posterior"].dataset, result["posterior"].dataset)
-    some = result.isel(chain=[0, 2])
-    probability = bf.label_probabilities(some, model)
-    np.testing.assert_allclose(probability.sum("class"), 1)
-    assert float(probability[0, 1]) == 1.0
-    assert np.isfinite(az.loo(result).elpd)
-    replicated = pm.sample_posterior_predictive(
-        some.isel(draw=slice(20)), model=model, random_seed=1, progressbar=False
-    )
-    assert replicated["posterior_predictive"]["crowd::responses"].shape[:2] == (2, 20)
-    for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
-        assert check(result, model, random_seed=1).attrs
-    assert bf.checks.switching(result).attrs["named"]
-    assert bf.decisions.rank_raters(result).sizes["rater"] == 6
-
-
 def test_classes_of_the_mean_are_aligned_with_those_of_the_rows(small):
     model = DawidSkene(small, pooled=True)
     result = bf.sample(model, 20, chains=2, random_seed=1, **QUIET)
@@ -110,8 +82,8 @@ def test_a_mode_that_is_none_is_not_said_to_be_found():
     assert np.isfinite(point["point"]["confusion_mean"]).all()
 
 
-def test_what_needs_fixed_priors_is_refused(fitted):
-    model, _ = fitted
+def test_what_needs_fixed_priors_is_refused(small):
+    model = DawidSkene(small, pooled=True)
     for settings in ({"method": "cavi"}, {"sweeps": 3}):
         with pytest.raises(ModelError, match=r"no such prior on .*confusion_concentration"):
             bf.fit(model, **settings)

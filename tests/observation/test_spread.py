@@ -177,27 +177,6 @@ def test_sources_that_abstain(small, tmp_path):
     np.testing.assert_allclose(added["speech"], counts["speech"], atol=1e-9)
 
 
-def test_an_interruption_leaves_the_draws_so_far(parted, monkeypatch):
-    table, _, _ = parted
-    settings = {"chains": 1, "tune": 5, "random_seed": 5, **QUIET}
-    whole = bf.sample(quiet(table), 20, **settings)
-    done, draw = [], Spread.draw_counts
-
-    def interrupted(*arguments, **others):
-        done.append(1)
-        if len(done) > 15:
-            raise KeyboardInterrupt
-        return draw(*arguments, **others)
-
-    monkeypatch.setattr(Spread, "draw_counts", interrupted)
-    cut = bf.sample(quiet(table), 20, **settings)
-    n_draws = cut["posterior"].sizes["draw"]
-    assert 5 <= n_draws < 15
-    first = whole["posterior"]["confusion"].isel(draw=slice(n_draws))
-    assert (cut["posterior"]["confusion"].values == first.values).all()
-    assert cut["label_posterior"].sizes["item"] == 60
-
-
 def test_what_partitions_cannot_do_is_refused_with_the_reason(parted):
     table, whole, _frame = parted
     graph = bf.Graph.grid((2, whole.n_items // 2), items=whole.items)

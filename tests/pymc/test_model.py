@@ -1,7 +1,6 @@
 """Models as PyMC models, of one table or several: densities, draws, refusals."""
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -94,7 +93,7 @@ def test_predictive_draws_have_the_models_frequencies(small, small_model):
         pm.sample_prior_predictive(draws=2)
 
 
-def test_priors_and_known_labels_can_be_given_for_all_for_each_and_by_name(small):
+def test_priors_can_be_given_for_all_for_each_and_by_name(small):
     own = np.full((3, 3), 2.0)
     each = np.arange(1.0, 6 * 9 + 1).reshape(6, 3, 3)
     named = np.tile(bf.priors.diagonal(3), (6, 1, 1))
@@ -102,9 +101,6 @@ def test_priors_and_known_labels_can_be_given_for_all_for_each_and_by_name(small
     for given, expected in ((own, 2.0), (each, each), ({4: own}, named)):
         plan = make_plan(DawidSkene(small, confusion_prior=given))
         assert (plan.continuous_priors()["confusion"].concentration == expected).all()
-    for known in ({0: 1, 3: 2}, pd.Series({0: 1, 3: 2}), pd.Series([1, 2, 2], index=[0, 3, 3])):
-        gold = observed(DawidSkene(small, gold=known))[1].gold
-        assert gold[[0, 3]].tolist() == [1, 2] and (np.delete(gold, [0, 3]) == -1).all()
 
 
 def test_arguments_of_another_kind_are_refused(small):

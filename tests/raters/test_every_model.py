@@ -99,19 +99,6 @@ def test_the_density_is_that_of_the_prior_and_the_observation(name):
     assert_gradient(model, spread=1.0, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_modes_are_where_expected_counts_lead_back_to_them(name):
-    model = MODELS[name]()
-    plan = make_plan(model)
-    point = bf.find_map(model, tolerance=1e-13)["point"]
-    values = {name: point[block.variable.name].values for name, block in plan.blocks.items()}
-    rows = plan.observation.rows(values)
-    counts = plan.observation.expected(rows)[1]
-    for name, block in plan.blocks.items():
-        again = block.prior.maximise(counts[name], rows[name])
-        assert_close(np.exp(again), np.exp(rows[name]), name, rtol=1e-4, atol=1e-5)
-
-
 KNOWN = {"silence": (silent(0.3), bf.Abstaining), "statements": (stated(), bf.Stated)}
 
 
