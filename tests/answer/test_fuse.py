@@ -130,23 +130,17 @@ def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "models"),
-    [
-        ("sequences", {"HiddenMarkov"}),
-        ("graph", {"MarkovRandomField"}),
-        ("groups", {"LatentGroup"}),
-    ],
+    ("name", "model"), [("graph", "MarkovRandomField"), ("groups", "LatentGroup")]
 )
-def test_structures_have_models_of_their_own(unchecked, name, models):
+def test_structures_have_models_of_their_own(unchecked, name, model):
     small = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
     given = {
-        "sequences": bf.Sequences.from_lengths([10, 14], items=small.items),
         "graph": bf.Graph.grid((4, 6), items=small.items),
         "groups": [small.raters[:2].tolist()],
     }[name]
     told = bf.fuse(small, **{name: given}, **QUIET)
     code = told.explain()
-    assert set(re.findall(r"model = (\w+)", code)) == models and name in code
+    assert set(re.findall(r"model = (\w+)", code)) == {model} and name in code
     assert ("vote shares" in told.attrs["models"]) == (name != "graph")
     assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 

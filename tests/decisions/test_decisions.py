@@ -103,18 +103,6 @@ def test_errors_that_come_together_widen_the_interval():
     assert float(joint["high"] - joint["low"]) > 1.5 * float(apart["high"] - apart["low"])
 
 
-def test_copies_of_items_count():
-    result = bf.find_map(DawidSkene(bf.datasets.caries()))
-    found = bf.decisions.expected_errors(result)
-    error = 1 - bf.label_probabilities(result).max("class").values
-    copies = bf.datasets.caries().multiplicity
-    assert int(found["items"]) == 3869
-    assert float(found["expected"]) == pytest.approx(copies @ error)
-    spread_of_sum = np.sqrt(copies @ (error * (1 - error)))
-    half = stats.norm.ppf(0.5 + found.attrs.get("ci_prob", 0.89) / 2) * spread_of_sum
-    assert float(found["high"] - found["low"]) == pytest.approx(2 * half, rel=0.1)
-
-
 def with_response(responses, item, rater, label):
     frame = responses.to_frame()
     frame.loc[len(frame)] = [responses.items[item], responses.raters[rater], label]

@@ -135,9 +135,14 @@ def test_what_is_held_is_as_good_as_known(small):
     assert steps.trace[-1] == pytest.approx(found.trace[-1], abs=1e-3)
 
 
-@pytest.mark.parametrize("name", MODELS)
+IN_PARTS = MODELS | {
+    "populations": lambda r, **kw: DawidSkene(r, populations=np.arange(r.n_items) % 3, **kw)
+}
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
 def test_parts_add_up_to_the_whole(small, name):
-    observation, prior, rows = pieces(MODELS[name](small, gold={0: 1, 61: 2}))
+    observation, prior, rows = pieces(IN_PARTS[name](small, gold={0: 1, 61: 2}))
     n_units = len(observation.labels.units(observation.table))
     halves = np.array_split(np.random.default_rng(1).permutation(n_units), 2)
     whole, counts = observation.expected(rows)

@@ -110,16 +110,6 @@ def test_merged_items_are_counted_by_population():
     assert (np.abs(drawn.mean(axis=0) - expected["prevalence"]) < 5 * error).all()
 
 
-def test_batches_keep_their_populations():
-    population, responses = many(40)
-    whole = observe(bf.Independent(SHARES, population=population), responses)
-    units = np.array([3, 0, 7])
-    part = whole.part(units)
-    rows = part.rows({"prevalence": SHARES, "confusion": CONFUSION})
-    one, other = part.marginal(rows), whole.marginal(rows)
-    assert_close(one.probability, other.probability[units], "labels")
-
-
 def test_gradients_of_log_odds():
     with pm.Model() as model:
         effect = pm.Normal("effect", shape=(5, 3))

@@ -144,19 +144,6 @@ def test_specificity_is_a_share_where_one_class_has_all_the_prevalence():
         assert ((found >= 0) & (found <= 1)).all()
 
 
-@python_random
-def test_two_models_in_one_context_keep_apart(small):
-    other = bf.Responses.from_matrix(np.zeros((7, 6), dtype=int), classes=range(3))
-    with pm.Model():
-        for name, responses in (("one", small), ("two", other)):
-            DawidSkene(responses, name=name)
-        drawn = pm.sample_prior_predictive(2, random_seed=1)
-    for name, responses in (("one", small), ("two", other)):
-        values = drawn["observed_data"][f"{name}::responses"]
-        assert values.dims == (f"{name}::responses_row",)
-        assert np.array_equal(values.values, responses.label)
-
-
 def test_results_call_the_responses_what_the_model_does(small):
     settings = {"draws": 3, "tune": 3, "chains": 1, "progressbar": False, "quiet": True}
     names = (("", "responses", "response"), ("ds", "ds::responses", "ds::responses_row"))
