@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from films import COLUMNS, TABLE, rows_of
+from refusals import refused_table
 from scipy import sparse
 
 import bayesfuse as bf
@@ -25,13 +26,11 @@ def test_mixed_values_are_not_turned_into_text():
     marked = bf.Responses.from_matrix([["a", -1], ["b", "a"]])
     assert rows_of(marked) == [[0, 0, "a"], [1, 0, "b"], [1, 1, "a"]]
     table = {"item": [1, 2, 1], "rater": list("xyy"), "label": ["a", np.nan, "b"]}
-    with pytest.raises(ResponsesError, match="missing value in row 1"):
-        bf.Responses.from_long(table)
+    refused_table("missing value in row 1", bf.Responses.from_long, table)
     for column, values in {"item": [1, "1", 1], "label": [0, "0", 1]}.items():
         with pytest.raises(ResponsesError, match="must be of one kind"):
             bf.Responses.from_long(table | {"label": list("aba"), column: values})
-    with pytest.raises(ResponsesError, match="must be of one kind"):
-        bf.Responses.from_counts({(0, "a"): 3, ("a", 0): 2})
+    refused_table("must be of one kind", bf.Responses.from_counts, {(0, "a"): 3, ("a", 0): 2})
 
 
 @pytest.mark.parametrize(
@@ -119,8 +118,7 @@ def test_categories_of_any_library_declare_classes(make):
     with pytest.raises(ResponsesError, match="'bad' in row 1"):
         bf.Responses.from_long(table | {"label": labels}, classes=["fair", "good"])
     gap = make(["good", None, "bad"], ["good", "fair", "bad"])
-    with pytest.raises(ResponsesError, match="missing value in row 1"):
-        bf.Responses.from_long(table | {"label": gap})
+    refused_table("missing value in row 1", bf.Responses.from_long, table | {"label": gap})
 
 
 @pytest.mark.parametrize("make", CATEGORICAL)
@@ -144,8 +142,7 @@ def test_categories_that_differ_between_columns_need_an_order():
     frame = pd.DataFrame({"ann": one, "bob": other, "cat": ["d", "a"]})
     assert bf.Responses.from_matrix(frame).classes.tolist() == list("abcd")
     frame["bob"] = pd.Categorical(["c", "a"], categories=["c", "a"])
-    with pytest.raises(ResponsesError, match=r"in one order.*give classes="):
-        bf.Responses.from_matrix(frame)
+    refused_table(r"in one order.*give classes=", bf.Responses.from_matrix, frame)
     classes = bf.Responses.from_matrix(frame, classes=list("dbca")).classes
     assert classes.tolist() == list("dbca")
 
@@ -202,9 +199,7 @@ def with_two(item=(1, 2), label=(0, 1), **names):
     ],
 )
 def test_bad_tables_are_refused_with_the_offender(build, told):
-    with pytest.raises(ResponsesError) as error:
-        build()
-    assert told in str(error.value) and "Got" in str(error.value)
+    refused_table(told, build)
 
 
 def test_a_frame_with_anything_but_raters_is_refused():
@@ -237,7 +232,6 @@ def test_empty_text_is_no_label_unless_it_is_declared():
     assert bf.Responses.from_matrix(gaps, abstain="").silent is not None
     assert bf.Responses.from_matrix(gaps, classes=["", "x", "y"]).n_responses == 5
     for labels in (table, pd.DataFrame(table).astype({"label": "category"})):
-        with pytest.raises(ResponsesError, match=r"empty text is none .* Got: '' in row 1"):
-            bf.Responses.from_long(labels)
+        refused_table(r"empty text is none .* Got: '' in row 1", bf.Responses.from_long, labels)
     assert bf.Responses.from_long(table, abstain="").n_responses == 2
     assert bf.Responses.from_long(table, classes=["", "x", "y"]).n_classes == 3

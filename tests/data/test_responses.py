@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from films import COLUMNS, TABLE, rows_of
+from refusals import refused_table
 
 import bayesfuse as bf
 from bayesfuse.data.known import gold_labels
@@ -41,8 +42,7 @@ def test_counts_have_exact_sums():
     assert table.per_rater.tolist() == [2 * half - 1, 2 * half - 1]
     assert 0.5 < table.agreement() < 0.5 + 1e-9
     for counts in ([half, half], [2**63, 1], [2.0**80, 1]):
-        with pytest.raises(ResponsesError, match=r"below 2⁵³.*Got: \["):
-            bf.Responses.from_counts([[0, 0], [0, 1]], counts)
+        refused_table(r"below 2⁵³.*Got: \[", bf.Responses.from_counts, [[0, 0], [0, 1]], counts)
 
 
 @pytest.mark.parametrize("label", [[0, 5, 1, 1], [0, -1, 1, 1], [0, 1, 1]])
@@ -153,10 +153,8 @@ def test_numbers_are_compared_exactly():
     table = {"item": [float(BIG), 2.0], "rater": [0, 0], "label": [0, 1]}
     found = bf.Responses.from_long(table, items=[BIG + 1, BIG, 2])
     assert found.per_item.tolist() == [0, 1, 1]
-    with pytest.raises(ResponsesError, match="among the declared ones"):
-        bf.Responses.from_long(table, items=[BIG + 1, 2])
-    with pytest.raises(ResponsesError, match="64 bits must hold each"):
-        bf.Responses.from_matrix([[0], [1]], items=[-1, 2**63])
+    refused_table("among the declared ones", bf.Responses.from_long, table, items=[BIG + 1, 2])
+    refused_table("64 bits must hold each", bf.Responses.from_matrix, [[0], [1]], items=[-1, 2**63])
     assert bf.Responses.from_matrix([[BIG + 1, np.nan], [0, 1]]).classes.tolist() == [0, 1, BIG + 1]
 
 
@@ -243,8 +241,7 @@ def test_the_categories_give_the_order_of_the_classes():
     ],
 )
 def test_orders_that_make_no_sense(given, rule):
-    with pytest.raises(ResponsesError, match=rf"{rule}.* Got: "):
-        bf.Responses.from_long(**given)
+    refused_table(rf"{rule}.* Got: ", bf.Responses.from_long, **given)
 
 
 def test_the_order_is_kept():

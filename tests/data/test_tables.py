@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from films import rows_of
+from refusals import refused_as, refused_table
 
 import bayesfuse as bf
 from bayesfuse.data.tables import read_gold, read_table
@@ -95,8 +96,7 @@ def test_gold_of_every_kind(tmp_path):
         assert dict(read_gold(given, table).items()) == {0: 0, 2: 1}
     twice = pd.Series([0, 1], index=[0, 0])
     for given in (twice, twice.rename_axis("item").reset_index(name="label")):
-        with pytest.raises(ResponsesError, match="An item has one true class"):
-            bf.fuse(NUMBERS, gold=given)
+        refused_table("An item has one true class", bf.fuse, NUMBERS, gold=given)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,7 @@ def test_gold_of_every_kind(tmp_path):
     ],
 )
 def test_other_tables_are_refused(given, settings, message):
-    with pytest.raises((ModelError, ResponsesError), match=message):
-        read_table(given, **settings)
+    refused_as((ModelError, ResponsesError), message, read_table, given, **settings)
 
 
 @pytest.mark.parametrize(
@@ -126,5 +125,4 @@ def test_other_tables_are_refused(given, settings, message):
     ],
 )
 def test_other_known_labels_are_refused(given, message):
-    with pytest.raises(ResponsesError, match=message):
-        read_gold(given, read_table(WIDE)[0])
+    refused_table(message, read_gold, given, read_table(WIDE)[0])

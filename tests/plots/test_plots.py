@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Polygon, StepPatch
 from pictures import tick_names
+from refusals import refused
 from result_functions import MODELS, table
 
 import bayesfuse as bf
@@ -69,15 +70,12 @@ def test_what_cannot_be_drawn_is_refused(two, four):
         plot_confusion(four, [1, 2], axes=axes)
     with pytest.raises(ValueError, match=r"Got: 'dentist 9'"):
         plot_confusion(two, ["dentist 1", "dentist 9"])
-    with pytest.raises(ModelError, match=r"for two classes, .* Got: 4 classes"):
-        plot_sensitivity_specificity(four)
+    refused(r"for two classes, .* Got: 4 classes", plot_sensitivity_specificity, four)
     bare = xr.DataTree(children={name: four[name] for name in ("label_posterior", "constant_data")})
     bare["posterior"] = xr.DataTree(four["posterior"].dataset[["prevalence"]])
     for plot in (plot_raters, plot_sensitivity_specificity, plot_confusion):
-        with pytest.raises(ModelError, match=r"Got: no '\w+' among \['prevalence'\]"):
-            plot(bare)
-        with pytest.raises(ModelError, match=r"among \[\]"):
-            plot(bare.filter(lambda node: node.name != "posterior"))
+        refused(r"Got: no '\w+' among \['prevalence'\]", plot, bare)
+        refused(r"among \[\]", plot, bare.filter(lambda node: node.name != "posterior"))
 
 
 @pytest.mark.parametrize(("kind", "probability"), [("eti", 0.5), ("hdi", None)])

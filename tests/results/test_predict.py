@@ -16,6 +16,7 @@ from new_items import (
     likelihood,
     new_table,
 )
+from refusals import refused
 from slowly import with_slow
 
 import bayesfuse as bf
@@ -285,8 +286,7 @@ def test_files_hold_labels_and_probabilities(responses, days, tmp_path):
     assert table["item"].tolist() == pd.Series(responses.items).tolist()
     np.testing.assert_allclose(table.iloc[:, 2:].to_numpy(), whole)
     assert table["label"].tolist() == [names[k] for k in whole.argmax(axis=1)]
-    with pytest.raises(ModelError, match=r"Got: part-00000.parquet in .* \(3 such\)"):
-        bf.write_labels([result], folder)
+    refused(r"Got: part-00000.parquet in .* \(3 such\)", bf.write_labels, [result], folder)
 
 
 def test_files_that_cannot_be_written(result, responses, monkeypatch, tmp_path):
@@ -306,15 +306,12 @@ def test_files_that_cannot_be_written(result, responses, monkeypatch, tmp_path):
 
 
 def test_requests_that_make_no_sense_are_refused(result, responses, tmp_path):
-    with pytest.raises(ModelError, match=r"iterable of bf.Responses.* Got: Responses"):
-        bf.predict_batches(result, responses)
+    refused(r"iterable of bf.Responses.* Got: Responses", bf.predict_batches, result, responses)
     with pytest.raises(ModelError, match=r"Every one of batches= must be a bf.Responses"):
         list(bf.predict_batches(result, [responses.to_frame()]))
     chain = HiddenMarkov(responses, bf.Sequences.from_lengths([45, 45]))
     with pytest.raises(ModelError, match=r"bf.predict\(result, batch, …\).* need sequences"):
         bf.predict_batches(bf.fit(chain, draws=5, random_seed=1), [responses])
     pytest.importorskip("pyarrow")
-    with pytest.raises(ModelError, match=r"\[result\] for a single one. Got: DataTree"):
-        bf.write_labels(result, tmp_path)
-    with pytest.raises(ModelError, match="folder must be the path"):
-        bf.write_labels([result], None)
+    refused(r"\[result\] for a single one. Got: DataTree", bf.write_labels, result, tmp_path)
+    refused("folder must be the path", bf.write_labels, [result], None)
