@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 from squares import RATERS, square_of_pixels
+from typed_crowds import random_crowd
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
@@ -29,11 +30,7 @@ def sequences_of(lengths):
 @pytest.fixture(scope="module")
 def data():
     """Responses drawn from the model with zeros, some twice, some items without; its sequences."""
-    rng = np.random.default_rng(3)
-    item, rater = np.nonzero(rng.random((60, 3)) < 0.7)
-    item, rater = np.append(item, item[:8]), np.append(rater, rater[:8])
-    columns = {"item": item, "rater": rater, "label": np.arange(len(item)) % 3}
-    table = bf.Responses.from_long(columns, items=range(60))
+    table = random_crowd(59, 3, 3, seed=3)
     sequences = sequences_of([5, 1, 14, 10, 3, 7, 20])
     return simulate(HiddenMarkov(table, sequences, **ZEROS), 4)[2], sequences
 

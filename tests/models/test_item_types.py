@@ -6,6 +6,7 @@ import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from coordinates import at_random
+from new_items import named
 from typed_crowds import hard_crowd, random_crowd, summed
 
 import bayesfuse as bf
@@ -28,18 +29,9 @@ VARIANTS = {
 @pytest.fixture(scope="module")
 def three():
     """Named items, raters and classes; repeats, gaps, an item and a rater without responses."""
-    plain = random_crowd(30, 3, 3, seed=2)
-    names = np.array(["low", "middle", "top"])
-    return bf.Responses.from_long(
-        {
-            "item": [f"item {n}" for n in plain.item],
-            "rater": [f"rater {m}" for m in plain.rater],
-            "label": names[plain.label],
-        },
-        items=[f"item {n}" for n in range(31)],
-        raters=[f"rater {m}" for m in range(4)],
-        classes=names.tolist(),
-    )
+    frame = random_crowd(30, 3, 3, seed=2).to_frame()
+    items, raters = [f"item {n}" for n in range(31)], [f"rater {m}" for m in range(4)]
+    return named(frame, items, raters, ["low", "middle", "top"])
 
 
 @pytest.fixture(scope="module")

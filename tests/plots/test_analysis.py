@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
 from matplotlib.patches import Ellipse, FancyArrowPatch
+from new_items import named
 from pictures import tick_names
 from pymc.model_graph import ModelGraph
 from refusals import refused
@@ -150,10 +151,8 @@ QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_s
 @pytest.fixture(scope="module")
 def fit():
     made = bf.datasets.simulate_dawid_skene(60, 6, 3, accuracy=(0.5, 0.8), random_seed=1)
-    frame = made.responses.to_frame()
-    frame["item"] = [f"n{n}" for n in frame["item"]]
-    frame["label"] = [["cat", "dog", "fox"][k] for k in frame["label"]]
-    model = ItemTypes(bf.Responses.from_long(frame))
+    items, frame = [f"n{n}" for n in range(60)], made.responses.to_frame()
+    model = ItemTypes(named(frame, items, range(6), ["cat", "dog", "fox"]))
     return bf.sample(model, 30, chains=1, **QUIET), model
 
 

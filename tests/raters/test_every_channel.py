@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typed_crowds import random_rows, unknown
+from typed_crowds import random_crowd, random_rows, unknown
 
 import bayesfuse as bf
 from bayesfuse.observation import Observation
@@ -158,22 +158,6 @@ def test_confusion_is_the_likelihood_of_one_response(name):
         assert_close(found[m, :, c], likelihood[0], f"rater {m}, label {c}")
 
 
-def crowd(n_items, n_raters, n_classes, seed):
-    """Responses of few raters to many items, some missing, some repeated, one item unanswered."""
-    rng = np.random.default_rng(seed)
-    rows = rng.random((n_items, n_raters)) < 0.9
-    item, rater = np.nonzero(rows | (rng.random(rows.shape) < 0.02))
-    again = rng.random(len(item)) < 0.03
-    item, rater = np.append(item, item[again]), np.append(rater, rater[again])
-    label = rng.choice(n_classes, len(item), p=rng.dirichlet(np.full(n_classes, 3.0)))
-    return bf.Responses.from_long(
-        {"item": item, "rater": rater, "label": label},
-        items=range(n_items + 1),
-        raters=range(n_raters),
-        classes=range(n_classes),
-    )
-
-
 def arranged(responses, gold=None):
     """The channel's structure, checked to have pairs."""
     gold = np.full(responses.n_items, -1) if gold is None else gold
@@ -182,8 +166,8 @@ def arranged(responses, gold=None):
     return structure
 
 
-def log_confusion(n_raters, n_classes, seed):
-    return np.log(random_rows((n_raters, n_classes, n_classes), seed))
+def log_confusion(n_classes, seed):
+    return np.log(random_rows((4, n_classes, n_classes), seed))
 
 
 def plain_sum(table, responses):
@@ -194,9 +178,9 @@ def plain_sum(table, responses):
 
 
 def test_rows_are_the_responses_in_their_order():
-    responses = crowd(900, 3, 2, seed=1)
+    responses = random_crowd(900, 3, 2, seed=1)
     start, row, pair, _ = arranged(responses)
-    n_cells = 6
+    n_cells = 8
     for n in range(responses.n_items):
         named = row[start[n] : start[n + 1]]
         cells = [c for r in named for c in ([r] if r < n_cells else pair[r - n_cells])]
@@ -223,8 +207,8 @@ def test_pairs_must_come_up_often():
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
 def test_likelihood_is_the_plain_sum(n_classes):
-    responses = crowd(3000, 3, n_classes, seed=n_classes)
-    table = log_confusion(3, n_classes, 3)
+    responses = random_crowd(3000, 3, n_classes, seed=n_classes)
+    table = log_confusion(n_classes, 3)
     with np.errstate(divide="ignore"):  # a label that one rater never gives to one class
         table[1, 0] = np.log(np.append(0.0, np.full(n_classes - 1, 1 / (n_classes - 1))))
     gold = np.where(np.arange(responses.n_items) % 7 == 3, 1, -1)
@@ -237,19 +221,19 @@ def test_likelihood_is_the_plain_sum(n_classes):
 
 def test_products_that_underflow_keep_their_digits():
     """A pair's product is zero in floating point, its logarithm is not."""
-    responses = crowd(900, 3, 2, seed=7)
-    table = log_confusion(3, 2, 1) - np.array([380.0, 400.0])[:, None]
+    responses = random_crowd(900, 3, 2, seed=7)
+    table = log_confusion(2, 1) - np.array([380.0, 400.0])[:, None]
     found = bf.Confusion(None).log_lik((table,), arranged(responses))
     assert_close(found, plain_sum(table, responses), "log-likelihood")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_counts_are_those_of_the_responses(n_classes):
-    responses = crowd(3000, 3, n_classes, seed=n_classes)
-    structure, tables = arranged(responses), (log_confusion(3, n_classes, 3),)
+    responses = random_crowd(3000, 3, n_classes, seed=n_classes)
+    structure, tables = arranged(responses), (log_confusion(n_classes, 3),)
     rng = np.random.default_rng(n_classes)
     labels = rng.integers(0, n_classes, responses.n_items)
-    expected = np.zeros((3, n_classes, n_classes))
+    expected = np.zeros((4, n_classes, n_classes))
     np.add.at(expected, (responses.rater, labels[responses.item], responses.label), 1.0)
     channel = bf.Confusion(None)
     (hard,) = channel.tally(tables, labels, structure, rng)
