@@ -45,16 +45,29 @@ def model():
     return SimpleNamespace(model=None, enough=Size(250, 200))
 
 
-def test_enough_time_gives_all_draws(clock, model):
-    clock.step = 0.001
-    assert Budget(1.0).size(model, 1, 3) == Size(250, 200)
-    assert clock.fits == 1
+ENOUGH, LEAST = Size(250, 200), Size(budget.LEAST, budget.LEAST)
 
 
-def test_sizes_show_that_there_is_time(clock, model, monkeypatch):
-    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 1e-3)
-    assert Budget(1.0).size(model, 1, 1) == Size(250, 200)
-    assert clock.fits == 0
+@pytest.mark.parametrize(
+    ("step", "compiles", "cost", "minutes", "others", "size", "fits"),
+    [
+        (0.001, 0.0, 0.01, 1.0, 3, ENOUGH, 1),
+        (0.0, 0.0, 1e-3, 1.0, 1, ENOUGH, 0),  # sizes show that there is time
+        (0.001, 30.0, 0.01, 1.0, 1, ENOUGH, 2),  # compiling does not count twice
+        # 100 steps of four chains take 80 of the 96 seconds of a first fit, with what follows 104
+        (0.2, 0.0, 0.01, 2.0, 3, None, 2),
+        (0.15, 0.0, 0.01, 2.0, 3, LEAST, 2),
+        (10.0, 0.0, 0.01, 1.0, 1, None, 2),
+        (10.0, 0.0, 0.01, 1e-9, 1, None, 0),
+        (10.0, 0.0, 10.0, 1.0, 1, None, 0),  # sizes show that there is none
+    ],
+)
+def test_sizes_fit_into_the_time(
+    clock, model, monkeypatch, step, compiles, cost, minutes, others, size, fits
+):
+    monkeypatch.setattr(budget, "sweep_cost", lambda plan: cost)
+    clock.step, clock.compiles = step, compiles
+    assert Budget(minutes).size(model, 1, others) == size and clock.fits == fits
 
 
 def test_less_time_gives_fewer_draws_that_fit(clock, model):
@@ -85,29 +98,6 @@ def test_time_is_kept_for_checks_that_end_within_it(clock, model):
     assert clock.time <= budget.CHECKS * 90 < clock.time + 7.0
     slow = SimpleNamespace(n_responses=1.0 / budget.SECONDS_OF_CHECK)
     assert Budget(0.05).timed(check, slow, False) and not Budget(0.05).timed(check, slow, True)
-
-
-def test_the_first_fit_may_take_all_time(clock, model):
-    clock.step = 0.2  # 100 steps of four chains take 80 of the 96 seconds, with what follows 104
-    assert Budget(2.0).size(model, 1, 3) is None
-    clock.step = 0.15
-    assert Budget(2.0).size(model, 1, 3) == Size(budget.LEAST, budget.LEAST)
-
-
-def test_compiling_does_not_count_twice(clock, model):
-    clock.step, clock.compiles = 0.001, 30.0
-    assert Budget(1.0).size(model, 1, 1) == Size(250, 200)
-    assert clock.fits == 2
-
-
-def test_too_little_time_gives_nothing(clock, model, monkeypatch):
-    clock.step = 10.0
-    assert Budget(1.0).size(model, 1, 1) is None
-    spent = clock.fits
-    assert Budget(1e-9).size(model, 1, 1) is None
-    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 10.0)
-    assert Budget(1.0).size(model, 1, 1) is None
-    assert clock.fits == spent  # not even a short run where sizes say that there is no time
 
 
 def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from refusals import refused
 from scipy import stats
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.decisions.ranks import number_of_errors
@@ -24,17 +25,10 @@ def sparse():
     return bf.datasets.simulate_dawid_skene(24, 6, 3, per_item=3, random_seed=2).responses
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "independent",
-        "coin",
-        "chain",
-        "groups",
-        "types",
-        pytest.param("inferred", marks=pytest.mark.slow),
-    ],
-)
+KINDS = ["independent", "coin", "chain", "groups", "types", "inferred"]
+
+
+@pytest.fixture(scope="module", params=with_slow(KINDS, "inferred"))
 def fit(request, sparse):
     sequences = bf.Sequences.from_lengths([8] * 3)
     model = {

@@ -5,6 +5,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 from coordinates import at_random
+from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
@@ -115,8 +116,7 @@ def test_populations_are_permuted_with_switched_classes():
     found = aligned["posterior"]["population_prevalence"].values
     np.testing.assert_array_equal(found[1], posterior["population_prevalence"].values[1][..., ::-1])
     result["posterior"] = posterior.assign(classifier_scale=posterior["prevalence"][..., 0])
-    with pytest.raises(ModelError, match="covariates or a classifier cannot be permuted"):
-        bf.align_labels(result)
+    refused("covariates or a classifier cannot be permuted", bf.align_labels, result)
 
 
 def test_populations_are_conjugate_and_merged():
@@ -256,7 +256,6 @@ REFUSED = [
     ("types", {"guesses": "no"}, "guesses must be .* Got: 'no'"),
     ("types", {"trust": 0.0}, "trust must be positive.* Got: 0.0"),
     ("types", {"gold": {3: "bottom"}}, "Got: 'bottom' for item 3"),
-    ("types", {"gold": {99: 0}}, "Got: 99, which is not"),
     ("rules", {"odds": 1.0}, "odds must be above one"),
     ("rules", {"weight": 0.0}, "weight"),
     ("rules", {"dispersion": 0.5}, "dispersion must be above one"),
@@ -278,5 +277,4 @@ def test_tables_that_have_no_order():
         table = bf.Responses.from_counts({"00": 2, "01": 3})
         HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]))
     words = bf.Responses.from_matrix([["a", "b"], ["c", "b"]])
-    with pytest.raises(ModelError, match=r"need ordered classes.*ordered=True.* Got: "):
-        DawidSkene(words, raters="graded")
+    refused(r"need ordered classes.*ordered=True.* Got: ", DawidSkene, words, raters="graded")

@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 from coordinates import at_random
 from new_items import named
+from refusals import refused
 from typed_crowds import hard_crowd, random_crowd, summed
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
@@ -194,13 +194,11 @@ def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):
     if names == ["populations"]:
         own = result["posterior"]["population_prevalence"].sel(population=KNOWN["populations"][4])
         assert found == pytest.approx(float(own[..., 1].mean()), abs=1e-9)
-    with pytest.raises(ModelError, match=f"give {names[0]}="):
-        bf.predict(result, RESPONSES)
+    refused(f"give {names[0]}=", bf.predict, result, RESPONSES)
     for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
         check(result, model, draws=10, random_seed=1)
     assert bf.difficulty(result, model).sizes["item"] == 60
-    with pytest.raises(ModelError, match="sensible maximum"):
-        bf.find_map(model)
+    refused("sensible maximum", bf.find_map, model)
 
 
 @pytest.mark.parametrize("name", ["covariates", "classifier"])

@@ -5,9 +5,10 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from new_items import named
+from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, LabellingFunctions
 from bayesfuse.plots import hover_items, hover_raters
 
@@ -17,10 +18,8 @@ pytest.importorskip("plotly")
 
 def crowd(n_raters):
     made = bf.datasets.simulate_dawid_skene(60, n_raters, 3, per_item=5, random_seed=1)
-    frame = made.responses.to_frame()
-    frame["rater"] = [f"<b>{m}" for m in frame["rater"]]
-    frame["item"] = [f"item & {n}" for n in frame["item"]]
-    return bf.Responses.from_long(frame)
+    items, raters = [f"item & {n}" for n in range(60)], [f"<b>{m}" for m in range(n_raters)]
+    return named(made.responses.to_frame(), items, raters, [0, 1, 2])
 
 
 @pytest.fixture(scope="module", params=[8, 60])
@@ -75,13 +74,11 @@ def test_votes():
     (points,) = hover_raters(point, model).data
     assert list(points.text) == ["a: 0", "b: 1", "c: 1"]
     assert [row[2] for row in points.customdata] == [3, 3, 2]
-    with pytest.raises(ModelError, match="need model="):
-        hover_raters(point)
+    refused("need model=", hover_raters, point)
 
 
 def test_what_is_missing(fit, monkeypatch):
-    with pytest.raises(ModelError, match=r"Got: groups \[\]"):
-        hover_raters(xr.DataTree())
+    refused(r"Got: groups \[\]", hover_raters, xr.DataTree())
     with pytest.raises(ValueError, match="most must be"):
         hover_items(fit[0], most=0)
     monkeypatch.setitem(sys.modules, "plotly", None)

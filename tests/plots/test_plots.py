@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Polygon, StepPatch
+from new_items import named
 from pictures import tick_names
 from refusals import refused
 from result_functions import MODELS, table
@@ -43,9 +44,8 @@ def four():
 @pytest.fixture(scope="module")
 def many():
     made = bf.datasets.simulate_dawid_skene(60, 200, 2, per_item=60, random_seed=1)
-    frame = made.responses.to_frame()
-    frame["rater"] = [f"rater {n}" for n in frame["rater"]]
-    return posterior(bf.Responses.from_long(frame), draws=10)
+    raters = [f"rater {n}" for n in range(200)]
+    return posterior(named(made.responses.to_frame(), range(60), raters, [0, 1]), draws=10)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from coordinates import coordinates
 from gradients import assert_gradient
 from refusals import refused
 from scipy.special import logsumexp
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -54,10 +55,7 @@ GRADIENTS = {
 GRADIENTS |= {"groups": {"every": 3, "atol": 1e-5}, "sparse chain": {}, "stationary": {}}
 
 
-@pytest.mark.parametrize(
-    "mode",
-    ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
-)
+@pytest.mark.parametrize("mode", with_slow(["FAST_COMPILE", "NUMBA", "JAX"], "NUMBA", "JAX"))
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_are_right_in_every_backend(small, name, mode):
     sparse = {"transition_prior": SPARSE["transition_prior"]} if name == "stationary" else {}
