@@ -263,35 +263,10 @@ def test_numbers_of_priors(wrong):
             refused(f"{name} must be positive and finite", DawidSkene, TWO, **{name: value})
 
 
-def test_starts():
-    model = MarkovRandomField(TWO, bf.Graph.from_edges([(0, 1)]))
-    with pytest.raises(ModelError, match=r"coupling|start must be finite"):
-        bf.sample(model, 5, start={"coupling": -1.0}, progressbar=False)
-
-
 def test_simulated_tables():
     refused("must hold", bf.datasets.simulate_dawid_skene, 10, 3, 2, accuracy=(0.5, 1.5))
     refused("edges within", bf.datasets.simulate_blocks, 9, 2, 2, degree=8, random_seed=1)
     refused("from 0 to 1", bf.datasets.simulate_responses, [0, 2], 2, 2)
-
-
-def test_wrong_uses_are_one_sentence_that_says_what_to_do(fitted):
-    result, model = fitted["plain"]
-    for call, said in [
-        (lambda: bf.sample(model, seed=1), r"is random_seed=, as in PyMC\. Got: seed=1"),
-        (lambda: bf.fit(model, rng=2), r"random_seed=, .* Got: rng=2"),
-        (lambda: bf.sample(model, target_accept=0.9), r"no effect .*Got: \['target_accept'\]"),
-        (lambda: bf.sample(model, chain=2), r"its own arguments .*Got: \['chain'\]"),
-        (lambda: bf.average([result, result]), r"results must be a mapping .* Got: list"),
-        (lambda: bf.average(result), r"map names to results.* Got: one result"),
-        (lambda: bf.fuse("table.csv"), r"from_long.*pd\.read_csv.*Got: 'table\.csv'"),
-        (lambda: bf.fuse(THREE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
-        (lambda: bf.sample(THREE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
-        (lambda: MarkovRandomField(THREE, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
-    ]:
-        with pytest.raises(ModelError, match=said) as error:
-            call()
-        assert len(str(error.value)) < 400 and "\n" not in str(error.value)
 
 
 def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
