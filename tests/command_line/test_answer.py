@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from shell import COLUMNS, fails, tables, write_films
+from shell import COLUMNS, fails, films, tables, write_films
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
@@ -40,9 +40,7 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     assert main(FILMS) == 0
     said = capsys.readouterr().out
     table = asked.pop("table")
-    assert table.to_frame().equals(bf.Responses.from_long(
-        pd.read_csv("films.csv"), item="film", rater="critic", label="verdict"
-    ).to_frame())  # fmt: skip
+    assert table.to_frame().equals(films().to_frame())
     expected = {"random_seed": 1, "minutes": 10.0, "progressbar": True}
     assert asked == expected | dict.fromkeys(("sequences", "graph", "gold"))
     assert {path.name for path in folder.iterdir()} == {"films.csv", "films-labels.csv"}

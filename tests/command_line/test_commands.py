@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from odd_rater import odd_table
 from rules import rules
-from shell import COLUMNS, SETTINGS, SHORT, fails, fit, tables
+from shell import COLUMNS, SETTINGS, SHORT, fails, films, fit, tables
 
 import bayesfuse as bf
 from bayesfuse import models
@@ -104,11 +104,6 @@ def test_version_and_help(capsys, arguments, said):
 
 
 TYPES = ["--model", "item-types"]
-
-
-def films():
-    names = dict(zip(("item", "rater", "label"), COLUMNS[1::2], strict=True))
-    return bf.Responses.from_long(pd.read_csv("films.csv"), **names)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from shell import fit, interrupt_in, tables
+from shell import films, fit, interrupt_in, tables
 
 import bayesfuse as bf
 from bayesfuse.answer import budget
@@ -95,10 +95,7 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     both = tables()
     assert both["posterior"].sizes == {**first["posterior"].sizes, "draw": ended + 10}
     assert both["posterior"].isel(draw=slice(ended)).equals(first["posterior"])
-    films = bf.Responses.from_long(
-        pd.read_csv("films.csv"), item="film", rater="critic", label="verdict"
-    )
-    expected = bf.label_probabilities(both, bf.models.DawidSkene(films))
+    expected = bf.label_probabilities(both, bf.models.DawidSkene(films()))
     np.testing.assert_allclose(bf.label_probabilities(both), expected, atol=1e-5)
     assert both["label_draws"].sizes["sample"] > 10
     capsys.readouterr()
