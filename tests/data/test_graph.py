@@ -1,4 +1,4 @@
-"""Graphs and sequences: every way to build one, who is whose neighbour, what is refused."""
+"""Graphs, sequences and simulated tables: every way to build one, who is whose neighbour."""
 
 import pickle
 from itertools import combinations, product
@@ -13,6 +13,7 @@ import bayesfuse as bf
 from bayesfuse.data import neighbours
 from bayesfuse.data.sequences import previous_labels
 from bayesfuse.models import MarkovRandomField
+from bayesfuse.testing import assert_frequencies
 
 
 def named_edges(graph):
@@ -305,3 +306,18 @@ def test_bad_tables_of_sequences_are_refused(columns, told):
 )
 def test_bad_lengths_are_refused(lengths, names, told):
     refused_table(told, bf.Sequences.from_lengths, lengths, **names)
+
+
+def test_accuracies_are_on_the_diagonal_and_labels_from_the_rows():
+    made = bf.datasets.simulate_dawid_skene(
+        9000, 2, 3, accuracy=(0.7, 0.8), prevalence=[0.5, 0.2, 0.3], random_seed=2
+    )
+    own = np.diagonal(made.confusion, axis1=1, axis2=2)
+    assert ((own >= 0.7) & (own <= 0.8)).all()
+    np.testing.assert_allclose(made.confusion.sum(axis=-1), 1.0)
+    table = made.responses
+    truth = made.truth[table.item]
+    assert_frequencies(np.bincount(made.truth), np.array([0.5, 0.2, 0.3]), "truths")
+    for m, k in np.ndindex(2, 3):
+        seen = np.bincount(table.label[(table.rater == m) & (truth == k)], minlength=3)
+        assert_frequencies(seen, made.confusion[m, k], f"labels of rater {m} for class {k}")

@@ -19,7 +19,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.pool import SCALE, Member, SharedMean
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.model import observed, parameter_variables
-from bayesfuse.testing import assert_within_mcse, simulate
+from bayesfuse.testing import assert_uniform, assert_within_mcse, sbc_ranks, simulate
 
 N_ITEMS = 12
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
@@ -311,3 +311,20 @@ def test_gibbs_and_nuts_agree(name):
     one, other = (result["label_posterior"].dataset for result in (gibbs, nuts))
     allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
     assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()
+
+
+def test_ranks_under_another_prior_than_the_one_simulated_from_are_not_uniform():
+    item, rater = np.divmod(np.arange(24), 3)
+    table = bf.Responses.from_long({"item": item, "rater": rater, "label": np.arange(24) % 2})
+    templates = iter([None])
+
+    def build(responses, gold=None):
+        simulated = next(templates, "later") is None
+        return DawidSkene(responses, prevalence_prior=[1, 9] if simulated else [9, 1], gold=gold)
+
+    fit = {"draws": 9, "tune": 5, "sweeps": 3, "start": "prior"}
+    ranks = sbc_ranks(build, table, revealed=[0], simulations=20, random_seed=3, **fit)
+    assert ranks["confusion"].shape == (20, 3, 2, 2) and ranks["labels"].shape == (20, 8)
+    assert ((ranks["labels"] > 0) & (ranks["labels"] < 1)).all()
+    with pytest.raises(AssertionError, match="prevalence"):
+        assert_uniform(ranks["prevalence"].values[:, 0], 9, "prevalence", bins=5)
