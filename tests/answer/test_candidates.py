@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
+from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
@@ -17,7 +18,6 @@ from bayesfuse.answer.budget import Budget, Size
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
 from bayesfuse.answer.progress import Progress
-from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import observed
 
 
@@ -135,8 +135,7 @@ def test_silence_and_statements_get_models_that_take_them(responses):
 
 def test_two_structures(responses):
     inputs = Inputs(responses, graph=object(), groups=[[0, 1]])
-    with pytest.raises(ModelError, match=r"Got: graph and groups\."):
-        candidates(inputs)
+    refused(r"Got: graph and groups\.", candidates, inputs)
     assert candidates(Inputs(responses, groups=[[0, 1]], covariates=np.ones((24, 1))))
 
 
