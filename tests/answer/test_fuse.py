@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from refusals import refused, refused_table
+from rules import rules
 
 import bayesfuse as bf
 from bayesfuse.answer import budget
@@ -218,14 +219,7 @@ def test_oddities_of_a_table_are_pointed_out():
 
 
 def test_rules_get_the_model_of_rules(unchecked):
-    rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, 200)
-    matrix = np.full((200, 6), -1)
-    for rule in range(6):
-        own = rule % 2
-        speaks = rng.random(200) < np.where(truth == own, 0.35, 0.05)
-        matrix[speaks, rule] = own
-    table = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    table, _ = rules(1, n_items=300, n_rules=6)
     told = bf.fuse(table, **QUIET)
     assert told.attrs["models"] == ["labelling functions", "vote shares"]
     assert told.labels()["difficulty"].isna().all()

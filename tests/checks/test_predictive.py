@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 from refusals import refused
 from scipy import stats
+from typed_crowds import hard_crowd
 
 import bayesfuse as bf
 from bayesfuse.checks import rater_pairs, replicates
@@ -212,17 +213,8 @@ def test_raters_who_copy_are_named(cartel):
     assert "LatentGroup" in found.attrs["verdict"]
 
 
-@pytest.fixture(scope="module")
-def hard():
-    """Raters are right with probability 0.95 or, on half of the items, 0.55."""
-    rng = np.random.default_rng(5)
-    truth = rng.integers(0, 2, 300)
-    accuracy = np.where(rng.random(300) < 0.5, 0.55, 0.95)
-    return bf.Responses.from_matrix(answers(truth, accuracy, 8, rng))
-
-
-def test_items_of_different_difficulty_are_noticed(hard):
-    model = DawidSkene(hard)
+def test_items_of_different_difficulty_are_noticed():
+    model = DawidSkene(hard_crowd(5)[0])
     found = bf.checks.item_difficulty(fitted(model), model, random_seed=1)
     assert found.attrs["p_value"] < 0.02
     assert found.attrs["observed"] > found.attrs["replicated"]

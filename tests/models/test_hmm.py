@@ -146,16 +146,6 @@ def test_gold_and_items_without_responses():
     assert (labels.sel(item=0) == 0).all() and (labels.sel(item=5) == 1).all()
 
 
-def test_trust_is_twice_the_coupling():
-    responses = bf.Responses.from_matrix(np.zeros((16, 3), int), classes=[0, 1])
-    graph = bf.Graph.grid((4, 4))
-    found = [
-        float(MarkovRandomField(responses, graph, trust=trust)["coupling"].get_value())
-        for trust in (3.0, "paper")
-    ]
-    assert found == [1.5, 1.5]
-
-
 @pytest.mark.slow
 def test_edges_that_were_drawn_tell_more_of_the_coupling():
     """Pairs of one class were linked 27 times as often; a field that was given sees less."""
