@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from drawn_results import drawn_result
 from refusals import refused, refused_table
+from rules import rules
 from scipy.special import gammaln
 from scipy.stats import beta
 
@@ -213,19 +214,6 @@ def labelled(model, probability):
     return xr.DataTree.from_dict({"label_posterior": posterior})
 
 
-@pytest.fixture(scope="module")
-def habits():
-    """Labelling functions: each gives one label only, to some items, mostly of its class."""
-    rng = np.random.default_rng(2)
-    truth = np.arange(1500) % 2
-    matrix = np.full((1500, 6), -1)
-    for rater in range(6):
-        label = rater % 2
-        fires = rng.random(1500) < np.where(truth == label, 0.3, 0.1)
-        matrix[fires, rater] = label
-    return bf.Responses.from_matrix(matrix), truth
-
-
 def test_numbers_by_hand():
     """25 items for 0, 24 for 1, two ties, one known, one nobody answered."""
     matrix = [[0, 0, -1]] * 25 + [[1, 1, 0]] * 24 + [[0, 1, -1]] * 2 + [[1, 1, 1], [-1, -1, -1]]
@@ -251,11 +239,11 @@ def test_numbers_by_hand():
 
 
 @pytest.mark.slow
-def test_every_fit_warns_and_the_report_says_so(habits):
-    responses, truth = habits
+def test_every_fit_warns_and_the_report_says_so():
+    responses, truth = rules(2, n_items=1500, n_rules=14)
     settings = {"random_seed": 1, "progressbar": False}
     model = DawidSkene(responses)
-    with pytest.warns(CollapseWarning, match=r"have collapsed.* give such a label: 3;"):
+    with pytest.warns(CollapseWarning, match=r"have collapsed.* give such a label: 7;"):
         point = bf.find_map(model)
     with pytest.raises(ModelError, match=r"same responses.* Got: a result of 1500 item names"):
         bf.checks.collapse(point, DawidSkene(responses.head(40)))
