@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from refusals import refused, refused_table
+from refusals import refused
 from rules import rules
 
 import bayesfuse as bf
@@ -320,9 +320,7 @@ def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
 
 
 def test_errors(crowd, fused):
-    responses = crowd.responses
-    refused(r"minutes must be a positive.*Got: 0", bf.fuse, responses, minutes=0)
-    refused_table("nobody", bf.fuse, responses, gold={"nobody": 1})
+    refused(r"minutes must be a positive.*Got: 0", bf.fuse, crowd.responses, minutes=0)
     refused(r"Only the answer of bf\.fuse", fused["models"].explain)
 
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from refusals import refused
 from scipy import stats
-from typed_crowds import hard_crowd
+from typed_crowds import answers, hard_crowd
 
 import bayesfuse as bf
 from bayesfuse.checks import rater_pairs, replicates
@@ -21,13 +21,6 @@ QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
 
 def fitted(model, draws=100, **kwargs):
     return bf.sample(model, draws, chains=2, random_seed=1, **QUIET, **kwargs)
-
-
-def answers(truth, accuracy, n_raters, rng, n_classes=2):
-    """Return a matrix of answers, right with probability ``accuracy`` (one per item)."""
-    right = rng.random((len(truth), n_raters)) < np.broadcast_to(accuracy, truth.shape)[:, None]
-    wrong = (truth[:, None] + rng.integers(1, n_classes, right.shape)) % n_classes
-    return np.where(right, truth[:, None], wrong)
 
 
 def copied(n_items, rng, names="abcdefghij"):

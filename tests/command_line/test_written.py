@@ -209,9 +209,6 @@ def test_stdout_in_ascii(folder, monkeypatch):
     assert tables()["posterior"]["rater"].values.tolist() == ["Adélaïde", "Bo", "Cy"]
 
 
-FEW = ["--draws", "3", "--chains", "1"]
-
-
 def press(*_, **__):
     signal.raise_signal(signal.SIGINT)
 
@@ -251,7 +248,7 @@ def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
         return plain(*arguments, **settings)
 
     monkeypatch.setattr(commands, pressed, in_it)
-    assert fit(*FEW) == 130
+    assert fit(*QUICK) == 130
     said = capsys.readouterr()
     assert said.err.endswith("bayesfuse: interrupted; written: 1 chains of 3 draws\n")
     assert names(folder) == {"films.csv", "result.nc", "result-labels.csv"}
@@ -271,7 +268,7 @@ def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
     """A script that runs this in its background has shells ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     interrupt_in(monkeypatch, 5)
-    assert fit("--quiet", *FEW) == 0
+    assert fit("--quiet", *QUICK) == 0
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 

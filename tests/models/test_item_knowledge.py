@@ -261,7 +261,6 @@ REFUSED = [
     ("rules", {"dispersion": 0.5}, "dispersion must be above one"),
     ("rules", {"class_shares": [0.7, 0.7, 0.1]}, "sum"),
     ("rules", {"groups": "posterior"}, "groups"),
-    ("rules", {"gold": {"nobody": 0}}, "nobody"),
 ]
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from coordinates import coordinates
-from refusals import refused, refused_table
+from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse.data.vote_terms import contrasts
@@ -233,7 +233,6 @@ def test_bad_input_is_refused_in_words():
     gold = gold_of(truth, 8)
     for nothing in (None, {}):
         refused(r"from known labels only.*ItemTypes", WeightedVotes, responses, nothing)
-    refused_table("nobody", WeightedVotes, responses, {"nobody": 1})
     told = bf.vote_shares(responses, gold)
     with pytest.raises(ModelError, match=r"without the known labels.*8 known labels in 'votes'"):
         WeightedVotes(responses, gold, {"votes": told})

@@ -16,15 +16,11 @@ QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 pytest.importorskip("plotly")
 
 
-def crowd(n_raters):
-    made = bf.datasets.simulate_dawid_skene(60, n_raters, 3, per_item=5, random_seed=1)
-    items, raters = [f"item & {n}" for n in range(60)], [f"<b>{m}" for m in range(n_raters)]
-    return named(made.responses.to_frame(), items, raters, [0, 1, 2])
-
-
 @pytest.fixture(scope="module", params=[8, 60])
 def fit(request):
-    responses = crowd(request.param)
+    made = bf.datasets.simulate_dawid_skene(60, request.param, 3, per_item=5, random_seed=1)
+    items, raters = [f"item & {n}" for n in range(60)], [f"<b>{m}" for m in range(request.param)]
+    responses = named(made.responses.to_frame(), items, raters, [0, 1, 2])
     return bf.sample(DawidSkene(responses), 20, chains=1, **QUIET), responses
 
 

@@ -20,9 +20,6 @@ from bayesfuse.pymc import evaluate as evaluation
 from bayesfuse.pymc.model import observed, one_against_rest
 from bayesfuse.testing import assert_close, assert_frequencies
 
-# PyTensor announces that a CustomDist's Python function will not be compiled: as intended here.
-python_random = pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
-
 
 def test_log_density_is_the_marginal_likelihood(small, small_model):
     """By plain sums over classes, item by item, from the long table; and of other data."""
@@ -68,7 +65,8 @@ def test_a_second_derivative_is_refused_with_a_reason(small_model):
         small_model.d2logp()
 
 
-@python_random
+# PyTensor announces that a CustomDist's Python function will not be compiled: as intended here.
+@pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
 def test_predictive_draws_have_the_models_frequencies(small, small_model):
     """Patterns of two raters on one item: their exact probabilities sum over the truth."""
     prevalence = np.array([0.7, 0.2, 0.1])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from refusals import refused
+from typed_crowds import answers
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions, MarkovRandomField
@@ -13,11 +14,6 @@ from bayesfuse.results.posterior import note_draws
 pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
 
 QUIET = {"progressbar": False, "quiet": True}
-
-
-def answers(truth, accuracy, n_raters, rng):
-    right = rng.random((len(truth), n_raters)) < accuracy
-    return np.where(right, truth[:, None], 1 - truth[:, None])
 
 
 def fitted(models, draws=100):
