@@ -79,38 +79,31 @@ def test_every_room_has_its_place_and_stands_on_the_map():
     assert rooms <= written, rooms - written
 
 
-def test_moments_kernels_em_and_start_need_no_pymc():
-    code = (
-        "import sys, types, pathlib\n"
-        f"package = types.ModuleType('bayesfuse'); package.__path__ = [{str(PACKAGE)!r}]\n"
-        "sys.modules['bayesfuse'] = package\n"  # without its __init__, which imports the models
-        "import bayesfuse.moments, bayesfuse.observation\n"
-        "import bayesfuse.inference.em, bayesfuse.inference.start, bayesfuse.inference.cavi\n"
-        "assert not {'pymc', 'pytensor', 'sklearn'} & set(sys.modules), 'heavy import'\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+BARE = (
+    "import sys, types, pathlib\n"
+    f"package = types.ModuleType('bayesfuse'); package.__path__ = [{str(PACKAGE)!r}]\n"
+    "sys.modules['bayesfuse'] = package\n"  # without its __init__, which imports the models
+    "import bayesfuse.moments, bayesfuse.observation\n"
+    "import bayesfuse.inference.em, bayesfuse.inference.start, bayesfuse.inference.cavi\n"
+    "slow = {'pymc', 'pytensor', 'sklearn'}\n"
+)
+LAZY = (
+    "import numba.core.compiler as compiler\n"
+    "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
+    "compiler.compile_extra = refuse\n"
+    "import sys, bayesfuse\n"
+    "bayesfuse.sample, bayesfuse.models.DawidSkene\n"
+    "slow = {'scipy.special', 'scipy.sparse', 'bayesfuse.datasets', 'bayesfuse.plots'}\n"
+    "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+    "import bayesfuse.moments, bayesfuse.models, bayesfuse.testing\n"
+    "slow = set()\n"
+)
+PARSED = "import sys, bayesfuse.__main__\nslow = {'numpy', 'pandas', 'numba', 'pymc', 'xarray'}\n"
 
 
-def test_nothing_is_compiled_at_import_and_what_is_slow_comes_later():
-    code = (
-        "import numba.core.compiler as compiler\n"
-        "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
-        "compiler.compile_extra = refuse\n"
-        "import sys, bayesfuse\n"
-        "bayesfuse.sample, bayesfuse.models.DawidSkene\n"
-        "later = {'scipy.special', 'scipy.sparse', 'bayesfuse.datasets', 'bayesfuse.plots'}\n"
-        "assert not later & set(sys.modules), later & set(sys.modules)\n"
-        "import bayesfuse.moments, bayesfuse.models, bayesfuse.testing\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
-
-
-def test_arguments_are_parsed_before_slow_imports():
-    code = (
-        "import sys, bayesfuse.__main__\n"
-        "slow = {'numpy', 'pandas', 'numba', 'pymc', 'xarray'} & set(sys.modules)\n"
-        "assert not slow, slow\n"
-    )
+@pytest.mark.parametrize("code", [BARE, LAZY, PARSED], ids=["numbers", "the package", "arguments"])
+def test_what_is_slow_is_imported_and_compiled_only_when_needed(code):
+    code += "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 

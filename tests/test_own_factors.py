@@ -6,9 +6,9 @@ import pymc as pm
 import pytest
 from coordinates import coordinates
 from own_factors import ByItem, Guessing, expected, likelihood
+from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.testing import check_label_prior, check_rater_channel
 
@@ -168,5 +168,4 @@ def test_parameters_by_item_are_drawn(crowd):
     sure = (votes.max(axis=1) == votes.sum(axis=1)) & (votes.sum(axis=1) >= 4)
     split = (votes.max(axis=1) <= 2) & (votes.sum(axis=1) >= 4)
     assert ease[sure].mean() > ease[split].mean() + 0.1
-    with pytest.raises(ModelError, match="single items"):
-        bf.fit(model, method="cavi", batch_size=50)
+    refused("single items", bf.fit, model, method="cavi", batch_size=50)

@@ -1,13 +1,23 @@
-"""Which models are tried for what, without fitting any."""
+"""Which models are tried for what, what responses show of errors, and how many draws fit."""
+
+import sys
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray as xr
+from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
+from bayesfuse.answer import budget
+from bayesfuse.answer import progress as home
+from bayesfuse.answer.average import weigh
+from bayesfuse.answer.budget import Budget, Size
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
-from bayesfuse.answer.evidence import Evidence
-from bayesfuse.errors import ModelError
+from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.answer.progress import Progress
 from bayesfuse.pymc.model import observed
 
 
@@ -125,6 +135,214 @@ def test_silence_and_statements_get_models_that_take_them(responses):
 
 def test_two_structures(responses):
     inputs = Inputs(responses, graph=object(), groups=[[0, 1]])
-    with pytest.raises(ModelError, match=r"Got: graph and groups\."):
-        candidates(inputs)
+    refused(r"Got: graph and groups\.", candidates, inputs)
     assert candidates(Inputs(responses, groups=[[0, 1]], covariates=np.ones((24, 1))))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only fits move: seconds at each step, and before the first of a process."""
+    now = SimpleNamespace(time=0.0, step=0.0, fixed=0.0, compiles=0.0, fits=0)
+
+    def sample(model, draws, *, tune, chains, **_):
+        now.fits += 1
+        steps = chains * (draws + tune) * now.step + now.compiles
+        now.compiles = 0.0
+        now.time += steps + now.fixed
+        posterior = xr.Dataset({"x": (("chain", "draw"), [[0.0] * draws])})
+        posterior.attrs["sampling_time"] = steps
+        return xr.DataTree.from_dict({"posterior": posterior})
+
+    monkeypatch.setattr(budget, "sample", sample)
+    monkeypatch.setattr(budget, "make_plan", lambda model: None)
+    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 0.01)
+    monkeypatch.setattr(budget, "sweeps_of_draw", lambda plan: 1)
+    monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)
+    return now
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A fit, as far as a budget asks."""
+    return SimpleNamespace(model=None, enough=Size(250, 200))
+
+
+ENOUGH, LEAST = Size(250, 200), Size(budget.LEAST, budget.LEAST)
+
+
+@pytest.mark.parametrize(
+    ("step", "compiles", "cost", "minutes", "others", "size", "fits"),
+    [
+        (0.001, 0.0, 0.01, 1.0, 3, ENOUGH, 1),
+        (0.0, 0.0, 1e-3, 1.0, 1, ENOUGH, 0),  # sizes show that there is time
+        (0.001, 30.0, 0.01, 1.0, 1, ENOUGH, 2),  # compiling does not count twice
+        # 100 steps of four chains take 80 of the 96 seconds of a first fit, with what follows 104
+        (0.2, 0.0, 0.01, 2.0, 3, None, 2),
+        (0.15, 0.0, 0.01, 2.0, 3, LEAST, 2),
+        (10.0, 0.0, 0.01, 1.0, 1, None, 2),
+        (10.0, 0.0, 0.01, 1e-9, 1, None, 0),
+        (10.0, 0.0, 10.0, 1.0, 1, None, 0),  # sizes show that there is none
+    ],
+)
+def test_sizes_fit_into_the_time(
+    clock, model, monkeypatch, step, compiles, cost, minutes, others, size, fits
+):
+    monkeypatch.setattr(budget, "sweep_cost", lambda plan: cost)
+    clock.step, clock.compiles = step, compiles
+    assert Budget(minutes).size(model, 1, others) == size and clock.fits == fits
+
+
+def test_less_time_gives_fewer_draws_that_fit(clock, model):
+    clock.step, clock.fixed = 0.05, 2.0
+    left = Budget(2.0)
+    size = left.size(model, 1, 2)
+    assert budget.LEAST <= size.draws < 250
+    budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
+    assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
+
+
+def test_time_is_kept_for_checks_that_end_within_it(clock, model):
+    """No check starts unless one like the longest so far, or as sizes say, can end in time."""
+    clock.step, left = 0.06, Budget(1.5)
+    size = left.size(model, 1, 1)
+    budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
+    assert 0.55 * 90 < clock.time < budget.FITS * 90
+    table = bf.Responses.from_matrix([[0, 1], [1, 1]])
+    large = SimpleNamespace(n_responses=90 / budget.SECONDS_OF_CHECK)
+
+    def check():
+        clock.time += 7.0
+        return "checked"
+
+    assert left.timed(check, large, False) is None
+    while left.timed(check, table, False):
+        pass
+    assert clock.time <= budget.CHECKS * 90 < clock.time + 7.0
+    slow = SimpleNamespace(n_responses=1.0 / budget.SECONDS_OF_CHECK)
+    assert Budget(0.05).timed(check, slow, False) and not Budget(0.05).timed(check, slow, True)
+
+
+def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):
+    one_draw = {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
+    monkeypatch.setattr(budget, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
+    with pytest.raises(KeyboardInterrupt):
+        Budget(1.0).size(model, 1, 1)
+
+
+def crowd(rng, n_items, hard):
+    """Return responses to items of which some are hard, and the truth: 12 raters, two classes."""
+    truth = rng.integers(0, 2, n_items)
+    right = np.where(rng.random(n_items) < hard, 0.45, 0.85)
+    matrix = np.where(
+        rng.random((n_items, 12)) < right[:, None], truth[:, None], 1 - truth[:, None]
+    )
+    return matrix, truth
+
+
+def test_errors_on_hard_items_are_correlated():
+    rng = np.random.default_rng(3)
+    found = [
+        examine(bf.Responses.from_matrix(crowd(rng, 2000, hard)[0]), None, 1) for hard in (0.0, 0.4)
+    ]
+    assert found[0].independent and not found[1].independent
+    assert found[1].correlation > 0.03 > abs(found[0].correlation)
+    assert not any(each.groups for each in found)
+
+
+def test_correlation_is_that_of_residuals():
+    """With certain labels it is the mean correlation of two raters given the class."""
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, 2, 4000)
+    sure, joint = np.eye(2)[truth], rng.random(4000) < 0.3
+    errors = np.where(joint[:, None], rng.random((4000, 1)), rng.random((4000, 2))) < 0.2
+    table = np.column_stack([*[truth] * 4, np.abs(truth[:, None] - errors)])
+    rows = np.tile([[0.999999, 1e-6], [1e-6, 0.999999]], (6, 1, 1))
+    rows[4:] = [[0.8, 0.2], [0.2, 0.8]]
+    responses = bf.Responses.from_matrix(table)
+    value, error = error_correlation(responses, np.array([0.5, 0.5]), rows, rng)
+    assert sure.sum() == 4000 and error < 0.05
+    assert value == pytest.approx(0.3, abs=4 * max(error, 0.015))
+
+
+def test_errors_that_nobody_sees_may_be_shared():
+    """Raters who never differ say nothing; where groups explain errors, less has to be clear."""
+    same = np.repeat(np.arange(600)[:, None] % 2, 5, axis=1)
+    found = examine(bf.Responses.from_matrix(same), None, 1)
+    assert abs(found.correlation) < 0.05 and not found.independent
+    assert Evidence(0.003, 0.008, {"source 1": [0, 1]}).independent
+    assert not Evidence(0.003, 0.008).independent
+
+
+def test_copies_are_found():
+    rng = np.random.default_rng(5)
+    matrix, _ = crowd(rng, 500, 0.0)
+    matrix[:, 1] = np.where(rng.random(500) < 0.95, matrix[:, 0], 1 - matrix[:, 0])
+    assert examine(bf.Responses.from_matrix(matrix), None, 1).groups == {"source 1": [0, 1]}
+
+
+@pytest.mark.parametrize("matrix", [[[0], [1]], [[0, 1]], [[0, -1, -1], [-1, 1, -1], [-1, -1, 1]]])
+def test_too_little_shows_nothing(matrix):
+    found = examine(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
+    assert found.groups == {} and not found.independent and not Evidence().independent
+
+
+def test_parts_have_known_items_and_every_rater():
+    rng = np.random.default_rng(6)
+    responses = bf.datasets.simulate_dawid_skene(300, 60, 3, per_item=4, random_seed=6).responses
+    part = part_of(responses, 100, rng, known=responses.items[:2])
+    assert set(responses.items[:2]) <= set(part.items)
+    assert (np.bincount(part.rater, minlength=60) > 0).all()
+    assert 100 <= part.n_responses < 500
+    assert part_of(responses, 1200, rng) is responses
+
+
+def test_models_that_predict_far_worse_have_no_weight():
+    one = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=7).responses
+    quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    good = bf.sample(bf.models.ItemTypes(one), 40, tune=20, chains=2, **quiet)
+    other = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
+    worse = good.copy(deep=True)
+    for behind, weights in ((0.02, [0.45, 0.45, 0.1]), (0.2, [0.9, 0.0, 0.1])):
+        own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
+        worse["log_likelihood"] = own
+        found = weigh({"good": good, "worse": worse}, 0.1, one.n_responses)
+        np.testing.assert_allclose(found["weight"], weights)
+        gap = found["elpd"].values[0] - found["elpd"].values[1]
+        assert gap == pytest.approx(behind * one.n_responses)
+        other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
+        found = weigh({"worse": worse, "other": other}, 0.1, one.n_responses)
+        np.testing.assert_allclose(found["weight"], [0.45, 0.45, 0.1])  # of another kind
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_line_every_ten_seconds(watch, capsys):
+    with Progress(True) as progress:
+        progress.say("comparing raters")
+        advance = progress.count("fitting: [types]", 100)
+        for _ in range(25):
+            watch[0] += 1.0
+            advance(2)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [
+        "fitting: [types]: 20%, about 40 s left",
+        "fitting: [types]: 40%, about 30 s left",
+    ]
+    assert home.EVERY == 10.0
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_nothing_where_nothing_can_be_said(watch, monkeypatch, capsys, shown):
+    if shown:
+        monkeypatch.setattr(sys, "stderr", None)
+    with Progress(shown) as progress:
+        watch[0] += 60.0
+        progress.say("comparing raters")
+    printed = capsys.readouterr()
+    assert printed.out == printed.err == ""

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from refusals import refused
+from rules import rules
 
 import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.average import SHARED, mixture
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import oddities, of_chains, of_labels, of_model
-from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
+from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
@@ -118,17 +120,6 @@ def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd, unc
     np.testing.assert_array_equal(by_item.values, probabilities(fused))
 
 
-def test_known_labels_are_known(crowd, unchecked):
-    items = crowd.responses.items[[3, 14, 15]].tolist()
-    wrong = pd.Series({item: crowd.responses.classes[2] for item in items})
-    told = bf.fuse(crowd.responses, gold=wrong, **QUIET)
-    labels = told.labels().set_index("item")
-    assert (labels.loc[items, "probability"] == 1.0).all()
-    assert (labels.loc[items, "label"] == crowd.responses.classes[2]).all()
-    assert "3 are known" in told.headline
-    assert "WeightedVotes(responses, gold" in told.explain() and "gold=gold" not in told.explain()
-
-
 @pytest.mark.slow
 def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
     rng = np.random.default_rng(1)
@@ -145,23 +136,17 @@ def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "models"),
-    [
-        ("sequences", {"HiddenMarkov"}),
-        ("graph", {"MarkovRandomField"}),
-        ("groups", {"LatentGroup"}),
-    ],
+    ("name", "model"), [("graph", "MarkovRandomField"), ("groups", "LatentGroup")]
 )
-def test_structures_have_models_of_their_own(unchecked, name, models):
+def test_structures_have_models_of_their_own(unchecked, name, model):
     small = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
     given = {
-        "sequences": bf.Sequences.from_lengths([10, 14], items=small.items),
         "graph": bf.Graph.grid((4, 6), items=small.items),
         "groups": [small.raters[:2].tolist()],
     }[name]
     told = bf.fuse(small, **{name: given}, **QUIET)
     code = told.explain()
-    assert set(re.findall(r"model = (\w+)", code)) == models and name in code
+    assert set(re.findall(r"model = (\w+)", code)) == {model} and name in code
     assert ("vote shares" in told.attrs["models"]) == (name != "graph")
     assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 
@@ -238,14 +223,7 @@ def test_oddities_of_a_table_are_pointed_out():
 
 
 def test_rules_get_the_model_of_rules(unchecked):
-    rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, 200)
-    matrix = np.full((200, 6), -1)
-    for rule in range(6):
-        own = rule % 2
-        speaks = rng.random(200) < np.where(truth == own, 0.35, 0.05)
-        matrix[speaks, rule] = own
-    table = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    table, _ = rules(1, n_items=300, n_rules=6)
     told = bf.fuse(table, **QUIET)
     assert told.attrs["models"] == ["labelling functions", "vote shares"]
     assert told.labels()["difficulty"].isna().all()
@@ -267,8 +245,7 @@ def test_other_tables(crowd, unchecked, kind):
         assert told.headline.startswith("200 responses to 100 items in 3 patterns")
         assert f"0.95 or more: {sure}." in told.headline
         assert told.raters().columns[2] == "balanced_accuracy" and "balanced" in told.overview()
-        with pytest.raises(ModelError, match=r"rows of a table of counts"):
-            told.raters(by=[0, 0, 1])
+        refused(r"rows of a table of counts", told.raters, by=[0, 0, 1])
     else:
         assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
 
@@ -281,8 +258,7 @@ def test_too_little_time_gives_vote_shares(crowd):
     space = {"responses": crowd.responses}
     exec(quick.explain(), space)
     np.testing.assert_array_equal(probabilities(quick), probabilities(space["fused"]))
-    with pytest.raises(ModelError, match="needs models"):
-        quick.raters()
+    refused("needs models", quick.raters)
     assert bf.draw_labels(quick).sizes == {"draw": 200, "item": 40}
     assert bf.class_shares(quick).shares["share"].sum() == pytest.approx(1)
 
@@ -389,13 +365,8 @@ def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
 
 
 def test_errors(crowd, fused):
-    responses = crowd.responses
-    with pytest.raises(ModelError, match=r"minutes must be a positive.*Got: 0"):
-        bf.fuse(responses, minutes=0)
-    with pytest.raises(ResponsesError, match="nobody"):
-        bf.fuse(responses, gold={"nobody": 1})
-    with pytest.raises(ModelError, match=r"Only the answer of bf\.fuse"):
-        fused["models"].explain()
+    refused(r"minutes must be a positive.*Got: 0", bf.fuse, crowd.responses, minutes=0)
+    refused(r"Only the answer of bf\.fuse", fused["models"].explain)
 
 
 def test_without_time_an_item_of_each_pattern_counts_as_often_as_it_occurs():

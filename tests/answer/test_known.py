@@ -1,13 +1,15 @@
-"""``bf.fuse(gold=…)``: known labels on top of models that have not seen them."""
+"""Answers with known labels on top of their models, and all answers as results, saved or not."""
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.known import apart, mend_tags
-from bayesfuse.errors import ModelError, QuickAnswerWarning, ResponsesError
+from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
@@ -27,7 +29,7 @@ def gold(crowd):
 def told(crowd, gold, few_draws):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bayesfuse.answer.fuse._check_all", lambda *_: None)
-        return bf.fuse(crowd.responses, gold=gold, **QUIET)
+        return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
 
 
 def test_members_have_not_seen_the_known_labels(told, fused, gold):
@@ -54,7 +56,7 @@ def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
     assert (raters["low"] <= raters["accuracy"]).all()
     text = told.overview()
     assert "Known labels:" in text and "14 known labels" in text
-    assert "models need no" in text
+    assert "models need no" in text and "14 are known" in told.headline
     expected = float(bf.decisions.expected_errors(told)["expected"])
     assert np.isclose(expected, (1 - probabilities(told).max(axis=1)).sum())
 
@@ -62,14 +64,12 @@ def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
 def test_the_explanation_gives_the_same_labels(told, crowd, gold):
     space = {"responses": crowd.responses, "gold": gold}
     code = told.explain().replace("quiet=True", "quiet=True, progressbar=False")
+    assert "WeightedVotes(responses, gold" in code and "gold=gold" not in code
     exec(code.split("print(bf.label_probabilities")[0], space)
     np.testing.assert_allclose(probabilities(space["fused"]), probabilities(told), atol=1e-6)
 
 
-def test_odd_known_labels(crowd):
-    first = crowd.responses.items[0]
-    with pytest.raises(ResponsesError, match="one true class"):
-        bf.fuse(crowd.responses, gold=pd.Series([0, 1], index=[first, first]), **QUIET)
+def test_odd_known_labels():
     answers = [[0, 1, 1], [1, 1, 1], [0, 0, 0], [-1, -1, -1]] * 5
     table = bf.Responses.from_matrix(answers, items=list(range(20)))
     silent = apart(Inputs(table, gold={3: 1}))  # an item without responses
@@ -135,3 +135,73 @@ def test_chosen_items_are_noticed():
         with pytest.warns(QuickAnswerWarning):
             quick = bf.fuse(made.responses, gold=gold, minutes=1e-9, progressbar=False)
         assert ("look chosen" in quick.overview()) == said
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp_path):
+    answer = told if known else fused
+    answer.to_netcdf(tmp_path / "answer.nc")
+    loaded = bf.load(tmp_path / "answer.nc")
+    assert isinstance(loaded, bf.Fused) and repr(loaded) == answer.overview()
+    pd.testing.assert_frame_equal(loaded.raters(), answer.raters())
+    pd.testing.assert_frame_equal(loaded.probabilities(), answer.probabilities())
+    assert loaded.explain() == answer.explain()
+    drawn = bf.draw_labels(loaded, draws=400)
+    spans = bf.spans(loaded, bf.Sequences.from_lengths([40]), scheme="runs", outside=None)
+    counted = bf.spans(drawn, bf.Sequences.from_lengths([40]), scheme="runs", outside=None)
+    pd.testing.assert_frame_equal(spans, counted)
+    assert bf.class_shares(loaded).shares["share"].sum() == pytest.approx(1)
+    assert bf.difficulty(loaded).equals(answer["difficulty"].to_dataset())
+    unknown = np.flatnonzero(np.arange(40) % 3)[13:]
+    new = crowd.responses.take(unknown)
+    expected = answer.probabilities().loc[unknown].to_numpy()
+    # draws are thinned, and new items weigh them anew
+    found = bf.label_probabilities(bf.predict(loaded, new)).values
+    np.testing.assert_allclose(found, expected, atol=0.12)
+    for call in (bf.decode, az.loo, bf.checks.item_difficulty):
+        refused(r'fused\["models/consensus"\]', call, loaded)
+    assert "</table>" in loaded._repr_html_() and "image/png" in loaded._repr_html_()
+
+
+def test_the_first_line_says_how_the_table_was_read(told):
+    assert told.overview().startswith("Read as a long table, one row per response (columns item,")
+
+
+def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):
+    alone = crowd.responses.to_frame().query("rater == 0")
+    answer = bf.fuse(alone, **QUIET)
+    assert "Limits of this table:\n* Only one rater responded" in answer.overview()
+
+
+def test_a_plain_result_is_loaded(tmp_path, crowd):
+    point = bf.find_map(bf.models.DawidSkene(crowd.responses))
+    point.to_netcdf(tmp_path / "point.nc")
+    assert bf.label_probabilities(bf.load(tmp_path / "point.nc")).equals(
+        bf.label_probabilities(point)
+    )
+    for name in ("nowhere.nc", "text.nc"):
+        (tmp_path / "text.nc").write_text("item,label")
+        refused(rf"path must be of a NetCDF file.*{name}", bf.load, tmp_path / name)
+
+
+def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
+    """Spans need the answer alone, whose sequences are numbered."""
+    rng = np.random.default_rng(1)
+    tags = np.array(["O", "B", "I", "O", "O"] * 8)
+    noisy = np.where(rng.random((40, 12)) < 0.1, "O", tags[:, None])
+    sequences = bf.Sequences.from_lengths([20, 20])
+    answer = bf.fuse(noisy, sequences=sequences, **QUIET)
+    pd.testing.assert_frame_equal(bf.spans(answer), bf.spans(answer, sequences))
+    refused(r"bf\.spans\(fused\).*models/sequences.*an average of seq", bf.decode, answer)
+    strip = bf.plots.plot_sequence(answer)[0].patches
+    assert strip[0].get_data().values.sum() == pytest.approx(
+        answer.probabilities().iloc[:20, 0].sum()
+    )
+    refused(r"must have item types.*Got: sequences, vote shares", bf.difficulty, answer)
+    runs = bf.run_lengths(answer)
+    assert (runs["length"] * runs["runs"]).sum() == pytest.approx(40)
+    page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    probable = (bf.spans(answer)["probability"] >= 0.5).sum()
+    assert f"Spans of probability 0.5 or more: {probable}" in page and probable >= 6
+    assert "All raters: 12</summary>" in page
+    refused(r"ends in \.html.*page\.pdf", answer.report, tmp_path / "page.pdf")

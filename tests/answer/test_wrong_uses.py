@@ -10,7 +10,9 @@ from bayesfuse.errors import ModelError, ResponsesError
 
 LONG = pd.DataFrame({"item": list("aabb"), "rater": list("xyxy"), "label": list("nyyy")})
 WIDE = pd.DataFrame({"x": [0, 1, 1, 0], "y": [0, 1, 0, 0], "z": [1, 1, 1, 0]})
-POINT = bf.find_map(bf.models.DawidSkene(WIDE))
+TABLE = bf.Responses.from_matrix(WIDE)
+MODEL = bf.models.DawidSkene(WIDE)
+POINT = bf.find_map(MODEL)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +32,22 @@ POINT = bf.find_map(bf.models.DawidSkene(WIDE))
         (lambda: bf.fuse(WIDE, gold=np.zeros(4)), r"dict\(zip\(items, labels\)\).*ndarray"),
         (lambda: bf.sources(WIDE, truth=[0, 1]), r"truth=.*Got: list"),
         (lambda: bf.spans(LONG, bf.Sequences.from_lengths([4])), r"bf\.draw_labels\(result\)"),
+        (lambda: bf.sample(MODEL, seed=1), r"is random_seed=, as in PyMC\. Got: seed=1"),
+        (lambda: bf.fit(MODEL, rng=2), r"random_seed=, .* Got: rng=2"),
+        (lambda: bf.sample(MODEL, target_accept=0.9), r"no effect .*Got: \['target_accept'\]"),
+        (lambda: bf.sample(MODEL, chain=2), r"its own arguments .*Got: \['chain'\]"),
+        (lambda: bf.average([POINT, POINT]), r"results must be a mapping .* Got: list"),
+        (lambda: bf.average(POINT), r"map names to results.* Got: one result"),
+        (lambda: bf.fuse("table.csv"), r"from_long.*pd\.read_csv.*Got: 'table\.csv'"),
+        (lambda: bf.fuse(TABLE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
+        (lambda: bf.sample(TABLE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
+        (lambda: bf.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
     ],
 )
 def test_the_error_says_the_remedy(call, message):
-    with pytest.raises((ModelError, ResponsesError, AttributeError), match=message):
+    with pytest.raises((ModelError, ResponsesError, AttributeError), match=message) as error:
         call()
+    assert len(str(error.value)) < 500 and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("mark", [" ", "-1", "NA", "None"])

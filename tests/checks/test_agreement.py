@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from refusals import refused, refused_table
 
 import bayesfuse as bf
 from bayesfuse.checks import co_assignment, group_summary, rater_covariance, verdict_probabilities
@@ -120,8 +121,7 @@ def test_groups_and_odd_tables():
 
 
 def test_bad_input():
-    with pytest.raises(ResponsesError, match=r"by= is a mapping .* from items to groups"):
-        bf.agreement(observers(), by=["a"])
+    refused_table(r"by= is a mapping .* from items to groups", bf.agreement, observers(), by=["a"])
     with pytest.raises(ResponsesError, match=r"Every item belongs to one group"):
         bf.agreement(observers(), by=pd.Series(["a", "b"], index=[0, 0]))
 
@@ -213,14 +213,10 @@ def test_results_are_scored_on_the_items_with_a_truth():
 
 def test_other_truths_are_refused():
     labels = probabilities([[0.5, 0.5]], [0, 1])
-    with pytest.raises(ResponsesError, match=r"name items that .* 'x'"):
-        bf.checks.label_scores(labels, {"x": 0})
-    with pytest.raises(ResponsesError, match="name classes that"):
-        bf.checks.label_scores(labels, {"i0": 2})
-    with pytest.raises(ResponsesError, match="at least one"):
-        bf.checks.label_scores(labels, {})
-    with pytest.raises(ModelError, match="bins"):
-        bf.checks.calibration(labels, {"i0": 0}, bins=0)
+    refused_table(r"name items that .* 'x'", bf.checks.label_scores, labels, {"x": 0})
+    refused_table("name classes that", bf.checks.label_scores, labels, {"i0": 2})
+    refused_table("at least one", bf.checks.label_scores, labels, {})
+    refused("bins", bf.checks.calibration, labels, {"i0": 0}, bins=0)
 
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -366,9 +362,7 @@ def test_pictures_show_the_numbers(fitted):
 def test_results_without_groups_are_refused():
     result = bf.sample(DawidSkene(bf.datasets.caries()), 5, chains=1, **QUIET)
     for use in (co_assignment, group_summary):
-        with pytest.raises(ModelError, match="LatentGroup"):
-            use(result)
-    with pytest.raises(ModelError, match="prevalence"):
-        rater_covariance(xr.DataTree(), bf.datasets.caries())
+        refused("LatentGroup", use, result)
+    refused("prevalence", rater_covariance, xr.DataTree(), bf.datasets.caries())
     alone = LatentGroup(bf.datasets.caries(), [])
     assert len(group_summary(bf.sample(alone, 5, chains=1, **QUIET))) == 0

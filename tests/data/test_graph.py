@@ -1,4 +1,4 @@
-"""Graphs and sequences: every way to build one, who is whose neighbour, what is refused."""
+"""Graphs, sequences and simulated tables: every way to build one, who is whose neighbour."""
 
 import pickle
 from itertools import combinations, product
@@ -6,13 +6,14 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused, refused_table
 from scipy import sparse
 
 import bayesfuse as bf
 from bayesfuse.data import neighbours
 from bayesfuse.data.sequences import previous_labels
-from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import MarkovRandomField
+from bayesfuse.testing import assert_frequencies
 
 
 def named_edges(graph):
@@ -119,8 +120,7 @@ def test_odd_graphs_of_networkx_are_refused():
         (networkx.DiGraph([(0, 1)]), "DiGraph"),
         (networkx.MultiGraph([(0, 1), (0, 1)]), "more than once"),
     ):
-        with pytest.raises(ResponsesError, match=told):
-            bf.Graph.from_networkx(graph)
+        refused_table(told, bf.Graph.from_networkx, graph)
 
 
 @pytest.mark.parametrize("kind", ["tree", "leaf", "sparse"])
@@ -210,9 +210,7 @@ grid, nearest = bf.Graph.grid, bf.Graph.nearest_neighbours
     ],
 )
 def test_bad_graphs_are_refused(build, told):
-    with pytest.raises(ResponsesError) as error:
-        build()
-    assert told in str(error.value) and "Got" in str(error.value)
+    refused_table(told, build)
 
 
 def test_models_read_matrices_and_networkx():
@@ -221,16 +219,13 @@ def test_models_read_matrices_and_networkx():
     for graph in (sparse.eye_array(3, k=1), networkx.path_graph(3)):
         assert bf.Potts(coupling=1.0, graph=graph).graph.edges.tolist() == [[0, 1], [1, 2]]
         assert MarkovRandomField(responses, graph)["responses"] is not None
-    with pytest.raises(ModelError, match=r"graph= must be a bf\.Graph.*Got: ndarray"):
-        bf.Potts(coupling=1.0, graph=np.eye(3))
+    refused(r"graph= must be a bf\.Graph.*Got: ndarray", bf.Potts, coupling=1.0, graph=np.eye(3))
 
 
 def test_graph_and_responses_must_have_the_same_items():
     responses = bf.Responses.from_matrix([[0], [1], [0]])
-    with pytest.raises(ResponsesError, match=r"\[3\] not in the table \(1 such\)"):
-        bf.Graph.grid((2, 2)).places(responses)
-    with pytest.raises(ResponsesError, match=r"\[2\] missing \(1 such\)"):
-        bf.Graph.grid((1, 2)).ordered(responses)
+    refused_table(r"\[3\] not in the table \(1 such\)", bf.Graph.grid((2, 2)).places, responses)
+    refused_table(r"\[2\] missing \(1 such\)", bf.Graph.grid((1, 2)).ordered, responses)
 
 
 def test_simulated_blocks_are_what_was_asked_for():
@@ -294,8 +289,7 @@ TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
     ],
 )
 def test_bad_tables_of_sequences_are_refused(columns, told):
-    with pytest.raises(ResponsesError, match=told):
-        bf.Sequences.from_table(TABLE | columns)
+    refused_table(told, bf.Sequences.from_table, TABLE | columns)
 
 
 @pytest.mark.parametrize(
@@ -311,5 +305,19 @@ def test_bad_tables_of_sequences_are_refused(columns, told):
     ],
 )
 def test_bad_lengths_are_refused(lengths, names, told):
-    with pytest.raises(ResponsesError, match=told):
-        bf.Sequences.from_lengths(lengths, **names)
+    refused_table(told, bf.Sequences.from_lengths, lengths, **names)
+
+
+def test_accuracies_are_on_the_diagonal_and_labels_from_the_rows():
+    made = bf.datasets.simulate_dawid_skene(
+        9000, 2, 3, accuracy=(0.7, 0.8), prevalence=[0.5, 0.2, 0.3], random_seed=2
+    )
+    own = np.diagonal(made.confusion, axis1=1, axis2=2)
+    assert ((own >= 0.7) & (own <= 0.8)).all()
+    np.testing.assert_allclose(made.confusion.sum(axis=-1), 1.0)
+    table = made.responses
+    truth = made.truth[table.item]
+    assert_frequencies(np.bincount(made.truth), np.array([0.5, 0.2, 0.3]), "truths")
+    for m, k in np.ndindex(2, 3):
+        seen = np.bincount(table.label[(table.rater == m) & (truth == k)], minlength=3)
+        assert_frequencies(seen, made.confusion[m, k], f"labels of rater {m} for class {k}")

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from refusals import refused_table
 
 import bayesfuse as bf
 from bayesfuse.data import partitions
@@ -61,8 +62,7 @@ def test_an_item_in_two_partitions_is_found(write, monkeypatch):
     assert read(write(between, SECOND)).n_items == 4
     monkeypatch.setattr(partitions, "AT_ONCE", 1)  # in several goes
     assert read(write(between, SECOND)).n_items == 4
-    with pytest.raises(ResponsesError, match="'z'"):
-        read(write(between, SECOND | {"item": ["c", "z", "z"]}))
+    refused_table("'z'", read, write(between, SECOND | {"item": ["c", "z", "z"]}))
 
 
 def test_columns_of_different_kinds_are_named(write):
@@ -71,21 +71,15 @@ def test_columns_of_different_kinds_are_named(write):
 
 
 def test_what_cannot_be_read_is_named(write, tmp_path):
-    with pytest.raises(ResponsesError, match="at least one parquet file"):
-        read(tmp_path)
-    with pytest.raises(ResponsesError, match=r"must be readable.*nowhere"):
-        read("nowhere.parquet")
-    with pytest.raises(ResponsesError, match="from_long reads others"):
-        bf.Responses.from_dask(pd.DataFrame(FIRST))
+    refused_table("at least one parquet file", read, tmp_path)
+    refused_table(r"must be readable.*nowhere", read, "nowhere.parquet")
+    refused_table("from_long reads others", bf.Responses.from_dask, pd.DataFrame(FIRST))
     folder = write(FIRST, SECOND)
-    with pytest.raises(ResponsesError, match=r"columns \['item', 'rater', 'verdict'\]"):
-        read(folder, label="verdict")
+    refused_table(r"columns \['item', 'rater', 'verdict'\]", read, folder, label="verdict")
     model = bf.models.DawidSkene(read(folder, classes=["no", "yes"]))
-    with pytest.raises(ResponsesError, match=r"'maybe'.*partition 1"):
-        bf.find_map(model)
+    refused_table(r"'maybe'.*partition 1", bf.find_map, model)
     (folder / "1.parquet").write_bytes(b"no parquet")
-    with pytest.raises(ResponsesError, match=r"partition 1, .*1\.parquet"):
-        read(folder)
+    refused_table(r"partition 1, .*1\.parquet", read, folder)
 
 
 def test_sequences_are_cut_whole(write):
@@ -101,8 +95,7 @@ def test_sequences_are_cut_whole(write):
 
 def test_text_needs_its_order(write):
     folder = write(FIRST, SECOND)
-    with pytest.raises(ResponsesError, match="needs classes= with the lowest"):
-        read(folder, ordered=True)
+    refused_table("needs classes= with the lowest", read, folder, ordered=True)
     assert read(folder, ordered=True, classes=["no", "maybe", "yes"]).head.ordered
     assert not read(folder).head.ordered
     assert read(write(*(table | {"label": [1, 2, 3]} for table in (FIRST, SECOND)))).head.ordered

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused_table
 
 import bayesfuse as bf
-from bayesfuse.errors import ResponsesError
 
 ROWS = [
     {"q": 1, "system": "new", "model": "x", "prompt": "p", "say": "[[A]]", "turned": False},
@@ -64,8 +64,7 @@ def test_what_is_refused(tmp_path):
     table = pd.DataFrame(ROWS)
 
     def refused(match, table=table, **other):
-        with pytest.raises(ResponsesError, match=match):
-            bf.read_verdicts(table, **HOW | other)
+        refused_table(match, bf.read_verdicts, table, **HOW | other)
 
     refused(r"no or several 'item' among", item="item")
     refused(r"no or several 'say' among", pd.concat([table, table["say"]], axis=1))

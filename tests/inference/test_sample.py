@@ -5,6 +5,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from refusals import refused, refused_as
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, IncompleteWarning, ModelError
@@ -80,21 +81,10 @@ def test_counts_and_written_out_items_give_the_same_posterior():
     assert float(bf.label_probabilities(fits[1]).sel(item="111/1")[1]) > 0.95
 
 
-@pytest.mark.slow
-def test_labels_and_log_likelihoods_are_those_of_the_draws(small, monkeypatch):
-    """Unanswered items get the prevalence; the log likelihood of an item is the marginal one."""
-    gibbs = bf.sample(DawidSkene(small), 20, chains=2, random_seed=1, **QUIET)
-    mean = gibbs["posterior"]["prevalence"].mean(("chain", "draw"))
-    assert np.allclose(bf.label_probabilities(gibbs).sel(item=60), mean, atol=1e-12)
-    posterior, frame = gibbs["posterior"].isel(chain=1, draw=7), small.to_frame()
-    terms = posterior["prevalence"].values.copy()
-    for _, row in frame[frame["item"] == 5].iterrows():
-        terms *= posterior["confusion"].values[row["rater"], :, row["label"]]
-    found = gibbs["log_likelihood"]["responses"].isel(chain=1, draw=7).sel(item=5)
-    assert float(found) == pytest.approx(np.log(terms.sum()), rel=1e-12)
+def test_log_likelihoods_of_too_many_values_are_kept_if_asked_for(small_model, monkeypatch):
     monkeypatch.setattr("bayesfuse.results.draws.MOST_VALUES", 100)
     for asked, kept in ((None, False), (True, True)):
-        few = bf.sample(DawidSkene(small), 5, chains=1, log_likelihood=asked, **QUIET)
+        few = bf.sample(small_model, 5, chains=1, log_likelihood=asked, **QUIET)
         assert ("log_likelihood" in few.children) == kept
 
 
@@ -117,13 +107,14 @@ def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):
         pm.Poisson("size", 100 * prevalence[0], observed=20)
         bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
         step = bf.LabelGibbs()
-        with pytest.raises(ModelError, match="prevalence"):
-            bf.LabelGibbs([prevalence])
+        refused("prevalence", bf.LabelGibbs, [prevalence])
     assert [v.name for v in step.vars] == ["confusion_simplex__"]
 
 
 def test_chains_begin_apart_and_where_they_are_told_to(small_model):
-    result = bf.sample(small_model, 4, tune=0, chains=4, random_seed=1, sweeps=1, **QUIET)
+    counts = {"draws": np.int64(4), "tune": np.uint8(0), "chains": np.int32(4)}  # are numbers, too
+    seed, cores = np.int64(1), np.int64(1)
+    result = bf.sample(small_model, **counts, cores=cores, random_seed=seed, sweeps=1, **QUIET)
     first = result["posterior"]["prevalence"].isel(draw=0).values
     assert len(np.unique(first.round(12), axis=0)) == 4
     start = {"prevalence": np.array([0.2, 0.3, 0.5])}
@@ -179,8 +170,7 @@ def test_models_and_results_that_cannot_be_used_are_refused(small, small_model):
     with pm.Model() as impossible:
         labels = bf.Independent(pm.Dirichlet("prevalence", np.ones(3)))
         bf.observe(small, labels=labels, raters=bf.Confusion(certain))
-    with pytest.raises(ImpossibleDataError, match="probability zero for item"):
-        bf.sample(impossible, 10, **QUIET)
+    refused_as(ImpossibleDataError, "probability zero for item", bf.sample, impossible, 10, **QUIET)
     with pm.Model() as empty:
         pm.Normal("x")
     result = bf.sample(small_model, 5, chains=1, **QUIET)
@@ -191,8 +181,7 @@ def test_models_and_results_that_cannot_be_used_are_refused(small, small_model):
         (lambda: bf.summary(bf.find_map(small_model)), "summary needs posterior draws.*no poster"),
         (lambda: bf.summary(result, ["trust"]), "'trust'"),
     ):
-        with pytest.raises(ModelError, match=told):
-            use()
+        refused(told, use)
     assert bf.summary(result, "prevalence").equals(bf.summary(result, ["prevalence"]))
 
 
@@ -208,12 +197,6 @@ def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
     assert (points[0] == points[3]).all()
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert (points[one] != points[other]).all()
-
-
-def test_numbers_of_numpy_are_numbers(small_model):
-    counts = {"draws": np.int64(5), "tune": np.uint8(2), "chains": np.int32(2)}
-    result = bf.sample(small_model, **counts, cores=np.int64(1), random_seed=np.int64(3), **QUIET)
-    assert dict(result["posterior"].sizes)["draw"] == 5
 
 
 @pytest.mark.parametrize("step", ["add_deterministics", "evaluate", "complete"])

@@ -62,20 +62,6 @@ def test_moments_find_the_mode_that_majority_vote_misses(n_classes, seed):
     assert climb(find_start(seen, prior, "majority").rows) < best - 3
 
 
-def test_classes_are_named_by_the_prior():
-    """All raters swap the classes: the default prior cannot know, a user's prior can."""
-    made = bf.datasets.simulate_dawid_skene(
-        500, 6, 3, prevalence=[0.5, 0.3, 0.2], accuracy=(0.7, 0.9), random_seed=1
-    )
-    swapped = made.responses.relabelled(np.array([2, 0, 1])[made.responses.label])
-    cyclic = 1 + 8 * np.eye(3)[[2, 0, 1]]
-    rows = start_of(swapped, confusion_prior=cyclic).rows
-    assert np.abs(np.exp(rows["prevalence"]) - made.prevalence).max() < 0.1
-    assert (np.exp(rows["confusion"]).argmax(axis=2) == [2, 0, 1]).all()
-    lazy = start_of(swapped).rows
-    assert (np.exp(lazy["confusion"]).argmax(axis=2) == [0, 1, 2]).all()
-
-
 @pytest.mark.parametrize("raters", CHANNELS)
 def test_a_few_known_labels_name_the_classes(raters):
     """Two classes, all raters mistaken: known labels say so, whatever the diagonal prior."""

@@ -150,8 +150,8 @@ def test_the_scale_of_an_items_likelihood_does_not_matter(factor):
 
 
 def test_an_impossible_sequence_is_named():
-    sequences = bf.Sequences.from_lengths([2, 2], names=["fine", "broken"])
-    responses = bf.Responses.from_matrix([[0], [0], [1], [0]], classes=[0, 1])
+    sequences = bf.Sequences.from_lengths([2, 3], names=["fine", "broken"])
+    responses = bf.Responses.from_matrix([[0], [0], [1], [0], [0]], classes=[0, 1])
     observation = Observation.build(
         responses, bf.MarkovChain(None, None, sequences), bf.Confusion(None), gold={2: 1, 3: 0}
     )
@@ -161,8 +161,9 @@ def test_an_impossible_sequence_is_named():
         "confusion": np.full((1, 2, 2), 0.5),
     }
     rows = observation.rows(values)
-    with pytest.raises(ImpossibleDataError, match=r"sequence 'broken' \(1 such\)"):
-        observation.draw(rows, np.random.default_rng(0))
+    for drawn in (observation.draw, observation.simulate):
+        with pytest.raises(ImpossibleDataError, match=r"sequence 'broken' \(1 such\)"):
+            drawn(rows, np.random.default_rng(0))
     labels = observation.labels.decode(
         observation.label_tables(rows), observation.likelihood(rows)[0], observation.label_structure
     )

@@ -10,7 +10,7 @@ from gradients import assert_gradient
 from scipy.special import log_softmax, logsumexp, softmax
 
 import bayesfuse as bf
-from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.observation import Observation
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
@@ -108,16 +108,6 @@ def test_merged_items_are_counted_by_population():
     np.testing.assert_array_equal(drawn.sum(axis=2), np.tile(np.bincount(population), (500, 1)))
     error = np.maximum(drawn.std(axis=0), 0.1) / np.sqrt(500)
     assert (np.abs(drawn.mean(axis=0) - expected["prevalence"]) < 5 * error).all()
-
-
-def test_batches_keep_their_populations():
-    population, responses = many(40)
-    whole = observe(bf.Independent(SHARES, population=population), responses)
-    units = np.array([3, 0, 7])
-    part = whole.part(units)
-    rows = part.rows({"prevalence": SHARES, "confusion": CONFUSION})
-    one, other = part.marginal(rows), whole.marginal(rows)
-    assert_close(one.probability, other.probability[units], "labels")
 
 
 def test_gradients_of_log_odds():
@@ -307,14 +297,3 @@ def test_truths_are_drawn_given_the_known_ones(name):
         seen[truth @ 3 ** np.arange(5)[::-1]] += 1
     assert not seen[exact.weight == 0].any()
     assert_frequencies(seen, exact.weight, "truths")
-
-
-def test_known_truths_that_cannot_be_are_refused():
-    sequences = bf.Sequences.from_lengths([3])
-    responses = bf.Responses.from_matrix([[0], [0], [0]], classes=range(3))
-    prior = bf.MarkovChain(INITIAL, TRANSITION, sequences)
-    channel = bf.Confusion(np.full((1, 3, 3), 1 / 3))
-    observation = Observation.build(responses, prior, channel, {0: 0, 1: 2})
-    rows = observation.rows({**prior.parameters, **channel.parameters})
-    with pytest.raises(ImpossibleDataError, match="sequence"):
-        observation.simulate(rows, np.random.default_rng(1))

@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from random_chains import random_log_lik
+from refusals import refused, refused_as
 from scipy.special import gammaln, logsumexp
 
 import bayesfuse as bf
@@ -199,8 +200,7 @@ def test_item_types_know_that_raters_make_the_same_errors():
     plain, typed = (wrong_and_expected(*given, raters=kind) for kind in ("confusion", "types"))
     assert typed[0] < plain[0] and plain[1] < 0.5 * plain[0]
     assert 0.5 * typed[0] < typed[1] < 2.0 * typed[0]
-    with pytest.raises(ModelError, match="no rows of single raters"):
-        MarkovRandomField(*given[:2], raters="types", pooled=True)
+    refused("no rows of single raters", MarkovRandomField, *given[:2], raters="types", pooled=True)
 
 
 def test_coupling_so_strong_that_its_exponential_overflows():
@@ -285,8 +285,7 @@ def test_what_makes_no_prior_is_refused():
             "only on a forest.* Got: a graph of 4 items",
         ),
     ):
-        with pytest.raises(error, match=match):
-            make()
+        refused_as(error, match, make)
 
 
 def test_positive_numbers_are_drawn_and_maximised():

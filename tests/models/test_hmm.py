@@ -1,4 +1,4 @@
-"""Models of labels in sequence and on graphs: gradients, modes, posteriors by enumeration."""
+"""Models of labels in sequence and on graphs: modes, posteriors by enumeration."""
 
 from itertools import product
 
@@ -6,10 +6,10 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from gradients import assert_gradient
 from scipy import stats
 from scipy.special import logsumexp
 from squares import RATERS, square_of_pixels
+from typed_crowds import random_crowd
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
@@ -17,12 +17,9 @@ from bayesfuse.models import HiddenMarkov, MarkovRandomField
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import assert_close, simulate
 
-ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
-CASES = {
-    "free": {},
-    "zeros": {"initial_prior": [1, 1, 0], "transition_prior": ALLOWED},
-    "stationary": {"initial": "stationary"},
-    "stationary with zeros": {"initial": "stationary", "transition_prior": ALLOWED},
+ZEROS = {
+    "initial_prior": [1, 1, 0],
+    "transition_prior": np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]]),
 }
 
 
@@ -33,28 +30,9 @@ def sequences_of(lengths):
 @pytest.fixture(scope="module")
 def data():
     """Responses drawn from the model with zeros, some twice, some items without; its sequences."""
-    rng = np.random.default_rng(3)
-    item, rater = np.nonzero(rng.random((60, 3)) < 0.7)
-    item, rater = np.append(item, item[:8]), np.append(rater, rater[:8])
-    columns = {"item": item, "rater": rater, "label": np.arange(len(item)) % 3}
-    table = bf.Responses.from_long(columns, items=range(60))
+    table = random_crowd(59, 3, 3, seed=3)
     sequences = sequences_of([5, 1, 14, 10, 3, 7, 20])
-    return simulate(HiddenMarkov(table, sequences, **CASES["zeros"]), 4)[2], sequences
-
-
-@pytest.mark.parametrize(
-    ("case", "mode"),
-    [
-        ("zeros", "FAST_COMPILE"),
-        ("stationary with zeros", "FAST_COMPILE"),
-        pytest.param("zeros", "JAX", marks=pytest.mark.slow),
-        pytest.param("stationary with zeros", "JAX", marks=pytest.mark.slow),
-        pytest.param("zeros", "NUMBA", marks=pytest.mark.slow),
-        pytest.param("stationary", "NUMBA", marks=pytest.mark.slow),
-    ],
-)
-def test_gradients_are_right_in_every_backend(data, case, mode):
-    assert_gradient(HiddenMarkov(*data, **CASES[case], raters="class"), mode=mode)
+    return simulate(HiddenMarkov(table, sequences, **ZEROS), 4)[2], sequences
 
 
 def test_the_mode_of_a_stationary_chain_has_no_slope(data):
@@ -107,35 +85,6 @@ def test_short_sequences_may_be_stationary():
     assert (np.diff(trace) > -1e-9).all() and np.isfinite(point.attrs["log_evidence"])
     assert np.isfinite([v for k, v in point.attrs.items() if "start_log" in k]).all()
     assert_close(point["label_posterior"]["probability"].sum("class").values, np.ones(40), "sums")
-
-
-def test_the_order_of_the_items_never_matters(data):
-    responses, sequences = data
-    frame = responses.to_frame()
-    order = np.random.default_rng(2).permutation(60)
-    shuffled = bf.Responses.from_long(frame, items=order, classes=range(3))
-    table = sequences.to_frame().sample(frac=1, random_state=1)
-    one, other = (
-        bf.find_map(HiddenMarkov(*given, initial="stationary"), tolerance=1e-12)
-        for given in ((responses, sequences), (shuffled, bf.Sequences.from_table(table)))
-    )
-    assert np.allclose(one["point"]["transition"], other["point"]["transition"], atol=1e-6)
-    probability = bf.label_probabilities(other).sel(item=responses.items)
-    assert np.allclose(bf.label_probabilities(one), probability, atol=1e-6)
-
-
-def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
-    """What reaches the responses by two ways has no Dirichlet conditional: NUTS must draw it."""
-    responses, sequences = data
-    with pm.Model() as model:
-        transition = pm.Dirichlet("transition", np.ones((3, 3)))
-        confusion = pm.Dirichlet("confusion", np.ones((3, 3, 3)) + 3 * np.eye(3))
-        bf.observe(
-            responses,
-            labels=bf.MarkovChain(transition.mean(axis=0), transition, sequences),
-            raters=bf.Confusion(confusion),
-        )
-    assert set(make_plan(model).blocks) == {"confusion"}
 
 
 QUIET = {"progressbar": False, "quiet": True, "cores": 1}
@@ -195,16 +144,6 @@ def test_gold_and_items_without_responses():
     assert probability.sel(item=1).values[0] > 0.7  # its neighbours say so
     labels = bf.draw_labels(result, model, 50, random_seed=1)
     assert (labels.sel(item=0) == 0).all() and (labels.sel(item=5) == 1).all()
-
-
-def test_trust_is_twice_the_coupling():
-    responses = bf.Responses.from_matrix(np.zeros((16, 3), int), classes=[0, 1])
-    graph = bf.Graph.grid((4, 4))
-    found = [
-        float(MarkovRandomField(responses, graph, trust=trust)["coupling"].get_value())
-        for trust in (3.0, "paper")
-    ]
-    assert found == [1.5, 1.5]
 
 
 @pytest.mark.slow

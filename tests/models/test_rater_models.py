@@ -2,16 +2,14 @@
 
 import arviz as az
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
 from coordinates import at_random
-from gradients import assert_gradient
-from grouped_crowds import GROUPS, crowd
+from grouped_crowds import crowd
+from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
@@ -46,34 +44,6 @@ def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     assert float(az.ess(posterior)[own(raters)[2]].min()) > 60
     guess = bf.label_probabilities(result).values.argmax(axis=1)
     assert (guess == np.asarray(made.truth)).mean() > 0.75
-
-
-@pytest.fixture(scope="module")
-def fitted(small):
-    model = DawidSkene(small, pooled=True, gold={0: 1}, name="crowd")
-    return model, bf.sample(model, 50, chains=3, random_seed=1, **QUIET)
-
-
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-def test_results_are_whole(fitted, tmp_path):
-    model, result = fitted
-    path = tmp_path / "result.nc"
-    result.to_netcdf(path)
-    with xr.open_datatree(path) as loaded:
-        xr.testing.assert_equal(loaded["posterior"].dataset, result["posterior"].dataset)
-    some = result.isel(chain=[0, 2])
-    probability = bf.label_probabilities(some, model)
-    np.testing.assert_allclose(probability.sum("class"), 1)
-    assert float(probability[0, 1]) == 1.0
-    assert np.isfinite(az.loo(result).elpd)
-    replicated = pm.sample_posterior_predictive(
-        some.isel(draw=slice(20)), model=model, random_seed=1, progressbar=False
-    )
-    assert replicated["posterior_predictive"]["crowd::responses"].shape[:2] == (2, 20)
-    for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
-        assert check(result, model, random_seed=1).attrs
-    assert bf.checks.switching(result).attrs["named"]
-    assert bf.decisions.rank_raters(result).sizes["rater"] == 6
 
 
 def test_classes_of_the_mean_are_aligned_with_those_of_the_rows(small):
@@ -112,11 +82,10 @@ def test_a_mode_that_is_none_is_not_said_to_be_found():
     assert np.isfinite(point["point"]["confusion_mean"]).all()
 
 
-def test_what_needs_fixed_priors_is_refused(fitted):
-    model, _ = fitted
+def test_what_needs_fixed_priors_is_refused(small):
+    model = DawidSkene(small, pooled=True)
     for settings in ({"method": "cavi"}, {"sweeps": 3}):
-        with pytest.raises(ModelError, match=r"no such prior on .*confusion_concentration"):
-            bf.fit(model, **settings)
+        refused(r"no such prior on .*confusion_concentration", bf.fit, model, **settings)
 
 
 def test_a_prior_for_accuracies_of_all_classes(small):
@@ -128,13 +97,14 @@ def test_a_prior_for_accuracies_of_all_classes(small):
 def table_and_truth():
     """Five grades of eighty items by raters of different strictness."""
     rng = np.random.default_rng(1)
-    truth = rng.choice(5, 80, p=[0.1, 0.2, 0.3, 0.25, 0.15])
     thresholds = np.arange(4) - 1.5 + rng.normal(0, 0.5, (5, 1))
     precision = np.exp(rng.normal(np.log(1.7), 0.3, 5))
     rows = bf.Graded(thresholds, precision, 0.03).parameters["confusion"]
-    up_to = rows[np.arange(5), truth[:, None]].cumsum(axis=-1)
-    answers = (rng.random((80, 5, 1)) > up_to[..., :-1] / up_to[..., -1:]).sum(axis=-1)
-    return bf.Responses.from_matrix(answers, classes=range(5)), truth
+    share = [0.1, 0.2, 0.3, 0.25, 0.15]
+    made = bf.datasets.simulate_dawid_skene(
+        80, 5, 5, prevalence=share, confusion=rows / rows.sum(axis=-1, keepdims=True), random_seed=1
+    )
+    return made.responses, made.truth
 
 
 BUILDS = {
@@ -177,8 +147,7 @@ def raters_without_responses_have_the_crowds_rows(result):
 
 
 def test_pooled_raters_have_no_mode(table_and_truth):
-    with pytest.raises(ModelError, match="sensible maximum"):
-        bf.find_map(BUILDS["pooled"](table_and_truth[0]))
+    refused("sensible maximum", bf.find_map, BUILDS["pooled"](table_and_truth[0]))
 
 
 @pytest.mark.slow
@@ -211,23 +180,6 @@ def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled)
     assert (gap < 5 * error + 1e-3).all()  # the documented accuracy
     told = model["responses"].owner.op.observation.prediction["newcomers"]["confusion"]
     assert told["source"] == ("pool" if pooled else "prior")
-
-
-@pytest.fixture(scope="module")
-def three_classes():
-    responses, _, _ = crowd(np.random.default_rng(6), 150, 3)
-    frame = responses.to_frame()
-    frame = pd.concat([frame, frame.iloc[::9]])
-    return bf.Responses.from_long(frame, items=range(152), raters=range(10), classes=range(3))
-
-
-@pytest.mark.parametrize(
-    "mode",
-    ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
-)
-def test_gradients_are_right_in_every_backend(three_classes, mode):
-    model = LatentGroup(three_classes, GROUPS, gold={0: 1})
-    assert_gradient(model, mode=mode, every=3, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

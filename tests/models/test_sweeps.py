@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from kept import assert_kept
+from rules import drawn_votes
 
 import bayesfuse as bf
 from bayesfuse.inference.compiled import compilable
@@ -14,8 +16,10 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.pool import SCALE, Member, SharedMean
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.model import observed, parameter_variables
-from bayesfuse.testing import assert_within_mcse, simulate
+from bayesfuse.testing import assert_uniform, assert_within_mcse, sbc_ranks, simulate
 
 N_ITEMS = 12
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
@@ -39,7 +43,7 @@ def assert_sweeps_keep(
     variables |= {block.parameter: block.variable for block in plan.all_blocks}
     with plain_python():
         drawn = pm.draw(list(variables.values()), draws=simulations, random_seed=seed)
-    before, after = [], []
+    before, after, accepted = [], [], 0
     for number in range(simulations):
         values = dict(zip(variables, (each[number] for each in drawn), strict=True))
         with np.errstate(divide="ignore"):  # zero is a legal probability
@@ -50,7 +54,7 @@ def assert_sweeps_keep(
                 rows[key] = rng.normal(0, 1.5, variable.eval().shape)
             rows |= pooled.rows(pooled.values(rows))
         truth, table = whole.redraw(rows, rng)
-        gold = {responses.items[n]: responses.classes[truth[n]] for n in revealed}
+        gold = {table.items[n]: table.classes[truth[n]] for n in revealed}
         seen = Observation.build(table, whole.labels, whole.raters, gold)
         own, labels = replace(sweep, observation=seen), truth.astype(np.int32)
         before.append(functions(own, rows, plan))
@@ -62,9 +66,12 @@ def assert_sweeps_keep(
         else:
             for _ in range(sweeps):
                 state = step(own, state, rng)
-            rows = state.rows
+            rows, accepted = state.rows, accepted + state.accepted
         after.append(functions(own, rows, plan))
     assert_kept(before, after)
+    assert sweep.may_turn or not accepted
+    if sweep.may_turn and responses.n_classes == 2 and not compiled:
+        assert accepted  # of more classes few turns are
 
 
 def functions(sweep, rows, plan):
@@ -72,7 +79,12 @@ def functions(sweep, rows, plan):
     natural = {
         block.parameter: block.coordinates.natural(rows[block.parameter])
         for block in plan.all_blocks
+        if block.parameter != "assignment"
     }
+    if "assignment" in rows:
+        seats = rows["assignment"]
+        together = (seats[:, None] == seats) & (seats >= 0)
+        natural["together"] = together[np.triu_indices(len(seats), 1)].astype(float)
     marginal = sweep.observation.marginal(rows)
     labels = sweep.observation.by_item(marginal.probability)
     return {name: value / (1 + np.abs(value)) for name, value in natural.items()} | {
@@ -109,10 +121,43 @@ def grouped(table, labels):
     return model
 
 
-def groups():
+def groups(members=((0, 1, 2), (3, 4)), prevalence=(1, 2, 4), **given):
+    if members != "posterior":
+        members = [list(group) for group in members]
     return lambda table, **gold: LatentGroup(
-        table, [[0, 1, 2], [3, 4]], prevalence_prior=[1, 2, 4], **gold
+        table, members, prevalence_prior=list(prevalence), **given, **gold
     )
+
+
+def types_in_sequence(table):
+    """A model of one's own: shares of types by class, guesses of raters around a mean."""
+    with pm.Model() as model:
+        share = bf.dirichlet("share", np.random.default_rng(3).uniform(0.5, 2.0, (2, 12)))
+        mean, near = pm.Dirichlet("mean", [6.0, 2.0]), pm.Gamma("near", 4.0, 0.5)
+        guess = pm.Dirichlet("guess", pt.alloc(near * mean, 5, 2))
+        members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, SCALE)}
+        model.pools = [SharedMean("guess", members, np.array([6.0, 2.0]), 4.0, 0.5, 5)]
+        raters = bf.Consensus(share, pm.Beta("competence", 3.0, 2.0, shape=5), guess)
+        bf.observe(table, labels=chain(), raters=raters)
+    return model
+
+
+def statements(table):
+    """Two of the raters state probabilities, too."""
+    said = np.random.default_rng(8).dirichlet([0.6, 0.6], (N_ITEMS, 2))
+    return table.joined(bf.Responses.from_probabilities(said, raters=[1, 3], classes=[0, 1]))
+
+
+def votes(_):
+    """Single votes: several different ones of an item would not be drawn independently."""
+    column, rng = np.array([[0, -1], [-1, 1], [-1, 2]]), np.random.default_rng(9)
+    even = np.full(2, 0.5), np.full((2, 3), 1 / 3)
+    table, _ = drawn_votes(*even, column, np.ones(N_ITEMS, dtype=int), rng)
+    with pm.Model() as model:
+        share = bf.dirichlet("share", [[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
+        prevalence = pm.Dirichlet("prevalence", [3.0, 2.0])
+        bf.observe(table, labels=bf.Independent(prevalence), raters=bf.Votes(share, column))
+    return model
 
 
 def types(**given):
@@ -133,7 +178,17 @@ def crowd(prevalence, confusion=None, **given):
     return lambda table, **gold: DawidSkene(table, **given, **gold)
 
 
+SILENCE = crowd([1.0, 3.0], [[3.0, 1.0, 2.0], [1.5, 2.0, 1.0]])
 CASES = {
+    "silence": (2, lambda t: SILENCE(t.completed())),
+    "silence, some missing": (
+        3,
+        lambda t: SILENCE(bf.Responses.from_long(t.to_frame(), abstain=2, raters=range(5))),
+    ),
+    "statements": (2, lambda t: crowd([1.0, 3.0])(statements(t))),
+    "votes": (2, votes),
+    "inferred groups": (2, groups("posterior", [1, 3], share_prior=0.3, max_groups=2)),
+    "types in sequence": (2, types_in_sequence),
     "confusion": (3, crowd([1.0, 2.0, 4.0])),
     "accuracies by class": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="class")),
     "accuracies": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="coin")),
@@ -200,6 +255,14 @@ def test_compiled_sweeps_leave_the_posterior_as_it_is(name):
     assert_sweeps_keep(build, design(n_classes), revealed=[0, 7], compiled=True)
 
 
+def test_chains_begin_where_only_some_parameters_have_a_pool():
+    """Labels come from a start without types, whose shares are none of its parameters."""
+    model = types_in_sequence(design(2))
+    found = bf.sample(model, 20, tune=10, chains=1, random_seed=1, progressbar=False, quiet=True)
+    assert found["posterior"]["share"].shape == (1, 20, 2, 12)
+    assert found["posterior"]["share"].std(("chain", "draw")).min() > 0.01
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_sweeps_of_types_keep_the_posterior_where_items_are_merged(compiled):
     """Three raters and two classes have nine patterns with and without a known class."""
@@ -248,3 +311,20 @@ def test_gibbs_and_nuts_agree(name):
     one, other = (result["label_posterior"].dataset for result in (gibbs, nuts))
     allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
     assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()
+
+
+def test_ranks_under_another_prior_than_the_one_simulated_from_are_not_uniform():
+    item, rater = np.divmod(np.arange(24), 3)
+    table = bf.Responses.from_long({"item": item, "rater": rater, "label": np.arange(24) % 2})
+    templates = iter([None])
+
+    def build(responses, gold=None):
+        simulated = next(templates, "later") is None
+        return DawidSkene(responses, prevalence_prior=[1, 9] if simulated else [9, 1], gold=gold)
+
+    fit = {"draws": 9, "tune": 5, "sweeps": 3, "start": "prior"}
+    ranks = sbc_ranks(build, table, revealed=[0], simulations=20, random_seed=3, **fit)
+    assert ranks["confusion"].shape == (20, 3, 2, 2) and ranks["labels"].shape == (20, 8)
+    assert ((ranks["labels"] > 0) & (ranks["labels"] < 1)).all()
+    with pytest.raises(AssertionError, match="prevalence"):
+        assert_uniform(ranks["prevalence"].values[:, 0], 9, "prevalence", bins=5)

@@ -4,6 +4,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from refusals import refused_moments, refused_table
+from typed_crowds import random_crowd
 
 import bayesfuse as bf
 from bayesfuse import moments
@@ -85,18 +87,7 @@ def one_hot(responses):
 
 def messy(rng, n_classes):
     """Missing and repeated responses, a silent rater, a silent item, items that count for many."""
-    rows = [
-        (n, m, int(rng.integers(n_classes)))
-        for n in range(30)
-        for m in range(5)
-        for _ in range(rng.choice([0, 1, 1, 2, 3]))
-    ]
-    item, rater, label = zip(*rows, strict=True)
-    table = bf.Responses.from_long(
-        {"item": item, "rater": rater, "label": label},
-        items=range(31), raters=range(6), classes=range(n_classes),
-    )  # fmt: skip
-    many = rng.integers(0, 4, size=31)
+    table, many = random_crowd(30, 5, n_classes, seed=1), rng.integers(0, 4, size=31)
     return bf.Responses(table.items, table.raters, table.classes, table.start, table.cell, many)
 
 
@@ -206,11 +197,9 @@ def test_degenerate_responses_are_legal():
 
 def test_bad_input():
     pairs = bf.Responses.from_matrix([[0, 1, -1], [1, -1, 0], [-1, 0, 0]])
-    with pytest.raises(MomentsError, match=r"three different raters.*Got: at most 2 raters"):
-        moments.confusion(pairs)
+    refused_moments(r"three different raters.*Got: at most 2 raters", moments.confusion, pairs)
     alone = bf.Responses.from_long({"item": [0] * 3, "rater": [0] * 3, "label": [0, 1, 1]})
-    with pytest.raises(MomentsError, match=r"Got: at most 1 raters of one item, 1 in all"):
-        moments.confusion(alone)
+    refused_moments(r"Got: at most 1 raters of one item, 1 in all", moments.confusion, alone)
     with pytest.raises(MomentsError, match=r"add another start\. Got: starts=\['algebraic'\]"):
         moments.confusion(
             bf.Responses.from_matrix(np.zeros((5, 3), int), classes=range(2)), starts=["algebraic"]
@@ -262,16 +251,8 @@ def test_normal_equations_are_the_explicit_sums(block, monkeypatch):
     """Missing, repeated and no responses at all, in sequences of many lengths."""
     monkeypatch.setattr(chain, "BLOCK", block)
     rng = np.random.default_rng(1)
-    rows = [
-        (n, m, int(rng.integers(3)))
-        for n in range(24)
-        for m in range(4)
-        for _ in range(rng.choice([0, 0, 1, 2]) if n != 11 else 0)
-    ]
-    item, rater, label = zip(*rows, strict=True)
-    responses = bf.Responses.from_long(
-        {"item": item, "rater": rater, "label": label}, items=range(24), classes=range(3)
-    )
+    responses = random_crowd(23, 3, 3, seed=1)
+    rows = list(zip(responses.item, responses.rater, responses.label, strict=True))
     confusion = rng.dirichlet(np.ones(3), size=(4, 3))
     lengths = np.array([5, 1, 7, 2, 1, 8])
     sequence = np.repeat(np.arange(6), lengths)
@@ -312,5 +293,4 @@ def test_bad_input_of_transitions():
         with pytest.raises(MomentsError, match=r"to be identified.*Got: normal equations"):
             moments.transition(responses, lengths, confusion)
     counted = bf.Responses.from_counts({"00": 2, "01": 3})
-    with pytest.raises(ResponsesError, match=r"Got: a table of counts"):
-        moments.transition(counted, [2], perfect)
+    refused_table(r"Got: a table of counts", moments.transition, counted, [2], perfect)

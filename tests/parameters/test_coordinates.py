@@ -6,9 +6,10 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
+from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.errors import PoorFitWarning
 from bayesfuse.models import DawidSkene, MarkovRandomField
 from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -192,8 +193,7 @@ def test_couplings_need_a_continuous_proper_prior_of_positive_numbers():
         lambda name: pm.DiscreteUniform(name, 1, 3),
         lambda name: pm.HalfFlat(name),
     ):
-        with pytest.raises(ModelError, match="coupling must be continuous and proper"):
-            model_of(prior)
+        refused("coupling must be continuous and proper", model_of, prior)
     for prior in (
         lambda name: pm.HalfCauchy(name, 1.0),
         lambda name: pm.InverseGamma(name, 0.1, 1.0),
@@ -212,5 +212,4 @@ def test_a_parameter_that_is_held_has_no_part_in_how_much_sweeps_widen():
     assert np.ptp(found["posterior"]["coupling"].values) == 0
     assert 0.8 < found.attrs["widening"] < 2.0
     circles = MarkovRandomField(responses, bf.Graph.grid((6, 10)))
-    with pytest.raises(ModelError, match="draws the labels anew"):
-        bf.fit(circles, sweeps=3)
+    refused("draws the labels anew", bf.fit, circles, sweeps=3)

@@ -1,32 +1,24 @@
 """Pools of what raters or types have in common: means, grades, shares of types, partitions."""
 
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import pytest
-from kept import assert_kept
 from partitions import log_prior, partitions
 from scipy import stats
 from scipy.special import logsumexp
 from scipy.stats import beta, halfnorm, kstest, norm
-from typed_crowds import random_crowd
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
-from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, LatentGroup
-from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.observation import Counts, Observation
+from bayesfuse.models import DawidSkene
+from bayesfuse.observation import Counts
 from bayesfuse.parameters.consensus_shares import ConsensusShares, says
 from bayesfuse.parameters.graded_rows import LOGS
 from bayesfuse.parameters.partition import draw
-from bayesfuse.parameters.pool import SCALE, Member, SharedMean
-from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.parameters.pool import SharedMean
 from bayesfuse.parameters.variables import partition
 from bayesfuse.testing import assert_close, assert_frequencies
 
@@ -159,75 +151,6 @@ def test_rows_have_the_prior_that_the_members_say():
     assert pool.implied(values) == {}
 
 
-SHARE = np.random.default_rng(3).uniform(0.5, 2.0, (2, 12))
-INITIAL, TRANSITION = np.array([2.0, 3.0]), np.array([[5.0, 2.0], [2.0, 3.0]])
-MEAN, LOOKS = np.array([6.0, 2.0]), (3.0, 2.0)
-"""Priors of the mean of the raters' guesses, and of their competence."""
-
-
-PRIORS = {
-    "initial": INITIAL,
-    "transition": TRANSITION,
-    "share": SHARE,
-    "competence": np.tile(LOOKS, (3, 1)),
-}
-
-
-def of_ones_own(responses):
-    """Types of items in sequences: shares of types by class, guesses of raters around a mean."""
-    with pm.Model() as model:
-        initial, transition = (
-            pm.Dirichlet("initial", INITIAL),
-            bf.dirichlet("transition", TRANSITION),
-        )
-        labels = bf.MarkovChain(initial, transition, bf.Sequences.from_lengths([4, 2]))
-        share = bf.dirichlet("share", SHARE)
-        mean, near = pm.Dirichlet("mean", MEAN), pm.Gamma("near", 4.0, 0.5)
-        guess = pm.Dirichlet("guess", pt.alloc(near * mean, 3, 2))
-        members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, SCALE)}
-        model.pools = [SharedMean("guess", members, MEAN, 4.0, 0.5, 3)]
-        raters = bf.Consensus(share, pm.Beta("competence", *LOOKS, shape=3), guess)
-        bf.observe(responses, labels=labels, raters=raters)
-    return model
-
-
-def test_sweeps_of_a_model_of_ones_own_with_a_pool_leave_the_posterior_as_it_is():
-    """Parameters from the prior, responses from these, one truth in six known."""
-    responses, rng = random_crowd(5, 2, 2, seed=6), np.random.default_rng(2)
-    plan = make_plan(of_ones_own(responses))
-    sweep, whole, (pooled,) = Sweep.of(plan), plan.observation, plan.pools
-    before, after = [], []
-    for _ in range(400):
-        values = {
-            "mean": draw_dirichlet(MEAN, rng),
-            "concentration": np.asarray(rng.gamma(4.0, 1 / 0.5)),
-        }
-        rows = pooled.rows(values)
-        for name, prior in PRIORS.items():
-            rows[name] = draw_dirichlet(prior, rng)
-        rows["guess"] = draw_dirichlet(pooled.pool.prior(values).concentration, rng)
-        truth, table = whole.redraw(rows, rng)
-        seen = Observation.build(table, whole.labels, whole.raters, {2: truth[2]})
-        own = replace(sweep, observation=seen)
-        for kept in (before, after):
-            near = pooled.values(rows)["concentration"]
-            found = {name: np.exp(row) for name, row in rows.items() if np.ndim(row) > 1}
-            found |= {"near": near / (1 + near)}
-            found["evidence"] = seen.marginal(rows).total / responses.n_responses
-            kept.append(found)
-            for _ in range(3 if kept is before else 0):
-                rows = step(own, own.begin(rows), rng).rows
-    assert_kept(before, after)
-
-
-def test_chains_begin_where_only_some_parameters_have_a_pool():
-    """Labels come from a start without types, whose shares are none of its parameters."""
-    model = of_ones_own(random_crowd(5, 2, 2, seed=6))
-    found = bf.sample(model, 20, tune=10, chains=1, random_seed=1, progressbar=False, quiet=True)
-    assert found["posterior"]["share"].shape == (1, 20, 2, 12)
-    assert found["posterior"]["share"].std(("chain", "draw")).min() > 0.01
-
-
 REPLICATES = 400
 ALPHA = 1e-5
 
@@ -324,18 +247,3 @@ def test_prior_draws_do_not_wait_for_what_never_happens():
     """Of 400 raters who are seldom alone, the restaurant itself never has one group."""
     seats = draw(400, 1, 9.0, np.random.default_rng(1))
     assert seats.max() == 0 and np.sum(seats == 0) > 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"share_prior": 0.0}, "0.0"),
-        ({"max_groups": 3}, "3 for 4 raters"),
-        ({"group_prior": np.ones((2, 2, 2))}, "shape (2, 2, 2)"),
-    ],
-)
-def test_bad_priors_of_partitions_are_refused(arguments, told):
-    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
-    with pytest.raises(ModelError) as error:
-        LatentGroup(responses, "posterior", **arguments)
-    assert told in str(error.value) and "Got" in str(error.value)

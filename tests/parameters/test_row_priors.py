@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from conjugate_models import log_multinomial
+from refusals import refused
 from scipy import special, stats
 
 import bayesfuse as bf
@@ -140,9 +141,7 @@ def test_priors_by_name(small):
     ],
 )
 def test_bad_mixtures_are_refused_with_the_offender(small, build, told):
-    with pytest.raises(ModelError) as error:
-        build(small)
-    assert told in str(error.value) and "Got" in str(error.value)
+    refused(told, build, small)
 
 
 MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])
@@ -199,13 +198,11 @@ def test_bio_tags():
     outside, inside = [2, 2, 0, 2], [2, 2, 2, 2]
     assert found["transition_prior"].tolist() == [outside, inside, inside, outside]
     for tags, told in ((["O", "I-LOC"], "'I-LOC' without 'B-LOC'"), (["N", "B-LOC"], "'N'")):
-        with pytest.raises(ModelError, match=told):
-            bf.bio_transitions(tags)
+        refused(told, bf.bio_transitions, tags)
     assert bf.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [1, 1]
     plain, named = bf.bio_transitions(list("BIO")), bf.bio_transitions(["B-X", "I-X", "O"])
     assert plain["transition_prior"].tolist() == named["transition_prior"].tolist()
-    with pytest.raises(ModelError, match="'I' without 'B'"):
-        bf.bio_transitions(["O", "I"])
+    refused("'I' without 'B'", bf.bio_transitions, ["O", "I"])
 
 
 LEANING = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 1.0], [2.0, 1.0, 3.0]])
@@ -306,5 +303,4 @@ def test_groups_are_not_inferred_where_rows_have_zeros_or_mixtures(outer, inner,
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         raters = bf.InferredGroups(*rows, seats)
         bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)
-    with pytest.raises(ModelError, match=told):
-        bf.sample(model, 5, progressbar=False)
+    refused(told, bf.sample, model, 5, progressbar=False)

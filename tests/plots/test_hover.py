@@ -5,9 +5,10 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from new_items import named
+from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, LabellingFunctions
 from bayesfuse.plots import hover_items, hover_raters
 
@@ -15,17 +16,11 @@ QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 pytest.importorskip("plotly")
 
 
-def crowd(n_raters):
-    made = bf.datasets.simulate_dawid_skene(60, n_raters, 3, per_item=5, random_seed=1)
-    frame = made.responses.to_frame()
-    frame["rater"] = [f"<b>{m}" for m in frame["rater"]]
-    frame["item"] = [f"item & {n}" for n in frame["item"]]
-    return bf.Responses.from_long(frame)
-
-
 @pytest.fixture(scope="module", params=[8, 60])
 def fit(request):
-    responses = crowd(request.param)
+    made = bf.datasets.simulate_dawid_skene(60, request.param, 3, per_item=5, random_seed=1)
+    items, raters = [f"item & {n}" for n in range(60)], [f"<b>{m}" for m in range(request.param)]
+    responses = named(made.responses.to_frame(), items, raters, [0, 1, 2])
     return bf.sample(DawidSkene(responses), 20, chains=1, **QUIET), responses
 
 
@@ -75,13 +70,11 @@ def test_votes():
     (points,) = hover_raters(point, model).data
     assert list(points.text) == ["a: 0", "b: 1", "c: 1"]
     assert [row[2] for row in points.customdata] == [3, 3, 2]
-    with pytest.raises(ModelError, match="need model="):
-        hover_raters(point)
+    refused("need model=", hover_raters, point)
 
 
 def test_what_is_missing(fit, monkeypatch):
-    with pytest.raises(ModelError, match=r"Got: groups \[\]"):
-        hover_raters(xr.DataTree())
+    refused(r"Got: groups \[\]", hover_raters, xr.DataTree())
     with pytest.raises(ValueError, match="most must be"):
         hover_items(fit[0], most=0)
     monkeypatch.setitem(sys.modules, "plotly", None)

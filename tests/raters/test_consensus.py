@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from refusals import refused
 from scipy.stats import norm
 from typed_crowds import by_type, random_crowd, random_rows, summed
 
@@ -175,8 +176,7 @@ def test_shapes_that_do_not_fit_the_responses(shapes, match):
     share, competence, guess = (np.full(shape, 1 / shape[-1]) for shape in shapes)
     with pm.Model():
         channel = bf.Consensus(share, competence, guess)
-        with pytest.raises(ModelError, match=match):
-            bf.observe(responses, labels=bf.Independent([0.5, 0.5]), raters=channel)
+        refused(match, bf.observe, responses, labels=bf.Independent([0.5, 0.5]), raters=channel)
 
 
 THRESHOLDS = np.array([[-1.2, 0.1, 0.9], [-0.3, 0.6, 2.5]])
@@ -278,8 +278,7 @@ def test_two_classes_are_ordinary_rows():
     ],
 )
 def test_constants_out_of_range(changed, rule):
-    with pytest.raises(ModelError, match=rf"{rule}.* Got: "):
-        channel(**changed)
+    refused(rf"{rule}.* Got: ", channel, **changed)
 
 
 @pytest.mark.parametrize(

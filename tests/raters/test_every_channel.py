@@ -1,12 +1,16 @@
-"""What holds of every rater channel, and the same numbers without products of pairs."""
+"""What holds of every rater channel, products of pairs, and rows by the rater's last answer."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from typed_crowds import random_rows, unknown
+from typed_crowds import random_crowd, random_rows, unknown
 
 import bayesfuse as bf
+from bayesfuse.data.sequences import previous_labels
+from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
 from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
@@ -158,22 +162,6 @@ def test_confusion_is_the_likelihood_of_one_response(name):
         assert_close(found[m, :, c], likelihood[0], f"rater {m}, label {c}")
 
 
-def crowd(n_items, n_raters, n_classes, seed):
-    """Responses of few raters to many items, some missing, some repeated, one item unanswered."""
-    rng = np.random.default_rng(seed)
-    rows = rng.random((n_items, n_raters)) < 0.9
-    item, rater = np.nonzero(rows | (rng.random(rows.shape) < 0.02))
-    again = rng.random(len(item)) < 0.03
-    item, rater = np.append(item, item[again]), np.append(rater, rater[again])
-    label = rng.choice(n_classes, len(item), p=rng.dirichlet(np.full(n_classes, 3.0)))
-    return bf.Responses.from_long(
-        {"item": item, "rater": rater, "label": label},
-        items=range(n_items + 1),
-        raters=range(n_raters),
-        classes=range(n_classes),
-    )
-
-
 def arranged(responses, gold=None):
     """The channel's structure, checked to have pairs."""
     gold = np.full(responses.n_items, -1) if gold is None else gold
@@ -182,8 +170,8 @@ def arranged(responses, gold=None):
     return structure
 
 
-def log_confusion(n_raters, n_classes, seed):
-    return np.log(random_rows((n_raters, n_classes, n_classes), seed))
+def log_confusion(n_classes, seed):
+    return np.log(random_rows((4, n_classes, n_classes), seed))
 
 
 def plain_sum(table, responses):
@@ -194,9 +182,9 @@ def plain_sum(table, responses):
 
 
 def test_rows_are_the_responses_in_their_order():
-    responses = crowd(900, 3, 2, seed=1)
+    responses = random_crowd(900, 3, 2, seed=1)
     start, row, pair, _ = arranged(responses)
-    n_cells = 6
+    n_cells = 8
     for n in range(responses.n_items):
         named = row[start[n] : start[n + 1]]
         cells = [c for r in named for c in ([r] if r < n_cells else pair[r - n_cells])]
@@ -223,8 +211,8 @@ def test_pairs_must_come_up_often():
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
 def test_likelihood_is_the_plain_sum(n_classes):
-    responses = crowd(3000, 3, n_classes, seed=n_classes)
-    table = log_confusion(3, n_classes, 3)
+    responses = random_crowd(3000, 3, n_classes, seed=n_classes)
+    table = log_confusion(n_classes, 3)
     with np.errstate(divide="ignore"):  # a label that one rater never gives to one class
         table[1, 0] = np.log(np.append(0.0, np.full(n_classes - 1, 1 / (n_classes - 1))))
     gold = np.where(np.arange(responses.n_items) % 7 == 3, 1, -1)
@@ -237,22 +225,119 @@ def test_likelihood_is_the_plain_sum(n_classes):
 
 def test_products_that_underflow_keep_their_digits():
     """A pair's product is zero in floating point, its logarithm is not."""
-    responses = crowd(900, 3, 2, seed=7)
-    table = log_confusion(3, 2, 1) - np.array([380.0, 400.0])[:, None]
+    responses = random_crowd(900, 3, 2, seed=7)
+    table = log_confusion(2, 1) - np.array([380.0, 400.0])[:, None]
     found = bf.Confusion(None).log_lik((table,), arranged(responses))
     assert_close(found, plain_sum(table, responses), "log-likelihood")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_counts_are_those_of_the_responses(n_classes):
-    responses = crowd(3000, 3, n_classes, seed=n_classes)
-    structure, tables = arranged(responses), (log_confusion(3, n_classes, 3),)
+    responses = random_crowd(3000, 3, n_classes, seed=n_classes)
+    structure, tables = arranged(responses), (log_confusion(n_classes, 3),)
     rng = np.random.default_rng(n_classes)
     labels = rng.integers(0, n_classes, responses.n_items)
-    expected = np.zeros((3, n_classes, n_classes))
+    expected = np.zeros((4, n_classes, n_classes))
     np.add.at(expected, (responses.rater, labels[responses.item], responses.label), 1.0)
     channel = bf.Confusion(None)
     (hard,) = channel.tally(tables, labels, structure, rng)
     np.testing.assert_array_equal(hard, expected)
     (soft,) = channel.tally(tables, np.eye(n_classes)[labels], structure, rng)
     assert_close(soft, expected, "expected counts")
+
+
+ROWS = random_rows((2, 4, 3, 3), 1)
+
+
+def table():
+    """Two raters of seven items, whose second skips some and whose first repeats one."""
+    rng = np.random.default_rng(2)
+    item = np.array([0, 1, 2, 3, 4, 5, 6, 0, 2, 3, 4, 6, 3])
+    rater = np.array([0] * 7 + [1] * 5 + [0])
+    label = rng.integers(0, 3, len(item))
+    given = {"item": item, "rater": rater, "label": label}
+    return bf.Responses.from_long(given, items=range(7), raters=range(2), classes=range(3))
+
+
+SEQUENCES = bf.Sequences.from_lengths([4, 3], items=[6, 0, 2, 3, 1, 4, 5])
+
+
+def log_lik(channel, rows, responses):
+    tables = channel.expand((np.log(rows),), 3, np)
+    return channel.log_lik(tables, channel.structure(responses, np.full(7, -1)))
+
+
+def test_contract_of_rows_by_the_last_answer():
+    channel = bf.SequentialConfusion(None, SEQUENCES)
+    check_rater_channel(channel, channel.expand((np.log(ROWS),), 3, np), table())
+
+
+def test_every_answer_has_the_row_of_the_rater_and_the_last_answer():
+    responses = table()
+    said, _ = previous_labels(SEQUENCES, responses)
+    expected = np.zeros((7, 3))
+    for item, rater, last, label in zip(
+        responses.item, responses.rater, said, responses.label, strict=True
+    ):
+        expected[item] += np.log(ROWS[rater, last + 1, :, label])
+    assert_close(log_lik(bf.SequentialConfusion(None, SEQUENCES), ROWS, responses), expected, "")
+
+
+def test_rows_that_do_not_look_back_are_those_of_confusion():
+    responses, plain = table(), bf.Confusion(None)
+    same = np.repeat(ROWS[:, :1], 4, axis=1)
+    channel = bf.SequentialConfusion(same, SEQUENCES)
+    expected = plain.log_lik((np.log(ROWS[:, 0]),), plain.structure(responses, np.full(7, -1)))
+    assert_close(log_lik(channel, same, responses), expected, "log-likelihood")
+    tables = channel.expand((np.log(same),), 3, np)
+    assert_close(channel.confusion(tables, 3, np), ROWS[:, 0], "average over last answers")
+
+
+def test_answers_follow_those_drawn_before():
+    responses = bf.Responses.from_matrix([[0], [1], [2]] * 5000, classes=range(3))
+    sequences = bf.Sequences.from_lengths([3] * 5000)
+    channel = bf.SequentialConfusion(None, sequences)
+    tables = channel.expand((np.log(ROWS[:1]),), 3, np)
+    truth = np.tile([2, 0, 1], 5000)
+    drawn = channel.simulate(tables, truth, responses, np.random.default_rng(1)).reshape(-1, 3)
+    seen = np.zeros((3, 3, 3))
+    np.add.at(seen, tuple(drawn.T), 1.0)
+    first, after = ROWS[0, 0], ROWS[0, 1:]
+    expected = first[2][:, None, None] * after[:, 0, :, None] * after[None, :, 1, :]
+    assert_frequencies(seen.ravel(), expected.ravel(), "answers in a row")
+
+
+def spans_missed_whole(n_sequences, rng):
+    """Sentences of eight words with one span of two; raters find it whole, or miss it whole."""
+    truth = np.zeros((n_sequences, 8), dtype=int)
+    begin = rng.integers(0, 7, n_sequences)
+    truth[np.arange(n_sequences), begin] = 1
+    truth[np.arange(n_sequences), begin + 1] = 2
+    said = np.repeat(truth[:, :, None], 4, axis=2)
+    said *= (rng.random((n_sequences, 1, 4)) < [0.4, 0.5, 0.6, 0.7]).astype(int)
+    tags = np.array(["O", "B", "I"])
+    responses = bf.Responses.from_matrix(tags[said.reshape(-1, 4)], classes=tags)
+    return responses, bf.Sequences.from_lengths([8] * n_sequences), tags[truth.ravel()]
+
+
+@pytest.mark.slow
+def test_spans_of_raters_who_miss_them_whole_are_calibrated():
+    """By default tags have these rows; plain ones count every word of a missed span as evidence."""
+    responses, sequences, truth = spans_missed_whole(400, np.random.default_rng(1))
+    model = HiddenMarkov(responses, sequences)
+    assert model.named_vars_to_dims["sequential_confusion"] == (
+        "rater", "previous", "class", "answer",
+    )  # fmt: skip
+    result = bf.sample(model, 300, chains=2, random_seed=1, progressbar=False, quiet=True)
+    scores = bf.span_scores(result, sequences).loc["exact"]
+    kept = bf.spans(result, sequences).query("probability > 0.5")
+    true = truth.reshape(400, 8)[kept["sequence"], kept["start"]] == "B"
+    for name, value in {"precision": true.mean(), "recall": true.sum() / 400}.items():
+        assert abs(scores[name] - value) < 0.04
+        assert scores[f"{name}_low"] < scores[name] < scores[f"{name}_high"] + 1e-9
+    raters = bf.rater_spans(result, sequences)
+    assert_close(raters["recall"].to_numpy(), [0.4, 0.5, 0.6, 0.7], "recall", atol=0.08)
+    plain = bf.find_map(HiddenMarkov(responses, sequences, raters="confusion"))
+    doubt = [1 - bf.label_probabilities(each).max("class").values for each in (plain, result)]
+    wrong = (bf.label_probabilities(result).idxmax("class").values != truth).sum()
+    assert doubt[0].sum() < 0.7 * doubt[1].sum() and 0.7 < doubt[1].sum() / wrong < 1.4

@@ -1,25 +1,21 @@
 """What holds of models of every rater channel, and of raters in known groups, by enumeration."""
 
 import tracemalloc
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytest
 from gradients import assert_gradient
-from kept import assert_kept
 from rules import drawn_votes
 from scipy.special import gammaln, logsumexp
 from typed_crowds import random_crowd, random_rows
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.inference import gibbs
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import Observation
-from bayesfuse.parameters.partition import draw as draw_partition
 from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies
 
@@ -44,8 +40,6 @@ def stated():
 COLUMN = np.array([[0, -1], [-1, 1], [-1, 2]])
 LOOKS = np.full(4, 4.0), np.full(4, 2.0)
 GUESS = np.tile([2.0, 1.5], (4, 1))
-N_VOTES = np.ones(8, dtype=int)
-"""Single votes: several different ones of an item would not be drawn independently."""
 
 
 def of_votes():
@@ -53,7 +47,7 @@ def of_votes():
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0])
         share = bf.dirichlet("share", [[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
         votes = drawn_votes(
-            [0.5, 0.5], np.full((2, 3), 1 / 3), COLUMN, N_VOTES, np.random.default_rng(9)
+            [0.5, 0.5], np.full((2, 3), 1 / 3), COLUMN, [1] * 8, np.random.default_rng(9)
         )[0]
         bf.observe(votes, labels=bf.Independent(prevalence), raters=bf.Votes(share, COLUMN))
     return model
@@ -75,68 +69,13 @@ def dawid_skene(responses=CROWD, **arguments):
 
 SILENCE = {"confusion_prior": [[3.0, 1.0, 2.0], [1.5, 2.0, 1.0]]}
 MODELS = {
-    "confusion": dawid_skene,
-    "class": lambda: dawid_skene(raters="class", confusion_prior=[4.0, 2.0]),
     "coin": lambda: dawid_skene(raters="coin", confusion_prior=[4.0, 2.0]),
     "silence": lambda: dawid_skene(silent(0.0), **SILENCE),
-    "silence, some missing": lambda: dawid_skene(silent(0.3), **SILENCE),
     "statements": lambda: dawid_skene(stated()),
     "known groups": lambda: LatentGroup(CROWD, [[0, 1, 3]], prevalence_prior=[1.0, 3.0]),
-    "inferred groups": lambda: LatentGroup(
-        CROWD, "posterior", share_prior=0.3, max_groups=2, prevalence_prior=[1.0, 3.0]
-    ),
     "votes": of_votes,
     "types": of_types,
 }
-SMOOTH = ["coin", "silence", "statements", "known groups", "votes", "types"]
-
-
-def rows_of_prior(sweep, rng):
-    """Draw all parameters: given nothing, conditionals are the prior."""
-    drawn = {}
-    for name, prior in sweep.priors.items():
-        if name == "assignment":
-            drawn[name] = draw_partition(4, 2, prior.concentration, rng)
-        else:
-            drawn[name] = prior.draw(np.zeros(prior.centre().shape), prior.centre(), rng)
-    return drawn
-
-
-def functions(observation, rows):
-    """Return bounded functions of the parameters, and of these and the responses."""
-    found = {name: np.exp(row) for name, row in rows.items() if name != "assignment"}
-    if "assignment" in rows:
-        seats = rows["assignment"]
-        found["together"] = (seats[:, None] == seats) & (seats >= 0)
-        found["together"] = found["together"][np.triu_indices(4, 1)].astype(float)
-    return found | {"evidence": observation.marginal(rows).total / observation.n_responses}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_sweeps_leave_the_posterior_as_it_is(name):
-    """Parameters from the prior, responses from these, one truth in eight known."""
-    plan, rng = make_plan(MODELS[name]()), np.random.default_rng(2)
-    sweep, whole = gibbs.Sweep.of(plan), plan.observation
-    before, after, accepted = [], [], 0
-    for _ in range(250):
-        rows = rows_of_prior(sweep, rng)
-        if name == "votes":  # given how many there are, not from whom
-            shares = np.exp(rows["prevalence"]), np.exp(rows["vote_share"])
-            table, truth = drawn_votes(*shares, COLUMN, N_VOTES, rng)
-        else:
-            truth, table = whole.redraw(rows, rng)
-        observation = Observation.build(
-            table, whole.labels, whole.raters, {table.items[2]: table.classes[truth[2]]}
-        )
-        before.append(functions(observation, rows))
-        own = replace(sweep, observation=observation)
-        state = own.begin(rows)
-        for _ in range(2):
-            state = gibbs.step(own, state, rng)
-        rows, accepted = state.rows, accepted + state.accepted
-        after.append(functions(observation, rows))
-    assert_kept(before, after)
-    assert (accepted > 0) == sweep.may_turn  # where classes can be mixed, some sweeps do
 
 
 def log_dirichlet(alpha, rows):
@@ -145,7 +84,7 @@ def log_dirichlet(alpha, rows):
     return normaliser.sum() + (alpha * rows).sum()
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", MODELS)
 def test_the_density_is_that_of_the_prior_and_the_observation(name):
     """And its gradient is that of central differences."""
     model, rng = MODELS[name](), np.random.default_rng(3)
@@ -158,19 +97,6 @@ def test_the_density_is_that_of_the_prior_and_the_observation(name):
         expected += log_dirichlet(block.prior.concentration, rows[name])
     assert_close(model.compile_logp()(point), expected, "density")
     assert_gradient(model, spread=1.0, atol=1e-7)
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-def test_modes_are_where_expected_counts_lead_back_to_them(name):
-    model = MODELS[name]()
-    plan = make_plan(model)
-    point = bf.find_map(model, tolerance=1e-13)["point"]
-    values = {name: point[block.variable.name].values for name, block in plan.blocks.items()}
-    rows = plan.observation.rows(values)
-    counts = plan.observation.expected(rows)[1]
-    for name, block in plan.blocks.items():
-        again = block.prior.maximise(counts[name], rows[name])
-        assert_close(np.exp(again), np.exp(rows[name]), name, rtol=1e-4, atol=1e-5)
 
 
 KNOWN = {"silence": (silent(0.3), bf.Abstaining), "statements": (stated(), bf.Stated)}

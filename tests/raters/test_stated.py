@@ -246,17 +246,6 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
         bf.predict(point, bf.Responses.from_probabilities(table | {"rater": ["ann"] * 2}))
 
 
-@pytest.mark.slow
-def test_results_of_other_statements_are_refused(fitted):
-    model, gibbs = fitted
-    responses = observed(model)[1].responses
-    flipped = bf.Responses.from_probabilities(
-        {"item": [50], "rater": ["net"], "cat": [0.5], "dog": [0.5]}
-    )
-    with pytest.raises(ModelError, match="responses"):
-        bf.label_probabilities(gibbs, DawidSkene(responses.joined(flipped)))
-
-
 def test_the_value_of_a_response_knows_statements():
     """A sure statement leaves less to learn than an even one."""
     hard = bf.Responses.from_matrix([["cat", "dog", None]] * 2, raters=RATERS, classes=CLASSES[:2])

@@ -5,10 +5,10 @@ import pymc as pm
 import pytest
 import xarray as xr
 from drawn_results import drawn_result
+from refusals import refused
 from rules import rules
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.rater_accuracy import rater_accuracy
@@ -121,10 +121,8 @@ def test_hard_items_and_the_classes_they_are_confused_with():
 def test_models_without_types_are_refused():
     model = DawidSkene(bf.datasets.anesthesia())
     result = bf.find_map(model)
-    with pytest.raises(ModelError, match=r"models\.ItemTypes.* Got: a model of Confusion"):
-        bf.difficulty(result, model)
-    with pytest.raises(ModelError, match="draws"):
-        bf.difficulty(result, model, draws=0)
+    refused(r"models\.ItemTypes.* Got: a model of Confusion", bf.difficulty, result, model)
+    refused("draws", bf.difficulty, result, model, draws=0)
 
 
 def counted(responses):
@@ -189,8 +187,7 @@ def test_rates_are_consistent():
     assert width[1] > 1.5 * width[0]
     plain = DawidSkene(bf.datasets.anesthesia())
     for given, fit in ((plain, bf.find_map(plain)), (responses, result)):
-        with pytest.raises(ModelError, match="labelling functions"):
-            bf.sources(given, fit)
+        refused("labelling functions", bf.sources, given, fit)
 
 
 SHORT = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
@@ -227,15 +224,13 @@ def test_bias_is_the_mean_of_given_minus_true_grades():
     assert found["error"].values == pytest.approx(error)
     assert (found["bias_low"] < found["bias"]).all() and (found["bias"] < found["bias_high"]).all()
     assert "precision" not in found
-    with pytest.raises(ModelError, match=r'raters="graded".* Got: '):
-        bf.plots.plot_graders(result)
+    refused(r'raters="graded".* Got: ', bf.plots.plot_graders, result)
 
 
 def test_classes_without_an_order_are_refused():
     result = bf.sample(DawidSkene(table(["low", "middle", "high"])), **SHORT)
     for function in (bf.grades, bf.rater_grades):
-        with pytest.raises(ModelError, match=r"need ordered classes.* Got: "):
-            function(result)
+        refused(r"need ordered classes.* Got: ", function, result)
 
 
 def made(said, draws, classes, gold=None):
@@ -276,5 +271,4 @@ def test_groups_and_classes_that_a_rater_never_met():
 def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
-    with pytest.raises(ModelError, match=r"counts responses"):
-        rater_accuracy(result)
+    refused(r"counts responses", rater_accuracy, result)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+import bayesfuse as bf
 from bayesfuse.__main__ import main
 from bayesfuse.inference.compiled import CompiledChain
 
@@ -32,6 +33,12 @@ def write_films(folder):
     verdict = np.where(truth[:, None] ^ wrong, "good", "bad").ravel()
     table = pd.DataFrame({"film": film + 1, "critic": np.array(["Ada", "Bo", "Cy"])[critic]})
     table.assign(verdict=verdict, note="x, y").to_csv(folder / "films.csv", index=False)
+
+
+def films():
+    """Read the table as in Python."""
+    names = dict(zip(("item", "rater", "label"), COLUMNS[1::2], strict=True))
+    return bf.Responses.from_long(pd.read_csv("films.csv"), **names)
 
 
 def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc", settings=FAST):

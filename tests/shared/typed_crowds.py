@@ -49,6 +49,13 @@ def summed(share, confusion, responses, gold=None):
     return found
 
 
+def answers(truth, accuracy, n_raters, rng, n_classes=2):
+    """Return a matrix of answers, right with probability ``accuracy`` (one per item)."""
+    right = rng.random((len(truth), n_raters)) < np.broadcast_to(accuracy, truth.shape)[:, None]
+    wrong = (truth[:, None] + rng.integers(1, n_classes, right.shape)) % n_classes
+    return np.where(right, truth[:, None], wrong)
+
+
 def hard_crowd(seed, *, n_items=300, n_raters=8, n_classes=2):
     """Return responses and truth; on two items in five most raters are taken in, or nearly so."""
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Scores of spans by hand, and votes that keep the spans of raters."""
+"""Spans of raters as tables, and back; their scores by hand, and votes that keep them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from refusals import refused, refused_table
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.results.joint_labels import add_votes_in_sequence, stored
 
 SEQUENCES = bf.Sequences.from_lengths([4, 2], items=list("bacdfe"))
@@ -41,8 +41,7 @@ def test_expected_precision_is_the_mean_probability_of_the_spans():
 
 
 def test_spans_beyond_a_sequence_are_refused():
-    with pytest.raises(ModelError, match=r"within them. Got: "):
-        bf.span_scores(DRAWS, SEQUENCES, FOUND.assign(stop=5))
+    refused("within them. Got: ", bf.span_scores, DRAWS, SEQUENCES, FOUND.assign(stop=5))
 
 
 def test_spans_of_raters_by_hand():
@@ -83,3 +82,62 @@ def test_one_more_rater_marks_no_span():
     assert abs(whole.mean() - 2 / 3) < 5 * np.sqrt(2 / 9 / len(drawn))
     expected = [[1 / 3, 2 / 3, 0], [1 / 3, 0, 2 / 3], [1, 0, 0]]
     assert bf.label_probabilities(shares).values == pytest.approx(np.array(expected))
+
+
+NAMED = bf.Sequences.from_lengths([4, 1, 2], items=list("bacdgfe"), names=["s", "t", "u"])
+TABLE = pd.DataFrame(
+    [
+        ("s", "x", 1, 3, "LOC"),
+        ("s", "x", 3, 4, "LOC"),  # touches the one before
+        ("u", "x", 0, 2, "PER"),
+        ("s", "y", 0, 1, "PER"),
+        ("s", "y", 1, 2, "LOC"),
+        ("t", "y", 0, 1, "LOC"),
+        ("t", "x", 0, 0, ""),  # read, without spans
+        ("u", "z", 0, 0, ""),
+    ],
+    columns=["sequence", "rater", "start", "stop", "kind"],
+)
+
+
+def test_spans_of_several_raters_come_back():
+    shuffled = TABLE.sample(frac=1.0, random_state=1)
+    responses = bf.read_spans(shuffled, NAMED)
+    frame = responses.to_frame().pivot(index="item", columns="rater", values="label")
+    told = frame.loc[NAMED.items].astype(object).where(lambda t: t.notna(), None)
+    assert told["x"].tolist() == ["O", "B-LOC", "I-LOC", "B-LOC", "O", "B-PER", "I-PER"]
+    assert told["y"].tolist() == ["B-PER", "B-LOC", "O", "O", "B-LOC", None, None]
+    assert told["z"].tolist() == [None] * 5 + ["O", "O"]
+    pd.testing.assert_frame_equal(bf.response_spans(responses, NAMED), TABLE)
+    # a row without a start says the same as an empty span
+    missing = shuffled.assign(start=shuffled["start"].where(shuffled["kind"] != ""))
+    assert bf.read_spans(missing, NAMED).to_frame().equals(responses.to_frame())
+
+
+def test_spans_without_kinds_and_with_gaps():
+    """Unlabelled items end spans, and items are in the order of the sequences, not of the table."""
+    matrix = pd.DataFrame({"x": ["I", "B", None, "I", "I", "O", "B"]}, list("gabcdef"))
+    responses = bf.Responses.from_matrix(matrix, classes=["I", "O", "B"])
+    table = bf.response_spans(responses, NAMED)
+    assert table.drop(columns="rater").values.tolist() == [
+        ["s", 1, 4, ""], ["t", 0, 1, ""], ["u", 0, 1, ""],
+    ]  # fmt: skip
+    again = bf.read_spans(table, NAMED)
+    assert again.classes.tolist() == ["O", "B", "I"] and again.n_responses == 7
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (("s", "x", 2, 4, "PER"), "overlap.* item 'c'"),
+        (("t", "z", 0, 2, "PER"), "within their sequence. Got: start 0 and stop 2"),
+        (("u", "z", 1, 0, "PER"), "start 1 and stop 0"),
+        (("s", "z", 0.5, 2, "PER"), "whole items"),
+        (("s", "z", 0, np.nan, "PER"), "stop nan"),
+        (("v", "z", 0, 1, "PER"), "sequence.*'v'"),
+        (("s", "z", 0, 1, None), "kind"),
+    ],
+)
+def test_wrong_spans(row, told):
+    table = pd.concat([TABLE, pd.DataFrame([row], columns=TABLE.columns)])
+    refused_table(told, bf.read_spans, table, NAMED)
