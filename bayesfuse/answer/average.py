@@ -11,8 +11,9 @@ import xarray as xr
 from bayesfuse.results.averaging import common_units
 from bayesfuse.results.contents import all_draws, evenly_spaced, named
 
-LOST = 0.05
-"""Nats per response by which a model must predict worse than the best to have no weight.
+BEHIND, LOST = 0.03, 0.07
+"""Nats per response by which a model predicts worse than the best: its weight falls from the first
+to the second, where it has none, so that two runs, whose numbers differ a little, agree.
 
 Even guesses were behind by at most .04 on six public crowds where they gave better or equal labels,
 by .05 to .14 on five where they gave equal or worse ones, and by .17 to .53 on tables simulated
@@ -33,20 +34,24 @@ def weigh(
     """Return the weights of models and, for information, their elpd.
 
     All models have the same weight, unless one of item types predicts responses far worse than
-    another, by :data:`LOST`: its guesses are even, but raters give one label throughout. Models of
-    other kinds say more of responses, such as which raters copy, and not of labels. Other weights
-    by leave-one-out were worse on twelve crowds with known labels: it prefers models that predict
-    responses, even if their labels are worse. On a graph only the best has weight (``only_best``)
-    if errors may be independent: of 33 simulated graphs with independent errors, it always had the
-    better labels. A last model of the name :data:`VOTES` has the weight ``votes``.
+    another (:data:`BEHIND`, :data:`LOST`): its guesses are even, but raters give one label
+    throughout. Models of other kinds say more of responses, such as which raters copy, and not of
+    labels. Other weights by leave-one-out were worse on twelve crowds with known labels: it prefers
+    models that predict responses, even if their labels are worse. On a graph only the best has
+    weight (``only_best``) if errors may be independent: of 33 simulated graphs with independent
+    errors, it always had the better labels. A last model of the name :data:`VOTES` has the weight
+    ``votes``.
     """
     names = list(results)
     found = _loo(results)
     typed = np.array(["type_share" in result["posterior"] for result in results.values()])
-    lost = 0.0 if only_best else LOST * n_responses
     rivals = typed | only_best
-    best = np.max(found["elpd"][rivals], initial=-np.inf)
-    holds = ~(rivals & (best - found["elpd"] > lost))
+    behind = np.max(found["elpd"][rivals], initial=-np.inf) - found["elpd"]
+    if only_best:
+        holds = np.where(behind > 0.0, 0.0, 1.0)
+    else:
+        holds = np.clip((LOST - behind / n_responses) / (LOST - BEHIND), 0.0, 1.0)
+    holds[~rivals | np.isnan(behind)] = 1.0
     equal = holds / holds.sum()
     found = {"weight": equal, **found}
     if votes:

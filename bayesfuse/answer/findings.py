@@ -1,4 +1,4 @@
-"""The words of an answer: its certainty, verdicts of checks, advice, and its code."""
+"""The words of an answer: its certainty, verdicts of checks, and advice."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.answer import known
-from bayesfuse.answer.average import VOTES
-from bayesfuse.answer.budget import Budget, Finding, Fit
-from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.budget import FITTED, Budget, Finding
+from bayesfuse.answer.candidates import Inputs, is_rules
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -83,6 +82,27 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
             "two, and some known labels would decide"
         )
     return f"{said} Raters who do not err independently: {shared}, {counted}."
+
+
+def of_part(inputs: Inputs, part: Inputs) -> list[str]:
+    """Say if models were fitted to a part of the items."""
+    if inputs.responses is part.responses:
+        return []
+    return [
+        f"Models are fitted to {part.responses.n_items:,} of the {inputs.responses.n_items:,} "
+        "items, drawn at random, and predict the labels of the others; more minutes= allow a "
+        "larger part."
+    ]
+
+
+def why_less(table: pd.DataFrame, name: str) -> str:
+    """Say why a fitted model has less weight than another."""
+    if "elpd" not in table:  # vote shares alone
+        return ""
+    fitted = table[(table["outcome"] == FITTED) & table["elpd"].notna()]
+    if name not in fitted.index or fitted["weight"][name] > 0.99 * fitted["weight"].max():
+        return ""
+    return "; predicts the responses worse, so its weight is lower"
 
 
 def of_model(
@@ -169,7 +189,7 @@ def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Fin
 
 def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     """Return advice, the most important first."""
-    advice = [*oddities(inputs.responses), _gold(fused, inputs), *told]
+    advice = [*oddities(inputs.responses), *_order(inputs), _gold(fused, inputs), *told]
     if inputs.sequences is None and mark_spans(inputs.responses.classes.tolist()):
         advice.insert(
             0,
@@ -186,12 +206,24 @@ def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     silent = int(inputs.responses.multiplicity[inputs.responses.per_item == 0].sum())
     if silent:
         advice.append(f"Collect responses: {silent:,} items have none.")
-    return advice + _raters(fused)
+    return advice + _raters(fused, inputs.responses)
 
 
 def oddities(responses: Responses) -> list[str]:
     """Return advice on what may be wrong with a table."""
     return [*_classes(responses), *_repeats(responses)]
+
+
+def _order(inputs: Inputs) -> list[str]:
+    """Return advice on classes that are increasing numbers, which may be grades or codes."""
+    codes = inputs.ordered is not None or inputs.graded or not inputs.responses.ordered
+    others = inputs.sequences is not None or inputs.graph is not None or not inputs.plain
+    if codes or others or inputs.responses.n_classes < 3:
+        return []
+    return [
+        "If the classes are grades, pass ordered=True, which adds a model of grades: their numbers "
+        "might be codes."
+    ]
 
 
 def _classes(responses: Responses) -> list[str]:
@@ -290,9 +322,10 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ]
 
 
-def _raters(fused: xr.DataTree) -> list[str]:
+def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
     """Return advice on raters who are no better than guessing, or worse."""
-    if joint_labels.GROUP not in fused.children:
+    # rules of one label each are right about one class alone: half of the time, balanced over two
+    if joint_labels.GROUP not in fused.children or is_rules(responses):
         return []
     chance = 1.0 / fused["label_posterior"].sizes["class"]
     table = rater_accuracy(fused)
@@ -319,69 +352,3 @@ def _names(names: Any) -> str:
     shown = ", ".join(listed[:SEVERAL])
     left_out = len(listed) - SEVERAL
     return f"{shown} and {left_out:,} more" if left_out > 0 else shown
-
-
-# ---------------------------------------------------------------- code
-
-
-def code(
-    inputs: Inputs, done: list[Fit], typed: Fit | None, weights: Mapping[str, float], seed: int
-) -> str:
-    """Return the calls of the public interface that give this answer."""
-    names = sorted({fit.candidate.model for fit in done})
-    others = ("sequences", "graph", "groups", "covariates", "gold")
-    found = dict(inputs.evidence.groups)
-    found = found if found and inputs.groups == found else {}
-    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
-    if inputs.known is not None:
-        names, given = [*names, "WeightedVotes"], [*given, "gold"]
-    lines = [
-        "import bayesfuse as bf",
-        f"from bayesfuse.models import {', '.join(names)}",
-        "",
-        "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
-        *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
-        *([f"groups = {found!r}"] if found else []),
-        *([_legal(inputs)] if inputs.mended else []),
-        "results = {}",
-    ]
-    for fit in done:
-        size = fit.size.code() if fit.size else ""
-        lines += [
-            f"# {fit.candidate.why}",
-            f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
-            f'random_seed={seed}, precision="single", quiet=True,\n)',
-            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
-            *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
-            f"results[{fit.candidate.name!r}] = result",
-            "",
-        ]
-    if VOTES in weights:
-        lines.append(f"results[{VOTES!r}] = {_vote_shares(inputs)}")
-    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
-    lines += [
-        f"fused = bf.average(results, {{{shares}}})",
-        *known.code(inputs, seed),
-        "print(bf.label_probabilities(fused))",
-        "print(bf.decisions.rank_items(fused))",
-    ]
-    return "\n".join(lines)
-
-
-def code_of_votes(inputs: Inputs, seed: int) -> str:
-    """Return the calls that give vote shares."""
-    lines = ["import bayesfuse as bf", "", f"fused = {_vote_shares(inputs)}"]
-    if inputs.known is not None:
-        lines.insert(1, "from bayesfuse.models import WeightedVotes")
-    if inputs.mended:
-        lines.insert(2, _legal(inputs))
-    return "\n".join([*lines, *known.code(inputs, seed)])
-
-
-def _legal(inputs: Inputs) -> str:
-    return f"gold = dict(gold) | {dict(inputs.mended)!r}"
-
-
-def _vote_shares(inputs: Inputs) -> str:
-    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.answer import findings, known
+from bayesfuse.answer import code, findings, known
 from bayesfuse.answer.average import VOTES, mixture, weigh
 from bayesfuse.answer.budget import (
     COUNTED,
@@ -151,7 +151,7 @@ def fuse(
     First, the errors of raters are examined. If they are clearly independent given the class, the
     model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
     three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
-    variant with even guesses has none where it predicts responses far worse than the others. Vote
+    one that predicts responses worse than another has less, or none if far worse. Vote
     shares have .05 (.01 where errors are independent, .25 beside rules). Weights by leave-one-out
     were worse: they prefer models that predict responses, even if their labels are worse.
 
@@ -221,6 +221,7 @@ def fuse(
             _check_all(fits, part, seed, budget, progress, interruption)
         progress.say("averaging")
         interruption.wait(1)  # seconds, after which all is complete
+        inputs = replace(inputs, limits=[*inputs.limits, *findings.of_part(inputs, part)])
         if not done:
             return _quick(inputs, fits, minutes, seed)
         fused = _answer(inputs, part, fits, done, seed)
@@ -318,7 +319,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, inputs, told)),
-        "code": findings.code(inputs, done, typed, weights, seed),
+        "code": code.of_models(inputs, done, typed, weights, seed),
     }
     return fused
 
@@ -343,6 +344,7 @@ def _comparison(
         tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
+    table["why"] += [findings.why_less(table, name) for name in table.index]
     of_labels = pd.DataFrame(worst, ["mcse", "rhat"], dtype=float).T
     return table.join(of_labels).rename_axis("model").to_xarray()
 
@@ -375,6 +377,6 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
         "known": "\n".join(learnt),
         "checks": "",
         "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",
-        "code": findings.code_of_votes(inputs, seed),
+        "code": code.of_votes(inputs, seed),
     }
     return fused

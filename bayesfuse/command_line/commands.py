@@ -85,7 +85,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         if written and not arguments.quiet:
             show(f"\nWritten: {', '.join(written)}")
     if model is None:
-        return INTERRUPTED if result.attrs["interrupted"] else 0
+        return INTERRUPTED if result.attrs["interrupted"] or interruption.seen else 0
     if not interruption.seen:
         return 0
     drawn = result["posterior"].sizes

@@ -32,6 +32,8 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
     before = interruption.presses
     for step in steps:
         if interruption.presses > before and not step.needed:
+            if step.path is not None:
+                tell(f"bayesfuse: not written: {step.path} ({step.what})")
             continue
         interruption.wait(math.inf if step.needed else 0)
         try:
@@ -39,7 +41,8 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
             if step.path is not None:
                 written.append(f"{step.path} ({step.what})")
         except KeyboardInterrupt:
-            continue
+            if step.path is not None:
+                tell(f"bayesfuse: not written: {step.path} ({step.what})")
         except CommandError as error:
             failed.append(str(error))
         except OSError as error:

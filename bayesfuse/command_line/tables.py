@@ -91,7 +91,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     if edges is not None:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
-    gold = _read_gold(arguments.gold, responses) if arguments.gold else None
+    gold = _read_gold(arguments, responses) if arguments.gold else None
     groups = None if arguments.by is None else _read_groups(arguments, responses)
     return Tables(responses, gold, sequences, graph, places, groups)
 
@@ -234,9 +234,14 @@ def _require_unique(items: pd.Series, path: Path, rule: str) -> None:
         raise CommandError(f"{rule}. Got: several for item {items[again].iloc[0]!r} in {path}")
 
 
-def _read_gold(path: Path, responses: bf.Responses) -> pd.Series:
-    hint = "known labels are in the columns item and label"
-    frame = _read(path, ("item", "label"), hint).astype(object)
+def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
+    """Return known labels, in columns named as in the table, or item and label."""
+    path, own = arguments.gold, [arguments.item, arguments.label]
+    hint = "known labels are in the columns item and label, or those of --item and --label"
+    there = set() if path == STDIN else set(_read(path))
+    if not set(own) <= there or arguments.rater in there:  # else it is a table of responses
+        own = ["item", "label"]
+    frame = _read(path, own, hint).set_axis(["item", "label"], axis=1).astype(object)
     if (empty := frame["label"].isna() & frame["item"].notna()).any():
         tell(f"bayesfuse: {empty.sum():,} rows of {path} have no label and are left out")
         frame = frame[~empty]

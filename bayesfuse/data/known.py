@@ -64,7 +64,8 @@ def unknown_item(item: Any, names: Any = None) -> ResponsesError:
     """Return the error for a gold label of an item that is not in the table."""
     such = "" if names is None else f", such as {shown(names, 3)}"
     return ResponsesError(
-        f"Gold labels must be of items that are in the table{such}. Got: {item!r}, which is not."
+        f"Gold labels must be of items that are in the table{such}; leave out others, or declare "
+        f"items without responses by items= of bf.Responses. Got: {item!r}, which is not."
     )
 
 

@@ -173,12 +173,14 @@ def read_matrix(
         answers = narrow(answers)
     if answers.dtype.kind == "f":
         broken = answers[(answers != np.floor(answers)) | (np.abs(answers) > LARGEST)]
-        if len(broken):
+        halves = np.all(np.abs(answers) <= LARGEST) and np.all(2 * answers == np.floor(2 * answers))
+        if len(broken) and not (halves and answers.max() > 1):  # scores such as 3.5
             raise ResponsesError(
-                "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
-                f"mark, because probabilities are not responses. Got: {plain(broken[0])!r}."
+                "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
+                "missing mark, because probabilities are not responses; other scores are read "
+                f"from a table with one row per response. Got: {plain(broken[0])!r}."
             )
-        answers = answers.astype(np.int64)
+        answers = answers if len(broken) else answers.astype(np.int64)
     n_items, n_raters = values.shape
     names = [names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")]
     label, class_names = encode(answers, classes, "class", "labels")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown
 from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, brief
 
@@ -145,9 +146,11 @@ def _wide(table: Responses, cells: Any, items: str) -> str:
         return f"{words}."
     values = cells.to_numpy() if isinstance(cells, pd.DataFrame) else as_array(cells)
     marked = empty - int(np.count_nonzero(pd.isna(values)))
-    how = "empty text" if table.classes.dtype.kind in "US" else "marked −1"
+    blank = int(np.count_nonzero(values == EMPTY)) if values.dtype.kind in "OU" else 0
     said = f"; {empty:,} of {size:,} responses {'is' if empty == 1 else 'are'} missing"
-    return f"{words}{said}{f', {marked:,} of them {how}' if marked else ''}."
+    for number, how in ((blank, "empty text"), (marked - blank, "marked −1")):
+        said += f", {number:,} of them {how}" if number else ""
+    return f"{words}{said}."
 
 
 def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple[Any, str]:

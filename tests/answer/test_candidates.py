@@ -302,11 +302,12 @@ def test_models_that_predict_far_worse_have_no_weight():
     good = bf.sample(bf.models.ItemTypes(one), 40, tune=20, chains=2, **quiet)
     other = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
     worse = good.copy(deep=True)
-    for behind, weights in ((0.02, [0.45, 0.45, 0.1]), (0.2, [0.9, 0.0, 0.1])):
+    half = (0.05, [0.6, 0.3, 0.1])
+    for behind, weights in ((0.02, [0.45, 0.45, 0.1]), half, (0.2, [0.9, 0.0, 0.1])):
         own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
         worse["log_likelihood"] = own
         found = weigh({"good": good, "worse": worse}, 0.1, one.n_responses)
-        np.testing.assert_allclose(found["weight"], weights)
+        np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
         gap = found["elpd"].values[0] - found["elpd"].values[1]
         assert gap == pytest.approx(behind * one.n_responses)
         other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses

@@ -228,6 +228,7 @@ def test_rules_get_the_model_of_rules(unchecked):
     assert told.attrs["models"] == ["labelling functions", "vote shares"]
     assert told.labels()["difficulty"].isna().all()
     assert (told.raters()["accuracy"] > 0.6).all()
+    assert "cannot be told from guessing" not in "".join(told.advice)
 
 
 @pytest.mark.parametrize("kind", ["silence", "stated", "counts"])
@@ -270,7 +271,11 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     known = {name: crowd.responses.classes[2] for name in crowd.responses.items[[0, 39]]}
     told = bf.fuse(crowd.responses, gold=known, random_seed=5, progressbar=False)
     first = next(iter(told["models"].children.values()))
-    assert first["label_posterior"].sizes["item"] < 30
+    fitted = first["label_posterior"].sizes["item"]
+    assert fitted < 30
+    assert f"Models are fitted to {fitted} of the 40 items" in told.overview()
+    assert f"# Models are fitted to {fitted} of the 40" in told.explain()
+    assert "pass ordered=True" in "".join(told.advice)
     labels = told.labels().set_index("item")
     assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40
     assert (labels["label"] == crowd.responses.classes[crowd.truth]).mean() > 0.7

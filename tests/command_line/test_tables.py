@@ -294,7 +294,7 @@ def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch)
     assert asked.columns.tolist() == ["item", "label"] and asked["label"].isna().all()
     assert asked["item"].nunique() == 3
     asked["label"] = ["good", None, "bad"]
-    asked.to_csv("next.csv", index=False)
+    asked.set_axis(["film", "verdict"], axis=1).to_csv("next.csv", index=False)  # as in the table
     assert main([*films, "--gold", "next.csv", "--ask", "40", "--ask-file", "more.csv"]) == 0
     printed = capsys.readouterr()
     assert "bayesfuse: 1 rows of next.csv have no label and are left out\n" in printed.err

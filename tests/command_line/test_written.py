@@ -253,6 +253,7 @@ def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
     assert said.err.endswith("bayesfuse: interrupted; written: 1 chains of 3 draws\n")
     assert names(folder) == {"films.csv", "result.nc", "result-labels.csv"}
     assert ("rater " in said.out) == (pressed in ("write_netcdf", "draw"))
+    assert said.err.count("bayesfuse: not written: ") == 1
     assert tables()["posterior"].sizes["draw"] == 3
     assert len(pd.read_csv("result-labels.csv")) == 20
 

@@ -296,6 +296,14 @@ def test_every_model_reads_tables_and_says_how():
 
 def test_marks_of_missing_responses_are_counted():
     assert "1 of 6 responses is missing, 1 of them marked −1." in read_table(NUMBERS)[1]
+    mixed = pd.DataFrame({"a": [0, 1, -1, 0], "b": ["", 1, 0, None]})
+    said = "3 of 8 responses are missing, 1 of them empty text, 1 of them marked −1."
+    assert said in read_table(mixed)[1]
+    scores = bf.Responses.from_matrix([[1, 2.5], [3.5, np.nan]])
+    assert scores.classes.tolist() == [1, 2.5, 3.5] and scores.ordered
+    refused_table(
+        "probabilities are not responses", bf.Responses.from_matrix, [[0.5, 1.0], [0.0, 0.5]]
+    )
     frame = pd.DataFrame({"x": ["no", ""], "y": [None, "yes"], "z": ["no", "yes"]})
     assert "2 of 6 responses are missing, 1 of them empty text." in read_table(frame)[1]
 

@@ -1,0 +1,74 @@
+"""The calls of the public interface that give an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayesfuse.answer import known
+from bayesfuse.answer.average import VOTES
+from bayesfuse.answer.budget import Fit
+from bayesfuse.answer.candidates import Inputs
+
+
+def of_models(
+    inputs: Inputs, done: list[Fit], typed: Fit | None, weights: Mapping[str, float], seed: int
+) -> str:
+    """Return the calls of the public interface that give this answer."""
+    names = sorted({fit.candidate.model for fit in done})
+    others = ("sequences", "graph", "groups", "covariates", "gold")
+    found = dict(inputs.evidence.groups)
+    found = found if found and inputs.groups == found else {}
+    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
+    if inputs.known is not None:
+        names, given = [*names, "WeightedVotes"], [*given, "gold"]
+    lines = [
+        "import bayesfuse as bf",
+        f"from bayesfuse.models import {', '.join(names)}",
+        "",
+        "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
+        *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
+        *([f"groups = {found!r}"] if found else []),
+        *([_legal(inputs)] if inputs.mended else []),
+        *(f"# {line}" for line in inputs.limits if line.startswith("Models are fitted to")),
+        "results = {}",
+    ]
+    for fit in done:
+        size = fit.size.code() if fit.size else ""
+        lines += [
+            f"# {fit.candidate.why}",
+            f"model = {fit.candidate.code(inputs)}",
+            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
+            f'random_seed={seed}, precision="single", quiet=True,\n)',
+            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
+            f"results[{fit.candidate.name!r}] = result",
+            "",
+        ]
+    if VOTES in weights:
+        lines.append(f"results[{VOTES!r}] = {_vote_shares(inputs)}")
+    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
+    lines += [
+        f"fused = bf.average(results, {{{shares}}})",
+        *known.code(inputs, seed),
+        "print(bf.label_probabilities(fused))",
+        "print(bf.decisions.rank_items(fused))",
+    ]
+    return "\n".join(lines)
+
+
+def of_votes(inputs: Inputs, seed: int) -> str:
+    """Return the calls that give vote shares."""
+    lines = ["import bayesfuse as bf", "", f"fused = {_vote_shares(inputs)}"]
+    if inputs.known is not None:
+        lines.insert(1, "from bayesfuse.models import WeightedVotes")
+    if inputs.mended:
+        lines.insert(2, _legal(inputs))
+    return "\n".join([*lines, *known.code(inputs, seed)])
+
+
+def _legal(inputs: Inputs) -> str:
+    return f"gold = dict(gold) | {dict(inputs.mended)!r}"
+
+
+def _vote_shares(inputs: Inputs) -> str:
+    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"
