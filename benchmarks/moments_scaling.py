@@ -1,7 +1,7 @@
 """Cost of spectral moments: relative to EM, for many raters, and for 10⁷ responses.
 
-Claims: an iteration of ``confusion`` takes at most three times as long as a pass of EM over the
-same data, whatever the number of classes, and both are linear in the responses; the score matrix of
+Claims: an iteration of ``confusion`` takes at most six times as long as a pass of EM over the same
+data, whatever the number of classes, and both are linear in the responses; the score matrix of
 124 raters takes seconds, and so do the groups of 825 raters of whom few meet; means, covariances,
 class imbalance, accuracies and confusion matrices of 10⁷ responses of 300 raters take minutes on
 two cores, within 4 GiB.
@@ -87,7 +87,7 @@ class Contest:
 
 
 def beside_em(shapes, classes):
-    print("Milliseconds per iteration over the same data; claim: at most 3 times EM")
+    print("Milliseconds per iteration over the same data; claim: at most 6 times EM")
     head = f"{'K':>3} {'raters':>7} {'per item':>9} {'responses':>11}"
     print(f"{head}{'EM':>9}{'confusion':>11}{'ratio':>8}")
     worst = 0.0

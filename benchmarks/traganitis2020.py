@@ -194,7 +194,7 @@ def main() -> None:
     axes[0, 0].set_title("M = 10", loc="left")
     axes[1, 0].set_title("N = 1000", loc="left")
     save(figure, options.output / "traganitis2020.png")
-    print(f"Figure: {options.output / 'traganitis2020.png'}")
+    print("Figure: traganitis2020.png")
 
 
 if __name__ == "__main__":
