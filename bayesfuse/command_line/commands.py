@@ -118,7 +118,10 @@ def _fit_one(
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
     if arguments.resume:
         before = bf.load(arguments.output)
-        arguments.chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
+        chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
+        if arguments.chains != chains:
+            tell(f"bayesfuse: --resume continues the {chains} chains in {arguments.output}")
+        arguments.chains = chains
     stored = choose(
         model,
         [observed(model)[1]],

@@ -101,7 +101,10 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     path, (item, rater, label) = arguments.responses, columns[:3]
     if not arguments.wide:
         hint = "give the names of columns by --item, --rater and --label, or --wide for a table "
-        frame = _read(path, columns, hint=f"{hint}with a column per rater")
+        hint += "with a column per rater"
+        if len(columns) > 3:
+            hint = "give the names of columns by --item, --rater, --label, --sequence, --position"
+        frame = _read(path, columns, hint=hint)
         empty = frame[label].isna().to_numpy()
         if not empty.any():
             return frame
