@@ -221,9 +221,9 @@ def fuse(
             _check_all(fits, part, seed, budget, progress, interruption)
         progress.say("averaging")
         interruption.wait(1)  # seconds, after which all is complete
-        inputs = replace(inputs, limits=[*inputs.limits, *findings.of_part(inputs, part)])
         if not done:
             return _quick(inputs, fits, minutes, seed)
+        inputs = replace(inputs, limits=[*inputs.limits, *findings.of_part(inputs, part)])
         fused = _answer(inputs, part, fits, done, seed)
         fused.attrs["interrupted"] |= int(interruption.seen)
         return fused
