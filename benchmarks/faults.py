@@ -10,7 +10,6 @@ public functions; none may give a result, unless the function declares it.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import time
 import types
@@ -20,6 +19,7 @@ from functools import cache, partial
 
 import numpy as np
 from _fault_cases import FEW, lost, mathematics, posteriors
+from _shared import Arguments
 from matplotlib import pyplot as plt
 
 import bayesfuse as bf
@@ -59,8 +59,7 @@ FOREIGN = {
 
 def main():
     """Run every case, print the outcomes, and fail if one is wrong."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--quick", action="store_true", help=f"one case in {APART} of each kind")
+    arguments = Arguments(__doc__, f"one case in {APART} of each kind")
     arguments.add_argument("--only", default="", help="cases whose name has this text")
     arguments.add_argument("--all", action="store_true", help="also print the cases handled well")
     given = arguments.parse_args()
