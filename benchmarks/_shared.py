@@ -32,7 +32,11 @@ class Arguments(argparse.ArgumentParser):
         if figures:
             folder = HERE / "figures"
             self.add_argument("--output", type=Path, default=folder, help="where figures go")
-        self.add_argument("--write", action="store_true", help="keep what is printed in results/")
+        self.add_argument(
+            "--write",
+            action="store_true",
+            help="keep what is printed in results/ (not with --quick)",
+        )
 
     def parse_args(self, *args, **kwargs):
         """Parse; figures of few runs go to a folder of their own."""

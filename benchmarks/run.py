@@ -56,6 +56,7 @@ def run(name: str, *options: str) -> bool:
 def main() -> None:
     parser = Arguments(__doc__, "all benchmarks, smaller")
     parser.add_argument("names", nargs="*", choices=[[], *NAMES], metavar="NAME")
+    # not the method of Arguments: each script keeps its own output
     given = argparse.ArgumentParser.parse_args(parser)
     options = [f"--{name}" for name in ("quick", "write") if getattr(given, name)]
     mpl.use("Agg")

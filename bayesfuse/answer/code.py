@@ -11,9 +11,14 @@ from bayesfuse.answer.candidates import Inputs
 
 
 def of_models(
-    inputs: Inputs, done: list[Fit], typed: Fit | None, weights: Mapping[str, float], seed: int
+    inputs: Inputs,
+    done: list[Fit],
+    typed: Fit | None,
+    weights: Mapping[str, float],
+    seed: int,
+    notes: list[str],
 ) -> str:
-    """Return the calls of the public interface that give this answer."""
+    """Return the calls of the public interface that give this answer, with notes on it."""
     names = sorted({fit.candidate.model for fit in done})
     others = ("sequences", "graph", "groups", "covariates", "gold")
     found = dict(inputs.evidence.groups)
@@ -29,7 +34,7 @@ def of_models(
         *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
         *([f"groups = {found!r}"] if found else []),
         *([_legal(inputs)] if inputs.mended else []),
-        *(f"# {line}" for line in inputs.limits if line.startswith("Models are fitted to")),
+        *(f"# {note}" for note in notes),
         "results = {}",
     ]
     for fit in done:

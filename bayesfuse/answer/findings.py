@@ -216,9 +216,9 @@ def oddities(responses: Responses) -> list[str]:
 
 def _order(inputs: Inputs) -> list[str]:
     """Return advice on classes that are increasing numbers, which may be grades or codes."""
-    codes = inputs.ordered is not None or inputs.graded or not inputs.responses.ordered
-    others = inputs.sequences is not None or inputs.graph is not None or not inputs.plain
-    if codes or others or inputs.responses.n_classes < 3:
+    undecided = inputs.ordered is None and inputs.responses.ordered and not inputs.graded
+    alone = inputs.sequences is None and inputs.graph is None and inputs.plain
+    if not (undecided and alone) or inputs.responses.n_classes < 3:
         return []
     return [
         "If the classes are grades, pass ordered=True, which adds a model of grades: their numbers "

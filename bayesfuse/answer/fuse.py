@@ -223,7 +223,6 @@ def fuse(
         interruption.wait(1)  # seconds, after which all is complete
         if not done:
             return _quick(inputs, fits, minutes, seed)
-        inputs = replace(inputs, limits=[*inputs.limits, *findings.of_part(inputs, part)])
         fused = _answer(inputs, part, fits, done, seed)
         fused.attrs["interrupted"] |= int(interruption.seen)
         return fused
@@ -267,10 +266,10 @@ def _check_all(
     seed: int,
     budget: Budget,
     progress: Progress,
-    end: Interruption,
+    interruption: Interruption,
 ) -> None:
     """Check every fit while there is time; interrupting ends the checks, not the answer."""
-    interrupted = end.seen or bool(was_interrupted(fits))
+    interrupted = interruption.seen or bool(was_interrupted(fits))
     for fit in fits:
         try:
             if fit.done and not interrupted:
@@ -309,17 +308,18 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     learnt = known.improve(children, inputs, seed)
     fused = Fused.from_dict(children)
     told = findings.one_more_response(done[0].result, done[0].model, part)
+    seen = findings.of_part(inputs, part)
     fused.attrs = averaged.attrs | {
         "models": list(weights),
         "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": was_interrupted(fits),
         "headline": findings.headline(fused, inputs),
-        "limits": "\n".join(inputs.limits),
+        "limits": "\n".join([*inputs.limits, *seen]),
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, inputs, told)),
-        "code": code.of_models(inputs, done, typed, weights, seed),
+        "code": code.of_models(inputs, done, typed, weights, seed, seen),
     }
     return fused
 

@@ -31,12 +31,10 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
     unexpected: Exception | None = None
     before = interruption.presses
     for step in steps:
-        if interruption.presses > before and not step.needed:
-            if step.path is not None:
-                tell(f"bayesfuse: not written: {step.path} ({step.what})")
-            continue
         interruption.wait(math.inf if step.needed else 0)
         try:
+            if interruption.presses > before and not step.needed:
+                raise KeyboardInterrupt
             step.work()
             if step.path is not None:
                 written.append(f"{step.path} ({step.what})")

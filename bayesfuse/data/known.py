@@ -65,7 +65,7 @@ def unknown_item(item: Any, names: Any = None) -> ResponsesError:
     such = "" if names is None else f", such as {shown(names, 3)}"
     return ResponsesError(
         f"Gold labels must be of items that are in the table{such}; leave out others, or declare "
-        f"items without responses by items= of bf.Responses. Got: {item!r}, which is not."
+        f"items without responses by items= of bf.Responses.from_long. Got: {item!r}, which is not."
     )
 
 

@@ -14,3 +14,9 @@ def crowd():
 @pytest.fixture(scope="module")
 def fused(crowd, few_draws):
     return bf.fuse(crowd.responses, random_seed=5, minutes=10, progressbar=False)
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Leave out the checks, which take most of the time of a small answer."""
+    monkeypatch.setattr("bayesfuse.answer.budget.SECONDS_OF_CHECK", 1e6)

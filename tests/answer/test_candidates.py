@@ -17,6 +17,7 @@ from bayesfuse.answer.average import weigh
 from bayesfuse.answer.budget import Budget, Size
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.answer.findings import why_less
 from bayesfuse.answer.progress import Progress
 from bayesfuse.pymc.model import observed
 
@@ -308,6 +309,9 @@ def test_models_that_predict_far_worse_have_no_weight():
         worse["log_likelihood"] = own
         found = weigh({"good": good, "worse": worse}, 0.1, one.n_responses)
         np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
+        table = found.to_dataframe().assign(outcome="fitted")
+        told = [why_less(table, name) for name in ("good", "worse", "vote shares")]
+        assert ["lower" in words for words in told] == [False, behind > 0.03, False]
         gap = found["elpd"].values[0] - found["elpd"].values[1]
         assert gap == pytest.approx(behind * one.n_responses)
         other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses

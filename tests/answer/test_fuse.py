@@ -1,9 +1,6 @@
 """``bf.fuse``: what it averages, what it says, and what it can be told."""
 
 import re
-import signal
-from contextlib import suppress
-from importlib import import_module
 
 import arviz as az
 import numpy as np
@@ -18,11 +15,10 @@ from bayesfuse.answer import budget
 from bayesfuse.answer.average import SHARED, mixture
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import oddities, of_chains, of_labels, of_model
-from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning
+from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
-fuse_module = import_module("bayesfuse.answer.fuse")  # the package's name is that of the function
 
 
 def probabilities(result):
@@ -103,12 +99,6 @@ def test_what_reads_results_reads_answers(fused):
     said = re.search(r"In all, ([\d.]+) labels are expected to be wrong", fused.headline)
     assert float(said[1]) == pytest.approx(errors, abs=0.5)
     assert fused.headline in " ".join(fused.overview().split())
-
-
-@pytest.fixture
-def unchecked(monkeypatch):
-    """Leave out the checks, which take most of the time of a small answer."""
-    monkeypatch.setattr("bayesfuse.answer.budget.SECONDS_OF_CHECK", 1e6)
 
 
 @pytest.mark.slow
@@ -280,93 +270,6 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40
     assert (labels["label"] == crowd.responses.classes[crowd.truth]).mean() > 0.7
     assert len(told.raters()) == 6
-
-
-@pytest.fixture
-def fitted(fused, unchecked, monkeypatch):
-    """A function that lets fits give the results of ``fused``, or do what it is given."""
-
-    def let(**others):
-        each = iter(fused["models"].children.items())
-
-        def sample(*_, **__):
-            name, result = next(each)
-            return others[name]() if name in others else result
-
-        monkeypatch.setattr(budget, "sample", sample)
-
-    return let
-
-
-def raises(error):
-    raise error
-
-
-def test_interrupting_keeps_what_is_complete(crowd, fitted):
-    fitted(**{"even guesses": lambda: raises(KeyboardInterrupt)})
-    told = bf.fuse(crowd.responses, **QUIET)
-    assert told.attrs["interrupted"] == 1
-    assert told.attrs["models"] == ["consensus", "vote shares"]
-    outcomes = told["comparison"]["outcome"].to_series()
-    assert outcomes["even guesses"] == "interrupted"
-    assert outcomes["competing classes"] == "not tried"
-
-
-@pytest.fixture
-def press():
-    """Press Ctrl-C, which background jobs of a shell ignore, and go on if it is only noted."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: signal.raise_signal(signal.SIGINT)
-    signal.signal(signal.SIGINT, before)
-
-
-def test_a_press_that_a_complete_fit_does_not_notice_ends_the_others(crowd, fused, fitted, press):
-    def complete():
-        with suppress(KeyboardInterrupt):
-            press()
-        return fused["models/consensus"]
-
-    fitted(consensus=complete)
-    told = bf.fuse(crowd.responses, **QUIET)
-    assert told.attrs["interrupted"] == 1
-    assert told.attrs["models"] == ["consensus", "vote shares"]
-
-
-@pytest.mark.parametrize("step", ["weigh", "findings.of_model"])
-def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch, step):
-    fitted()
-    if step == "weigh":  # the last step is completed
-        weigh = fuse_module.weigh
-        monkeypatch.setattr(fuse_module, "weigh", lambda *args: (press(), weigh(*args))[1])
-    else:  # and in a kernel of a check it is another error
-
-        def check(*_):
-            try:
-                press()
-            except KeyboardInterrupt as error:
-                raise SystemError("a kernel returned a result with an exception set") from error
-
-        monkeypatch.setattr(fuse_module.findings, "of_model", check)
-    told = bf.fuse(crowd.responses, **QUIET)
-    assert told.attrs["interrupted"] == 1
-    assert len(told.attrs["models"]) == 4
-    assert ("checks were interrupted" in "".join(told.checks)) == (step != "weigh")
-
-
-@pytest.mark.slow
-def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
-    fitted(**{"consensus": lambda: raises(KeyboardInterrupt)})
-    with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):
-        told = bf.fuse(crowd.responses, **QUIET)
-    assert told.attrs["interrupted"] == 1 and "let one model be fitted" in told.advice[0]
-
-
-def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
-    error = ImpossibleDataError("No class is possible. Got: item 3.")
-    fitted(**{"competing classes": lambda: raises(error)})
-    told = bf.fuse(crowd.responses, **QUIET)
-    assert "No class is possible" in str(told["comparison"]["outcome"].values)
-    assert told.attrs["models"] == ["consensus", "even guesses", "vote shares"]
 
 
 def test_errors(crowd, fused):

@@ -2,6 +2,7 @@
 
 import io
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -311,6 +312,15 @@ def test_an_interrupted_answer_is_written_and_has_its_exit_status(folder, asked,
     finally:
         fused.attrs["interrupted"] = 0
     assert len(pd.read_csv("films-labels.csv")) == 20
+
+
+def test_a_press_while_labels_are_written_leaves_out_the_report(folder, asked, capsys, monkeypatch):
+    plain = commands.write_labels
+    pressed = lambda *given: (plain(*given), signal.raise_signal(signal.SIGINT))  # noqa: E731
+    monkeypatch.setattr(commands, "write_labels", pressed)
+    assert main([*FILMS, "--report", "r.html"]) == 130
+    assert "bayesfuse: not written: r.html (report)" in capsys.readouterr().err
+    assert {path.name for path in folder.iterdir()} == {"films.csv", "films-labels.csv"}
 
 
 def test_a_filter_from_standard_input(folder, asked, monkeypatch, capsys):

@@ -289,6 +289,8 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     np.testing.assert_allclose(bf.label_probabilities(both), expected, atol=1e-5)
     assert both["label_draws"].sizes["sample"] > 10
     capsys.readouterr()
+    assert fit("--resume", "--draws", "50", "--chains", "3") == 0
+    assert "--resume continues the 2 chains in result.nc" in capsys.readouterr().err
     assert fit("--resume", "--model", "latent-group") == 2
     assert "of the same" in capsys.readouterr().err
     assert fit("--resume", "--pooled") == 2
