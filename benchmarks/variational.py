@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -145,6 +146,9 @@ def main():
     warnings.simplefilter("ignore", bf.errors.PoorFitWarning)  # the tables say it
     logging.getLogger("pymc").setLevel(logging.ERROR)
     methods = given.methods or list(METHODS)
+    if not given.methods and find_spec("pymc_extras") is None:
+        methods.remove("pathfinder")
+        print("pathfinder: left out, pymc-extras is not installed")
     if given.quick:
         methods = ["cavi"]
     for title, responses, truth in tables(real=not given.quick):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
-from bayesfuse.errors import require_count, require_seed
+from bayesfuse.errors import ResponsesError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
 from bayesfuse.results.summaries import tails
@@ -74,7 +74,7 @@ def agreement(
     ModelError
         Not responses, fewer than one draw.
     ResponsesError
-        Groups of unknown items, or none for some item.
+        No item has two responses. Groups of unknown items, or none for some item.
 
     Notes
     -----
@@ -103,6 +103,11 @@ def agreement(
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     responses = responses.without_statements()
+    if responses.per_item.max(initial=0) < 2:
+        raise ResponsesError(
+            "Agreement needs items with responses of two raters. Got: none among "
+            f"{responses.n_items:,} items, of {responses.n_raters:,} raters."
+        )
     parts = [(ALL, responses)]
     if by is not None:
         names, code = read_populations(responses.items, by, what="by=", group="group")

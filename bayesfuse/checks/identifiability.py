@@ -228,6 +228,7 @@ def _questions(
     assumed = "raters err independently given the class, and most are better than guessing"
     if n_populations > 1:
         assumed += ", and alike in all populations"
+        assumed += "" if seen.odd.any() else ", whose class shares differ"
     several = seen.number[np.unique(seen.item)] > 1
     items = judged[seen.source[np.unique(seen.item, return_index=True)[1]]]
     if every_class:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -46,6 +47,11 @@ def label_scores(
     ResponsesError
         Labels of other items or classes, or none.
 
+    Warns
+    -----
+    UserWarning
+        The log-loss is infinite.
+
     References
     ----------
     Gneiting & Raftery (2007), Journal of the American Statistical Association 102, 359–378.
@@ -60,6 +66,17 @@ def label_scores(
     {'accuracy': 0.5, 'log_loss': 0.857, 'brier': 0.65, 'ece': 0.45, 'items': 2}
     """
     probability, true = _known(labels, truth)
+    if zeros := int((probability[np.arange(len(true)), true] == 0.0).sum()):
+        warnings.warn(
+            "A single true class of probability zero, as vote shares may give it, makes the "
+            f"log-loss infinite. Got: {zeros:,} of {len(true):,} items.",
+            stacklevel=2,
+        )
+    return _scores(probability, true, bins)
+
+
+def _scores(probability: Array, true: NDArray[np.int64], bins: int) -> dict[str, float]:
+    """Return the scores of probabilities (items, classes) of items of known class."""
     every = np.arange(len(true))
     own = probability[every, true]
     top = probability.max(axis=1)
@@ -156,7 +173,7 @@ def calibration(
     return xr.Dataset(
         {name: ("bin", values) for name, values in found.items()},
         {"bin": number},
-        label_scores(labels, truth, bins=bins),
+        _scores(probability, true, bins),
     )
 
 

@@ -13,7 +13,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.answer.fused import picture
-from bayesfuse.command_line.console import say
+from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.pymc.model import LabelModel
 
@@ -60,6 +60,8 @@ def write_labels(
 def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:
     """Write the items to label next, with an empty column of labels, as ``--gold`` reads it."""
     asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
+    if len(asked) < arguments.ask:
+        tell(f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels")
     with replacing(path) as new:
         asked[["item"]].assign(label="").to_csv(new, index=False)
 

@@ -38,9 +38,11 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         if place < 0:
             raise unknown_item(item, responses.items)
         if code < 0:
+            logical = isinstance(label, bool | np.bool_) and responses.classes.dtype.kind in "iuf"
+            more = "; True and False are no numbers, int(label) makes them such" if logical else ""
             raise ResponsesError(
                 f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
-                f"items whose class is not known. Got: {label!r} for item {item!r}."
+                f"items whose class is not known{more}. Got: {label!r} for item {item!r}."
             )
         if known[place] not in (-1, code):
             raise ResponsesError(

@@ -78,7 +78,7 @@ def read_table(
         given, dropped = _with_labels(given, (item, rater, label), missing)
         table = Responses.from_long(given, item=item, rater=rater, label=label, classes=classes)
         words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
-        return table, f"{words}.{dropped}"
+        return table, f"{words}.{dropped}{_minus_one(table)}"
     frame = _framed(given, names)
     if item in names:
         twice = frame[item][frame[item].duplicated()]
@@ -151,6 +151,14 @@ def _wide(table: Responses, cells: Any, items: str) -> str:
     for number, how in ((blank, "empty text"), (marked - blank, "marked −1")):
         said += f", {number:,} of them {how}" if number else ""
     return f"{words}{said}."
+
+
+def _minus_one(table: Responses) -> str:
+    """Return in words that −1 is a class of a long table, where it might mark no response."""
+    if table.n_classes < 3 or table.classes.dtype.kind not in "if" or table.classes[0] != -1:
+        return ""
+    number = int(np.count_nonzero(table.label == 0))
+    return f" The label −1 (of {number:,} rows) is a class; leave them out if it marks none."
 
 
 def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple[Any, str]:

@@ -17,6 +17,7 @@ from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
 from bayesfuse.numerics.interruption import interruptible
@@ -27,7 +28,7 @@ from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural, posterior
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.contents import constants
+from bayesfuse.results.contents import class_names, constants
 from bayesfuse.results.fitted import Fitted, confusion_at, from_result, see, with_classes
 from bayesfuse.results.natural import Natural, by_rater
 from bayesfuse.results.predict import labels_of
@@ -39,9 +40,9 @@ DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from
 @interruptible
 def update(
     result: xr.DataTree,
-    responses: Responses,
+    responses: Table,
     *,
-    gold: Mapping[Any, Any] | None = None,
+    gold: Any = None,
     sequences: Sequences | None = None,
     populations: Any = None,
     forgetting: float = 0.0,
@@ -58,12 +59,12 @@ def update(
     result : DataTree
         From ``bf.fit`` with ``method="cavi"`` (the default for conjugate models), or from
         ``bf.update``. It is not changed.
-    responses : Responses
-        Responses to new items, with some or all of the classes of the result, in any order. Raters
-        are matched by name. New raters get the prior of the fitted ones, which must have been the
-        same for all.
-    gold : mapping of item name to class name, optional
-        New items whose true class is known.
+    responses : Responses, DataFrame or array
+        Responses to new items, as tables of ``bf.fuse``, with some or all of the classes of the
+        result, in any order. Raters are matched by name. New raters get the prior of the fitted
+        ones, which must have been the same for all.
+    gold : mapping of item name to class name, DataFrame or path, optional
+        New items whose true class is known, as in :func:`bayesfuse.fuse`.
     sequences, populations : optional
         As in :func:`bayesfuse.predict`, for models that were given these for the fitted items.
     forgetting : float, default 0
@@ -137,7 +138,8 @@ def update(
     >>> result.attrs["batches"], bf.label_probabilities(result).sizes["item"]
     (3, 200)
     """
-    errors.require_kind("responses", responses, Responses)
+    responses = read_table(responses, classes=class_names(result))[0]
+    gold = read_gold(gold, responses)
     errors.require_count("draws", draws)
     forgetting = errors.require_number("forgetting", forgetting, most=1.0)
     rng = errors.require_seed(random_seed)

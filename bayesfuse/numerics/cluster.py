@@ -17,7 +17,8 @@ from uuid import uuid4
 from bayesfuse.errors import ClusterError
 from bayesfuse.numerics.threads import side_by_side
 
-SHARE = 0.4  # share of the memory for prepared parts; others are prepared anew for every task
+SHARE = 0.5  # share of the free memory for prepared parts; others are prepared anew for every task
+OWN = 400e6  # bytes of a process without parts
 SMALL = 5_000_000  # bytes of arguments sent with all tasks; larger ones go to every worker once
 FAN_IN = 16  # results that are added up at a time
 
@@ -92,7 +93,7 @@ class Parts:
                     self._here[index] = part
             return function(part, *shared, *(column[index] for column in columns))
 
-        keep = self._kept(_memory())
+        keep = self._kept(_memory() - OWN)
         return side_by_side(work, range(len(self)))
 
     def _gathered(
@@ -124,7 +125,8 @@ class Parts:
         workers = there.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
-        kept = self._kept(sum(worker["memory_limit"] or _memory() for worker in workers))
+        free = (max((worker["memory_limit"] or _memory()) - OWN, 0) for worker in workers)
+        kept = self._kept(sum(free))
         recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
@@ -165,9 +167,9 @@ class Parts:
             raise
         return found
 
-    def _kept(self, memory: float) -> set[int]:
-        """Return the first parts, as many as fit into memory."""
-        left, kept = SHARE * memory, set()
+    def _kept(self, free: float) -> set[int]:
+        """Return the first parts, as many as fit into memory that is free."""
+        left, kept = SHARE * free, set()
         for index, size in enumerate(self.sizes):
             left -= size
             if left < 0:

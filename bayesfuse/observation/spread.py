@@ -24,7 +24,7 @@ from bayesfuse.observation.counts import Rows, total_of
 from bayesfuse.observation.observation import Observation
 from bayesfuse.raters.base import RaterChannel
 
-PER_RESPONSE, PER_ITEM = 8, 100  # bytes of a partition that is ready, about
+PER_RESPONSE, PER_ITEM = 20, 100  # bytes of a partition once its labels were drawn, about
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, plain
+from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.data.sequences import Sequences
@@ -92,6 +93,11 @@ def predict(
     ResponsesError
         Sequences or a graph of other items; unknown populations, other covariates.
 
+    Warns
+    -----
+    UserWarning
+        All raters are new ones.
+
     Notes
     -----
     The new responses inform the labels of their own items only. If the prevalence or the raters
@@ -128,12 +134,19 @@ def predict(
     >>> prediction["raters"]["source"].values.tolist()
     ['fitted', 'prior']
     """
-    if not isinstance(responses, Responses):
-        responses = read_table(responses, classes=class_names(result))[0]
+    responses = read_table(responses, classes=class_names(result))[0]
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
     told |= {"covariates": covariates, "classifier": classifier}
+    known = np.asarray(constants(result).get("rater", responses.raters))
+    if not (places(as_array(responses.raters), known) >= 0).any():
+        warnings.warn(
+            "No rater of the new responses is in the result, so nothing is known of how good they "
+            "are; names are compared as they are, and 1 is not '1'. Got: raters "
+            f"{shown(responses.raters, 3)}, fitted {shown(known, 3)}.",
+            stacklevel=2,
+        )
     if model is None and hasattr(type(result), "predict"):  # an answer of several models
         return result.predict(responses, draws=int(draws), **told)
     fitted = from_result(result) if model is None else from_model(result, model)

@@ -87,6 +87,7 @@ def test_two_tests_need_two_populations():
     both = bf.checks.identifiability(table, populations=populations)
     assert both.facts[["parameters", "degrees_of_freedom"]].tolist() == [6, 6]
     assert both.questions["answer"].tolist() == ["with assumptions"] * 3
+    assert "whose class shares differ" in both.questions["because"]["labels"]
 
 
 @pytest.mark.parametrize("n_raters", [3, 14])

@@ -110,18 +110,15 @@ def test_groups_and_odd_tables():
     assert found["agreement"] == 1 and found["Gwet's AC1"] == 1
     assert np.isnan(found["Fleiss' kappa"]) and np.isnan(found["Krippendorff's alpha"])
     alike = bf.agreement(same, random_seed=1).measures
-    assert (
-        alike[["low", "high"]].isna().all(axis=None)
-    )  # two alike items do not make others certain
-    repeated = bf.Responses.from_long(
-        {"item": [0, 0, 1], "rater": ["x", "x", "x"], "label": [0, 1, 1]}
-    )
+    assert alike[["low", "high"]].isna().all(axis=None)  # two of them do not make others certain
+    repeated = bf.Responses.from_long({"item": [0, 0, 1], "rater": ["x"] * 3, "label": [0, 1, 1]})
     measures, pairs = bf.agreement(repeated, draws=5, random_seed=1)
     assert measures["value"][0] == 0 and pairs.empty
 
 
 def test_bad_input():
     refused_table(r"by= is a mapping .* from items to groups", bf.agreement, observers(), by=["a"])
+    refused_table(r"two raters. Got: none among 2", bf.agreement, np.array([[0], [1]]))
     with pytest.raises(ResponsesError, match=r"Every item belongs to one group"):
         bf.agreement(observers(), by=pd.Series(["a", "b"], index=[0, 0]))
 
@@ -185,7 +182,8 @@ def test_bins_of_equal_counts():
 
 def test_ties_count_by_their_number():
     labels = probabilities([[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.0, 0.5, 0.5]], list("abc"))
-    scores = bf.checks.label_scores(labels, {"i0": "b", "i1": "a", "i2": "a"})
+    with pytest.warns(UserWarning, match="infinite. Got: 1 of 3 items"):
+        scores = bf.checks.label_scores(labels, {"i0": "b", "i1": "a", "i2": "a"})
     assert scores["accuracy"] == pytest.approx((1 / 2 + 1 / 3 + 0) / 3)
     assert scores["log_loss"] == np.inf
 

@@ -298,6 +298,7 @@ def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch)
     assert main([*films, "--gold", "next.csv", "--ask", "40", "--ask-file", "more.csv"]) == 0
     printed = capsys.readouterr()
     assert "bayesfuse: 1 rows of next.csv have no label and are left out\n" in printed.err
+    assert f"only {len(pd.read_csv('more.csv'))} items have unknown labels" in printed.err
     assert "; 2 are known." in printed.out.replace("\n", " ")
     known = asked.loc[[0, 2], "item"]
     assert not pd.read_csv("more.csv")["item"].isin(known).any()
