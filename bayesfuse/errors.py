@@ -86,8 +86,11 @@ MADE_BY = {
     "file), bf.Responses.from_matrix one with a column per rater",
     "DataArray": ", such as bf.draw_labels(result)",
     "Model": ", such as bf.models.DawidSkene(responses)",
-    "Sequences": ", such as bf.Sequences.from_lengths([3, 2])",
+    "Sequences": ": bf.Sequences.from_table(frame) reads the columns item, sequence and position, "
+    "bf.Sequences.from_lengths([3, 2]) cuts items in order",
     "Graph": ", such as bf.Graph.from_edges(pairs)",
+    "LabelPrior": ", such as bf.Independent(prevalence)",
+    "RaterChannel": ", such as bf.Confusion(rows)",
 }
 """Text of messages on how to make arguments of a class."""
 
@@ -112,7 +115,8 @@ def require_kind(name: str, given: object, kind: type) -> None:
     """Raise ModelError unless ``given`` is an instance of ``kind``."""
     if not isinstance(given, kind):
         home = kind.__module__.partition(".")[0]
-        module = {"pymc": "pm", "xarray": "xr"}.get(home, "bf")
+        own = {"LabelPrior": "bf.labels", "RaterChannel": "bf.raters"}.get(kind.__name__, "bf")
+        module = {"pymc": "pm", "xarray": "xr"}.get(home, own)
         how = MADE_BY.get(kind.__name__, "")
         found = brief(given) if isinstance(given, str) else type(given).__name__
         raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {found}.")

@@ -2,7 +2,8 @@
 
 Strict span F1 (borders and kind; I-X that does not follow kind X begins a span, as in the CoNLL
 evaluation) and token F-score (Traganitis & Giannakis 2020, eq. 37), compared with published
-numbers. The data are read from ../shared/data/conll_ner, next to the checkout.
+numbers. Random sentences with known tags (``gold=``) are not scored. The data are read from
+../shared/data/conll_ner, next to the checkout.
 
     python benchmarks/ner.py [--quick]
 """
@@ -49,16 +50,21 @@ def read(every):
 
 
 class Score:
-    """Compare tags with the truth."""
+    """Compare tags with the truth, except in known sentences."""
 
-    def __init__(self, responses, sequences, part, truth):
+    def __init__(self, responses, sequences, part, truth, known=()):
         self.items, self.classes = responses.items, responses.classes.tolist()
-        self.sequences, self.part, self.truth = sequences, part, truth
+        self.sequences, self.part, self.truth, self.known = sequences, part, truth, known
+        frame = sequences.to_frame().set_index("item")["sequence"]
+        self.left = ~frame.loc[self.items].isin(known).to_numpy()
         self.true_spans = self.spans(truth)
 
     def spans(self, tags):
         table = bf.spans(xr.DataArray(tags, {"item": self.items}, ["item"]), self.sequences)
-        return table.drop(columns=["probability", "overlap"])
+        return self.unknown(table.drop(columns=["probability", "overlap"]))
+
+    def unknown(self, spans):
+        return spans[~spans["sequence"].isin(self.known)]
 
     def span_f1(self, tags, part):
         """Return precision, recall and F1 in per cent."""
@@ -76,9 +82,10 @@ class Score:
 
     def token_f(self, tags):
         """Return (37): the mean over classes of the harmonic mean of precision and recall."""
+        tags, truth = tags[self.left], self.truth[self.left]
         scores = [
-            2 * np.sum((tags == name) & (self.truth == name))
-            / max(np.sum(tags == name) + np.sum(self.truth == name), 1)
+            2 * np.sum((tags == name) & (truth == name))
+            / max(np.sum(tags == name) + np.sum(truth == name), 1)
             for name in self.classes
         ]  # fmt: skip
         return float(np.mean(scores))
@@ -126,6 +133,16 @@ def main() -> None:
     begun = time.perf_counter()
     fused = bf.fuse(responses, sequences=sequences, random_seed=1, progressbar=False)
     report("bf.fuse", fused, score, time.perf_counter() - begun)
+    rng = np.random.default_rng(1)
+    for number in (2,) if quick else (20, 100):
+        known = rng.choice(np.unique(sequences.names), number, replace=False)
+        score = Score(responses, sequences, part, truth, known)
+        gold = dict(zip(responses.items[~score.left], truth[~score.left], strict=True))
+        begun = time.perf_counter()
+        options = {"sequences": sequences, "gold": gold, "random_seed": 1, "progressbar": False}
+        fused = bf.fuse(responses, **options)
+        seconds = time.perf_counter() - begun
+        report(f"bf.fuse, {number} known sentences", fused, score, seconds)
     print(PUBLISHED)
 
 
@@ -146,9 +163,13 @@ def report(name, result, score, seconds):
     table = bf.label_probabilities(result).sel(item=score.items)
     best = table["class"].values[table.values.argmax(axis=1)]
     score.show(name, best, seconds)
-    expected, wrong = float((1.0 - table.max("class")).sum()), int((best != score.truth).sum())
-    print(f"  wrong tags: {wrong:,}, expected {expected:,.0f}")
-    found = bf.spans(result, score.sequences)
+    table, truth = table.values[score.left], score.truth[score.left]
+    wrong = int((best[score.left] != truth).sum())
+    own = table[np.arange(len(truth)), pd.Index(score.classes).get_indexer(truth)]
+    loss = -np.log(np.maximum(own, 1e-4)).mean()
+    expected = (1.0 - table.max(axis=1)).sum()
+    print(f"  wrong tags: {wrong:,}, expected {expected:,.0f}; log-loss of tags {loss:.3f}")
+    found = score.unknown(bf.spans(result, score.sequences))
     keys = ["sequence", "start", "stop", "kind"]
     found["true"] = pd.MultiIndex.from_frame(found[keys]).isin(
         pd.MultiIndex.from_frame(score.true_spans[keys])

@@ -232,7 +232,9 @@ def _measured(
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
-    known = {item: label for item, label in (gold or {}).items() if item in names}
+    known = {
+        item: label for item, label in dict({} if gold is None else gold).items() if item in names
+    }
     observation = Observation.build(few, bf.Independent(shares), votes, known)
     rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
     rows = em.fit(observation, rows, priors).rows

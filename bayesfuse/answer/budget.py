@@ -124,12 +124,13 @@ class Budget:
         step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
         draws = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
         enough = Size(min(enough.draws, draws), min(enough.tune, draws))
-        if self.left() <= step * 2 * LEAST / ERROR:
+        # gradients are compiled in every call
+        if self.left() <= step * 2 * LEAST / ERROR + (0.0 if plan.whole else COMPILING):
             return None
         if self.left() / fits_left > step * (enough.draws + enough.tune) * ERROR + COMPILING:
             return enough
         room, most = self._room(model, seed, fits_left)
-        if room < enough.draws + enough.tune:  # the first run may have compiled kernels
+        if room < enough.draws + enough.tune and plan.whole:  # the first may have compiled kernels
             room, most = self._room(model, seed, fits_left)
         if room >= enough.draws + enough.tune:
             return enough

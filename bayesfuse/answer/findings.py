@@ -78,9 +78,9 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     counted = "so their votes count as one"
     if not inputs.evidence.independent:
         counted = (
-            "or agree because they are right more often than the others; labels are between the "
-            "two, and some known labels would decide"
+            "or agree because they are right more often than the others; labels are between the two"
         )
+        counted += "" if n_known else ", and some known labels would decide"
     return f"{said} Raters who do not err independently: {shared}, {counted}."
 
 

@@ -32,7 +32,7 @@ from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.data.tables import Table, read_gold, read_table, require_few_classes
 from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
@@ -101,13 +101,13 @@ def fuse(
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
-        path of such a CSV file; items without a label count as unknown. Models of independent
-        items are fitted without them; :class:`bayesfuse.models.WeightedVotes` then estimates from
-        them the weights of raters and models. For sequences, graphs and tables of counts, the
-        models are fitted with them; a known tag I-X that continues no span is read as B-X.
+        path of such a CSV file; items without a label count as unknown. Models are fitted without
+        them; :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of raters
+        and models. On graphs and for tables of counts, the models are fitted with them. A known tag
+        I-X that continues no span is read as B-X.
     gold_error : float, default 0
-        Probability that a known label is wrong, at most .5, for independent items: known labels are
-        then strong evidence, not certain. Experts who disagree are better raters of the table.
+        Probability that a known label is wrong, at most .5, not on graphs: known labels are then
+        strong evidence, not certain. Experts who disagree are better raters of the table.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
@@ -186,6 +186,7 @@ def fuse(
     if ordered is not None:
         require_flag("ordered", ordered)
     table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
+    require_few_classes(table)
     if ordered and read and not table.ordered:
         raise ModelError(
             "Text has only alphabetical order: for ordered=True give the labels as an ordered "
@@ -200,9 +201,9 @@ def fuse(
     if sequences is None and graph is None:
         given = None if isinstance(groups, str) else groups
         inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
-    inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     candidates(inputs)  # raises where no model fits the arguments
     inputs = known.mend_tags(inputs)
+    inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     seed = _seed(random_seed)
     with Interruption() as interruption, Progress(progressbar) as progress:
         progress.say("comparing raters")

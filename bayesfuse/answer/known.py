@@ -20,6 +20,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.joint_labels import GROUP, reweighted
 from bayesfuse.results.summaries import interval
 
 DRAWS = 100  # draws of each chain, each with a draw of all labels
@@ -35,15 +36,15 @@ CHOSEN = 3.0  # standard errors between known and other items above which they a
 def apart(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models.
 
-    For sequences, graphs and tables of counts, the models are fitted with them.
+    On graphs and for tables of counts, the models are fitted with them.
     """
     if inputs.gold is None:
         return inputs
-    told = inputs.sequences is not None or inputs.graph is not None or not inputs.responses.is_plain
+    told = inputs.graph is not None or not inputs.responses.is_plain
     if told and gold_error:
         raise ModelError(
-            "In sequences, on graphs and in tables of counts models take known labels as certain: "
-            f"leave out the doubtful ones. Got: gold_error={gold_error:g}."
+            "On graphs and in tables of counts models take known labels as certain: leave out the "
+            f"doubtful ones. Got: gold_error={gold_error:g}."
         )
     if told:
         return inputs
@@ -85,16 +86,19 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     if inputs.known is None:
         return _mended(inputs)
     mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
-    given = {MIXED: xr.DataTree.from_dict(mixed)}
+    drawn, given = children.get(GROUP), {MIXED: xr.DataTree.from_dict(mixed)}
     model = WeightedVotes(inputs.responses, inputs.known, given, gold_error=inputs.gold_error)
     result = sample(model, _draws(inputs), chains=CHAINS, random_seed=seed, progressbar=False)
     shared = [*SHARED, "accuracy"]
-    for name in ("label_posterior", "label_draws", "constant_data"):
+    for name in ("label_posterior", GROUP, "constant_data"):
         children[name] = result[name].dataset
+    if inputs.sequences is not None and drawn is not None:  # keep what holds labels together
+        labels = result["label_posterior"].dataset
+        children[GROUP] = reweighted(drawn, labels, inputs.sequences)
     children.setdefault("observed_data", result["observed_data"].dataset)  # vote shares have none
     children["posterior"] = result["posterior"].dataset[shared]
     children["known_labels"] = result
-    return said(result, model)
+    return [*said(result, model), *_mended(inputs)]
 
 
 def _draws(inputs: Inputs) -> int:

@@ -22,6 +22,7 @@ from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import vote_shares
 
+SOURCES = "raters"  # group that says what is known of each rater
 PREDICTED = 60  # draws from which labels of a large table are predicted
 
 
@@ -45,10 +46,12 @@ def predicted(
     found = averaged(results, responses, weights, draws=draws, **places)
     if "known_labels" not in fused.children:
         return found
-    own = responses_of(fused)
+    own, sources = responses_of(fused), found[SOURCES]
     mixed = average({**results, **_votes(own, weights)}, weights)
     model = WeightedVotes(own, gold_of(fused, own), {MIXED: mixed})
-    return model.predict(fused.children["known_labels"], responses, {MIXED: found})
+    found = model.predict(fused.children["known_labels"], responses, {MIXED: found})
+    found[SOURCES] = sources
+    return found
 
 
 def averaged(
@@ -61,7 +64,9 @@ def averaged(
 ) -> xr.DataTree:
     """Return the average of the predictions of several results."""
     each = {name: predict(own, responses, draws=draws, **places) for name, own in results.items()}
-    return average({**each, **_votes(responses, weights)}, weights)
+    found = average({**each, **_votes(responses, weights)}, weights)
+    found[SOURCES] = next(iter(each.values()))[SOURCES]
+    return found
 
 
 def of_all_items(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 EVERY = 10.0  # seconds between lines
+FEW = 0.05  # share of the steps from which the time left is told
 
 
 class Progress:
@@ -42,7 +43,8 @@ class Progress:
             done += made
             self._bar.advance(self._task, made)
             left = (time.monotonic() - began) * (steps - done) / max(done, 1)
-            self._line(f"{what}: {done / steps:.0%}, about {left:.0f} s left")
+            known = done >= FEW * steps  # the first steps may compile
+            self._line(f"{what}: {done / steps:.0%}{f', about {left:.0f} s left' if known else ''}")
 
         return advance
 

@@ -34,7 +34,7 @@ LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thi
 
 DRAWS = 1000  # draws of each chain of one model
 
-ANSWER = "bayesfuse: interrupted; writing what is complete"  # at once, to Ctrl-C
+ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, to Ctrl-C
 
 
 def fit(arguments: argparse.Namespace, tables: Tables) -> int:

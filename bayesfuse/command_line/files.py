@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from bayesfuse.command_line import CommandError
@@ -40,7 +41,12 @@ def place(arguments: argparse.Namespace) -> None:
     if arguments.labels is None:
         arguments.labels = _name_labels(arguments.responses, output)
     if arguments.ask is not None and arguments.ask_file is None:
-        arguments.ask_file = Path(f"{_stem(arguments.responses)}-ask.csv")
+        arguments.ask_file = _name_asked(_stem(arguments.responses))
+    if arguments.ask_file is not None and arguments.ask_file.is_file():
+        raise CommandError(
+            "--ask-file is a new file, because an old one may hold labels that were filled in. "
+            f"Got: {arguments.ask_file}, which exists"
+        )
     if one_model and arguments.picture is None and output is not None:
         arguments.picture = output.with_suffix(".png")
     given = arguments.responses, arguments.items, arguments.gold, arguments.graph
@@ -76,6 +82,12 @@ def _name_labels(responses: Path, output: Path | None) -> Path:
     if responses == STDIN:
         return STDOUT
     return Path(f"{_stem(responses)}-labels.csv")
+
+
+def _name_asked(stem: str) -> Path:
+    """Return the first of NAME-ask.csv, NAME-ask-2.csv, … that does not exist."""
+    names = (Path(f"{stem}-ask{'' if number == 1 else f'-{number}'}.csv") for number in count(1))
+    return next(name for name in names if not name.exists())
 
 
 def _stem(responses: Path) -> str:

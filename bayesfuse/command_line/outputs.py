@@ -26,23 +26,24 @@ def write_labels(
     path: Path,
     places: pd.DataFrame | None = None,
 ) -> None:
-    """Write the most probable label and all probabilities of every item.
+    """Write the most probable label of every item, its probability, and those of all classes.
 
-    Without a model, of an answer, also their probability and difficulty; of a model, the largest
-    Monte Carlo error. Items in sequence also have sequence and position and, of a model, their
-    label on the most probable path.
+    Without a model, of an answer, also the difficulty; of a model, the largest Monte Carlo error.
+    Items in sequence also have sequence and position and, of a model, their label on the most
+    probable path.
     """
     probability = bf.label_probabilities(result)
     classes = probability["class"].values
     columns: dict[str, Any] = {"item": probability["item"].values}
-    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    settings: dict[str, Any] = {"index": False, "sep": separator, "float_format": "%.6g"}
     if places is not None:
         columns |= {name: places[name].to_numpy() for name in places}
     if isinstance(result, bf.Fused):
         columns |= {name: column.to_numpy() for name, column in result.labels().items()}
-        settings["float_format"] = "%.6g"
     else:
         columns["label"] = classes[probability.values.argmax(axis=1)]
+        columns["probability"] = probability.values.max(axis=1)
         if places is not None:
             columns["path"] = bf.decode(result, model).values
     for name, column in zip(classes, probability.values.T, strict=True):

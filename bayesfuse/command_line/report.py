@@ -70,6 +70,8 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {coverage():.0%} intervals."
     )
+    wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
+    said += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
     if not how["exact"]:
         said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
     parts = [

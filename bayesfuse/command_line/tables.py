@@ -21,6 +21,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table, rewound
+from bayesfuse.data.reading import odd_column
 from bayesfuse.data.tables import known_as_text
 
 MISSING = ("", "NA", "NaN", "nan")
@@ -100,8 +101,8 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     """Return one row per response, with these columns, also of a wide table."""
     path, (item, rater, label) = arguments.responses, columns[:3]
     if not arguments.wide:
-        hint = "give the names of columns by --item, --rater and --label, or --wide for a table "
-        hint += "with a column per rater"
+        hint = "give the names of columns by --item, --rater and --label, or --wide and --item for "
+        hint += "a table with a row per item and a column per rater"
         if len(columns) > 3:
             hint = "give the names of columns by --item, --rater, --label, --sequence, --position"
         frame = _read(path, columns, hint=hint)
@@ -132,6 +133,11 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
     _require_unique(frame[item], path, "an item has one row with --wide")
     raters = [name for name in frame if name not in (item, *by)]
+    if odd := odd_column([frame[name].dropna() for name in raters], raters, [MISSING_CODE]):
+        raise CommandError(
+            "with --wide all columns but the items are raters, who share their labels; leave out "
+            f"other columns. Got: column {odd[0]!r} {odd[1]}"
+        )
     marks = frame[raters].eq(MISSING_CODE).to_numpy()
     said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]
     if marks.any() and all(text.isdecimal() for text in said):  # codes of classes, as in NumPy
@@ -280,8 +286,9 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
                 "index_col": False,
             }
             source = open_table(path)
-            if ".jsonl" in path.suffixes:
-                frame = _read_objects(source)
+            if ".jsonl" in path.suffixes or path.suffix == ".parquet":
+                own = _read_objects if ".jsonl" in path.suffixes else _read_parquet
+                frame = own(source)
                 header, separator = frame.columns.tolist(), ","
             else:
                 header, separator = _header(path, source, columns, settings)
@@ -298,8 +305,10 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
     columns = columns or header
     _require_own_lines(frame, columns, separator, path)
     if missing := [name for name in columns if name not in frame]:
+        like = [name for name in frame if name.strip().lower() == missing[0].lower()]
+        meant = f" (is it {like[0]!r}?)" if like else ""
         raise CommandError(
-            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns "
+            f"{path} has no column {missing[0]!r}{meant}{hint and f': {hint}'}. Got: columns "
             f"{frame.columns.tolist()}"
         )
     if twice := [name for name in columns if header.count(name) > 1]:
@@ -314,6 +323,13 @@ def _read_objects(source: Path | BytesIO) -> pd.DataFrame:
     text = [{key: str(value) for key, value in row.items() if value is not None} for row in rows]
     frame = pd.DataFrame(text, dtype=str)
     return frame.mask(frame.isin(MISSING))
+
+
+def _read_parquet(source: Path | BytesIO) -> pd.DataFrame:
+    """Read a Parquet file as text."""
+    frame = pd.read_parquet(source, dtype_backend="numpy_nullable")
+    text = frame.astype("string").astype(object)
+    return text.mask(text.isna() | text.isin(MISSING))
 
 
 def _header(

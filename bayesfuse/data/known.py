@@ -36,7 +36,7 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     items, labels = map(_places, given, (responses.items, responses.classes))
     for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
         if place < 0:
-            raise unknown_item(item, responses.items)
+            raise unknown_item(item, responses.items, int((items < 0).sum()))
         if code < 0:
             logical = isinstance(label, bool | np.bool_) and responses.classes.dtype.kind in "iuf"
             more = "; True and False are no numbers, int(label) makes them such" if logical else ""
@@ -62,12 +62,14 @@ def require_gold(gold: Any) -> None:
         )
 
 
-def unknown_item(item: Any, names: Any = None) -> ResponsesError:
+def unknown_item(item: Any, names: Any = None, number: int = 1) -> ResponsesError:
     """Return the error for a gold label of an item that is not in the table."""
     such = "" if names is None else f", such as {shown(names, 3)}"
+    more = f" ({number:,} such)" if number > 1 else ""
     return ResponsesError(
         f"Gold labels must be of items that are in the table{such}; leave out others, or declare "
-        f"items without responses by items= of bf.Responses.from_long. Got: {item!r}, which is not."
+        f"items without responses by items= of bf.Responses.from_long. Got: {item!r}, which is "
+        f"not{more}."
     )
 
 

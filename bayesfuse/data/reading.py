@@ -31,6 +31,7 @@ from bayesfuse.data.silence import Silence, apart, require_abstain, with_stand_i
 from bayesfuse.errors import ResponsesError, brief
 
 LONG = {"item", "rater", "label"}  # columns of a table with one row per response
+NUMBERED = 6  # rows that no rater numbers by chance
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
 
@@ -123,7 +124,17 @@ def read_matrix(
             for place, name in enumerate(known_columns)  # names may be duplicate in pandas
         ]
         if classes is None:
-            _require_labels(parts, known_columns, [*marks, abstain])
+            if odd := odd_column(parts, known_columns, [*marks, abstain]):
+                which = "a column" if odd[0] is None else f"{odd[0]!r}"
+                found = odd[1] if odd[0] is None else f"column {odd[0]!r} {odd[1]}"
+                raise ResponsesError(
+                    "Columns of a table with one row per item and one column per rater share their "
+                    f"labels. If {which} names the items, give item= of bf.fuse or make it the "
+                    "index (set_index); if each row is one response, name the columns by item=, "
+                    "rater= and label= (of bf.fuse or bf.Responses.from_long); if only one rater "
+                    "gives some labels, declare them by classes= of bf.Responses.from_matrix. Got: "
+                    f"{found}, among columns {shown(known_columns)}."
+                )
             if missing is UNDECLARED and any(
                 hasattr(part, "codes") and -1 in part.categories for part in parts
             ):
@@ -213,37 +224,38 @@ def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
     return classes is not None and bool(places(as_array([mark]), classes)[0] >= 0)
 
 
-def _require_labels(parts: list[Any], columns: list[Any], marks: list[Any]) -> None:
-    """Raise ResponsesError if a column of a frame seems to hold anything but labels."""
+def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[Any, str] | None:
+    """Return a column that seems to hold anything but labels, if there is one, and why.
+
+    It has no name if the columns are those of a long table.
+    """
+    if LONG <= set(columns):
+        return None, f"columns {sorted(LONG)}"
     try:
         said = [
             {label: n for label, n in counts.items() if label not in marks}
             for counts in (pd.Series(np.asarray(part)).value_counts() for part in parts)
         ]
     except (TypeError, ValueError):  # such as lists in cells, which are refused later
-        return
+        return None
     raters = Counter(label for own in said for label in own)
     number = [sum(own.values()) for own in said]
     odd = []
     for name, part, own, told in zip(columns, parts, said, number, strict=True):
         alone = sum(raters[label] == 1 for label in own)
         whole = told == len(part) <= sum(number) - told  # and others might have said the same
-        if whole and len(own) > 1 and 2 * alone > len(own):
-            odd.append((len(own), name, alone))
-    if LONG <= set(columns):
-        found = f"columns {sorted(LONG)}"
-    elif odd:
-        n_labels, name, alone = max(odd, key=lambda each: each[0])
-        found = f"column {name!r} with {n_labels} labels, {alone} of them in no other column"
-    else:
-        return
-    raise ResponsesError(
-        "Columns of a table with one row per item and one column per rater share their labels. If "
-        "each row is one response, name the columns by item=, rater= and label= (of bf.fuse or "
-        "bf.Responses.from_long); if a column names the items, make it the index (set_index) or "
-        "give item= of bf.fuse; if only one rater gives some labels, declare them by classes= of "
-        f"bf.Responses.from_matrix. Got: {found}, among columns {shown(columns)}."
-    )
+        free = len(own) >= NUMBERED and 2 * len(own) > told  # text in some rows
+        if (whole or free) and len(own) > 1 and 2 * alone > len(own):
+            odd.append((len(own), name, f"with {len(own)} labels, {alone} of them in no other"))
+        elif whole and len(own) == told >= NUMBERED and _counts_up(part):
+            odd.append((len(own), name, "which numbers the rows"))
+    return max(odd, key=lambda each: each[0])[1:] if odd else None
+
+
+def _counts_up(part: Any) -> bool:
+    """Return whether a column holds consecutive integers."""
+    values = np.asarray(part)
+    return values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all())
 
 
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from bayesfuse.errors import ModelError, ResponsesError, brief
 
 ITEM, RATER, LABEL = "item", "rater", "label"
 NAMED = 5  # raters that are named when a table is read
+MANY = 20  # responses of which a half have classes of their own only if they are measurements
 
 Table = Responses | pd.DataFrame | NDArray[Any]
 """What functions of responses take."""
@@ -96,8 +97,23 @@ def read_table(
         )
     else:
         where = "index"
-    table = _matrix(frame, classes)
+    try:
+        table = _matrix(frame, classes)
+    except ResponsesError as error:
+        if classes is None:
+            raise
+        raise ResponsesError(f"{error} If a column names the items, make it the index.") from None
     return table, _wide(table, frame, where)
+
+
+def require_few_classes(table: Responses) -> None:
+    """Raise ResponsesError if most responses have a label of their own."""
+    classes = len(np.unique(table.label))
+    if table.n_responses >= MANY and 2 * classes > table.n_responses:
+        raise ResponsesError(
+            "Labels must be few classes, shared by responses: round measurements or cut them into "
+            f"classes (pd.cut). Got: {classes:,} labels in {table.n_responses:,} responses."
+        )
 
 
 def _as_frame(given: Any) -> Any:

@@ -138,7 +138,8 @@ def update(
     >>> result.attrs["batches"], bf.label_probabilities(result).sizes["item"]
     (3, 200)
     """
-    responses = read_table(responses, classes=class_names(result))[0]
+    if not isinstance(responses, Responses):
+        responses = read_table(responses, classes=class_names(result))[0]
     gold = read_gold(gold, responses)
     errors.require_count("draws", draws)
     forgetting = errors.require_number("forgetting", forgetting, most=1.0)

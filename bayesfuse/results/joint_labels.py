@@ -15,7 +15,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.kernels import Array, kernel
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result
 from bayesfuse.results.posterior import OF_DRAWS
@@ -27,6 +27,7 @@ MOST = 40_000_000
 """Largest number of labels (draws × items) that a result keeps."""
 
 GROUP, DIMS = "label_draws", ("sample", "item")
+SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 
 
 def most_kept(observation: Observation) -> int | str:
@@ -122,6 +123,60 @@ def add_votes_in_sequence(
         if missed:
             row[unknown & ((chosen == size) & (size > 0))[unit]] = outside
     shares[GROUP] = xr.DataTree(as_draws(labels, responses.items, responses.classes))
+
+
+def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> xr.Dataset:
+    """Return draws of labels in sequence as draws with other probabilities (item, class), about.
+
+    Stretches of labels are separated by labels on which all draws agree. The draws of each are
+    weighted so that its labels have these probabilities, which changes the joint distribution least
+    (iterative proportional fitting), and resampled systematically. Labels of probability one are
+    set.
+    """
+    place = drawn.get_index("item").get_indexer(sequences.items)
+    probability = labels["probability"].sel(item=drawn["item"]).transpose("item", "class")
+    wanted = np.ascontiguousarray(probability.values[place])
+    found = drawn["label"].transpose(*DIMS).copy()
+    own = found.values[:, place].T.copy()  # (items, samples)
+    open_ = np.flatnonzero((own != own[:, :1]).any(axis=1))
+    first = np.append(True, np.diff(open_) > 1)[: len(open_)] | np.isin(open_, sequences.start)
+    begin = np.append(np.flatnonzero(first), len(open_))
+    own[open_] = _fit_stretches(own[open_], wanted[open_], begin, SWEEPS)
+    certain = wanted.max(axis=1) == 1.0
+    own[certain] = wanted.argmax(axis=1)[certain, None]
+    found.values[:, place] = own.T
+    return drawn.assign(label=found)
+
+
+@kernel
+def _fit_stretches(labels, wanted, begin, sweeps):
+    """Weight and resample the draws (items, samples) of every stretch: see ``reweighted``."""
+    n_samples, n_classes = labels.shape[1], wanted.shape[1]
+    found = labels.copy()
+    weight, share = np.empty(n_samples), np.empty(n_classes)
+    for stretch in range(len(begin) - 1):
+        weight[:] = 1.0 / n_samples
+        for _ in range(sweeps):
+            for i in range(begin[stretch], begin[stretch + 1]):
+                share[:] = 0.0
+                for s in range(n_samples):
+                    share[labels[i, s]] += weight[s]
+                total = 0.0
+                for k in range(n_classes):
+                    total += wanted[i, k] if share[k] > 0.0 else 0.0
+                if total > 0.0:  # labels that no draw has are left out
+                    for s in range(n_samples):
+                        k = labels[i, s]
+                        if share[k] > 0.0:
+                            weight[s] *= wanted[i, k] / (share[k] * total)
+        at, up_to = 0, weight[0]
+        for s in range(n_samples):
+            while up_to < (s + 0.5) / n_samples and at < n_samples - 1:
+                at += 1
+                up_to += weight[at]
+            for i in range(begin[stretch], begin[stretch + 1]):
+                found[i, s] = labels[i, at]
+    return found
 
 
 def pooled(

@@ -86,7 +86,8 @@ def read(result: xr.DataTree) -> dict[str, Natural]:
     if not found:
         raise ModelError(
             "An update adds counts to the Dirichlet distributions of a fit, which results of "
-            "bf.fit(model, method='cavi') hold and draws alone do not. Got: a result of "
+            "bf.fit(model, method='cavi') hold and draws alone do not; bf.predict labels new items "
+            "by any result. Got: a result of "
             f"method={result.attrs.get('method')!r}, with groups {sorted(groups)}."
         )
     return found

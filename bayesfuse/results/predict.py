@@ -134,23 +134,25 @@ def predict(
     >>> prediction["raters"]["source"].values.tolist()
     ['fitted', 'prior']
     """
-    responses = read_table(responses, classes=class_names(result))[0]
+    if not isinstance(responses, Responses):
+        responses = read_table(responses, classes=class_names(result))[0]
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
     told |= {"covariates": covariates, "classifier": classifier}
-    known = np.asarray(constants(result).get("rater", responses.raters))
-    if not (places(as_array(responses.raters), known) >= 0).any():
+    if model is None and hasattr(type(result), "predict"):  # an answer of several models
+        found = result.predict(responses, draws=int(draws), **told)
+    else:
+        fitted = from_result(result) if model is None else from_model(result, model)
+        found = _predict(result, fitted.thinned(int(draws)), responses, told, int(batch_size))
+    if not (found["raters"]["source"] == "fitted").any():
         warnings.warn(
             "No rater of the new responses is in the result, so nothing is known of how good they "
             "are; names are compared as they are, and 1 is not '1'. Got: raters "
-            f"{shown(responses.raters, 3)}, fitted {shown(known, 3)}.",
+            f"{shown(responses.raters, 3)}.",
             stacklevel=2,
         )
-    if model is None and hasattr(type(result), "predict"):  # an answer of several models
-        return result.predict(responses, draws=int(draws), **told)
-    fitted = from_result(result) if model is None else from_model(result, model)
-    return _predict(result, fitted.thinned(int(draws)), responses, told, int(batch_size))
+    return found
 
 
 def predict_batches(

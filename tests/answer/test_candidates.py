@@ -155,7 +155,7 @@ def clock(monkeypatch):
         return xr.DataTree.from_dict({"posterior": posterior})
 
     monkeypatch.setattr(budget, "sample", sample)
-    monkeypatch.setattr(budget, "make_plan", lambda model: None)
+    monkeypatch.setattr(budget, "make_plan", lambda model: SimpleNamespace(whole=True))
     monkeypatch.setattr(budget, "sweep_cost", lambda plan: 0.01)
     monkeypatch.setattr(budget, "sweeps_of_draw", lambda plan: 1)
     monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)

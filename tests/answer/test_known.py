@@ -101,9 +101,9 @@ def test_known_labels_from_a_file_that_is_half_filled_in_may_be_doubtful(tmp_pat
     assert 0.9 < found[0, 0] < 1 and 0.1 < found[5, 0] < 0.9  # all raters say 1 of the last
     assert "gold_error=0.2" in quick.explain()
     assert "Known labels</h2>" in quick.report(tmp_path / "report.html").read_text()
-    sequences = bf.Sequences.from_lengths([20, 20], items=table.items)
+    graph = bf.Graph.grid((4, 10), items=table.items.tolist())
     with pytest.raises(ModelError, match=r"take known labels as certain.*gold_error=0\.2"):
-        bf.fuse(table, gold={0: 0}, gold_error=0.2, sequences=sequences, **settings)
+        bf.fuse(table, gold={0: 0}, gold_error=0.2, graph=graph, **settings)
 
 
 def test_known_tags_that_continue_no_span_begin_it():

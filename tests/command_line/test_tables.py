@@ -307,6 +307,6 @@ def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch)
 def test_one_model_without_an_output_writes_labels_alone(folder, capsys):
     model = ["fit", "films.csv", *COLUMNS, *ONE, *FAST, "--quiet"]
     assert main([*model, "--labels", "-"]) == 0
-    assert capsys.readouterr().out.startswith("item,label,probability_bad,probability_good,mcse\n")
+    assert capsys.readouterr().out.startswith("item,label,probability,probability_bad,")
     assert main(model) == 0
     assert Path("films-labels.csv").exists() and not list(Path().glob("*.n*"))

@@ -215,7 +215,7 @@ def test_a_frame_with_anything_but_raters_is_refused():
         (renamed.astype({"worker": str}), "column 'worker' with 3 labels"),
     ]:
         with pytest.raises(
-            ResponsesError, match=rf"from_long.*set_index.*classes=.* Got: .*{said}"
+            ResponsesError, match=rf"set_index.*from_long.*classes=.* Got: .*{said}"
         ):
             bf.Responses.from_matrix(frame)
     named = labels.assign(doc=["d1", "d2", "d3", "d4"]).set_index("doc")

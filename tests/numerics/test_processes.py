@@ -122,7 +122,7 @@ def test_parts_are_prepared_once_if_memory_holds_them(monkeypatch):
         made.append(source)
         return source
 
-    monkeypatch.setattr(cluster, "_memory", lambda: 100.0)
+    monkeypatch.setattr(cluster, "_memory", lambda: cluster.OWN + 80.0)
     parts = Parts(noted, None, [1, 2, 3], [15, 20, 10])
     for _ in range(2):
         assert parts.map(scaled, (1,), [0, 0, 0]) == [1, 2, 3]

@@ -111,8 +111,8 @@ def test_arguments_of_another_kind_are_refused(small):
     ):
         refused(told, build)
     for prior, channel, told in (
-        (raters, labels, "bf.LabelPrior.*OneCoin"),
-        (labels, labels, "bf.RaterChannel.*Independent"),
+        (raters, labels, "bf.labels.LabelPrior.*OneCoin"),
+        (labels, labels, "bf.raters.RaterChannel.*Independent"),
         (chain, raters, "sequences must be a bf.Sequences.*list"),
         (bf.Independent([5.0, 5.0, 5.0]), raters, "prevalence must hold.*Got"),
         (labels, bf.OneCoin(np.full(6, 1.2)), "accuracy must hold.*Got"),

@@ -277,7 +277,8 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     assert float(both[0].sel(item="mute")) == pytest.approx(float(share), rel=1e-6)
     refused(r"responses\.completed\(\)", bf.predict, kept, bf.Responses.from_long(votes, **names))
     other = bf.Responses.from_long(votes | {"rater": ["z"]}, **names).completed()
-    assert bf.predict(kept, other)["raters"]["source"].values.tolist() == [PRIOR]
+    with pytest.warns(UserWarning, match="No rater"):
+        assert bf.predict(kept, other)["raters"]["source"].values.tolist() == [PRIOR]
     assert bf.predict(kept, alone)["raters"]["source"].values.tolist() == [FITTED]
     refused("One more response", bf.decisions.value_of_response, gibbs, model)
 
