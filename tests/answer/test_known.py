@@ -4,7 +4,7 @@ import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
-from refusals import refused
+from refusals import refused, refused_table
 
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs
@@ -168,6 +168,8 @@ def test_the_first_line_says_how_the_table_was_read(told):
     assert told.overview().startswith("Read as a long table, one row per response (columns item,")
     marked = pd.DataFrame({"item": [1, 1, 2], "rater": [1, 2, 1], "label": [0, -1, 1]})
     assert "The label −1 (of 1 rows) is a class" in read_table(marked)[1]
+    measured = {"item": [*range(30)] * 2, "rater": [0] * 30 + [1] * 30, "label": np.arange(60) / 7}
+    refused_table("few classes", bf.fuse, pd.DataFrame(measured))
 
 
 def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):

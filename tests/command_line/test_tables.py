@@ -251,10 +251,15 @@ def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
         assert f"responses           {9 - empty}\n" in printed.out
 
 
+COMMENTS = "item,a,b,why\n" + "".join(f"{n},x,y,no. {n}\n" for n in range(6)) + "6,x,x,\n"
+
+
 @pytest.mark.parametrize(
     ("content", "options", "word"),
     [
         ("task,a,b\n1,x,y\n", [], "no column 'item': give the names of columns by --item"),
+        ("Item,rater,label\n1,x,y\n", [], "no column 'item' (is it 'Item'?)"),
+        (COMMENTS, ["--wide"], "Got: column 'why' with 6 labels, 6 of them in no other"),
         ("task,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
         ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for item '1'"),
         ("item,a,b\n,x,y\n", ["--wide"], "every row needs 'item'"),
@@ -277,11 +282,12 @@ def test_rows_without_a_label_are_left_out_if_asked(folder, capsys):
 def test_one_object_a_line_is_a_table(folder, capsys):
     frame = pd.read_csv("films.csv")
     frame.to_json("films.jsonl", orient="records", lines=True)
+    frame.to_parquet("films.parquet")
     printed = []
-    for ending in ("csv", "jsonl"):
+    for ending in ("csv", "jsonl", "parquet"):
         assert main(["doctor", f"films.{ending}", *COLUMNS]) == 0
         printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
+    assert printed[0] == printed[1] == printed[2]
     Path("t.jsonl").write_text('{"item": 1, "rater": "a", "label": "x"}\n{"item": 1')
     fails(capsys, main(["doctor", "t.jsonl"]), "cannot read t.jsonl as a table")
 
@@ -300,6 +306,7 @@ def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch)
     assert "bayesfuse: 1 rows of next.csv have no label and are left out\n" in printed.err
     assert f"only {len(pd.read_csv('more.csv'))} items have unknown labels" in printed.err
     assert "; 2 are known." in printed.out.replace("\n", " ")
+    fails(capsys, main([*films, "--ask", "3", "--ask-file", "more.csv"]), "more.csv, which exists")
     known = asked.loc[[0, 2], "item"]
     assert not pd.read_csv("more.csv")["item"].isin(known).any()
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from rules import drawn_votes, rules
@@ -259,7 +260,7 @@ def test_groups_of_the_user_count_once():
 def test_find_map_predict_and_gold():
     responses, truth = rules(5, n_items=500)
     gold = dict(enumerate(truth[:50].tolist()))
-    model = LabellingFunctions(responses, gold=gold)
+    model = LabellingFunctions(responses, gold=pd.Series(gold))
     point = bf.find_map(model)
     probability = bf.label_probabilities(point, model).values
     assert (probability[:50].argmax(axis=1) == truth[:50]).all()

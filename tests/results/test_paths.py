@@ -294,3 +294,23 @@ def test_members_with_classes_in_another_order_are_translated():
     both = bf.average({"votes": bf.vote_shares(table()), "other": other}, {"votes": 1, "other": 9})
     drawn = share_of(both["label_draws"]["label"].values)
     assert np.abs(drawn - bf.label_probabilities(both).values).max() < 0.13
+
+
+def test_draws_are_fitted_to_other_probabilities():
+    """Labels that were always equal remain so, and what is certain is set."""
+    rng, items = np.random.default_rng(1), list("gfedcba")
+    sequences = bf.Sequences.from_lengths([4, 3], items=list("abcdefg"))
+    labels = rng.integers(0, 3, (2000, 7)).astype(np.int8)
+    a, b, c, e = (items.index(name) for name in "abce")
+    labels[:, b], labels[:, c] = labels[:, a], 2
+    drawn = joint_labels.as_draws(labels, np.array(items), np.array(TAGS))
+    wanted = rng.dirichlet([2.0, 2.0, 2.0], 7)
+    wanted[b], wanted[e] = wanted[a], [0.0, 1.0, 0.0]
+    for target in (wanted, np.eye(3)[labels].mean(axis=0)):
+        given = xr.Dataset({"probability": (("item", "class"), target)}, {"item": items})
+        found = joint_labels.reweighted(drawn, given, sequences)["label"].values
+        shares = np.eye(3)[found].mean(axis=0)
+        error = np.delete(shares - target, c, axis=0)
+        assert np.abs(error).max() < 0.025  # resampled by numbers rounded at random: 2 √(.3 / 2000)
+        assert (found[:, a] == found[:, b]).all() and (found[:, c] == 2).all()
+    assert (found == labels).all()  # their own probabilities change nothing
