@@ -168,8 +168,7 @@ def test_the_first_line_says_how_the_table_was_read(told):
     assert told.overview().startswith("Read as a long table, one row per response (columns item,")
     marked = pd.DataFrame({"item": [1, 1, 2], "rater": [1, 2, 1], "label": [0, -1, 1]})
     assert "The label −1 (of 1 rows) is a class" in read_table(marked)[1]
-    measured = {"item": [*range(30)] * 2, "rater": [0] * 30 + [1] * 30, "label": np.arange(60) / 7}
-    refused_table("few classes", bf.fuse, pd.DataFrame(measured))
+    refused_table("few classes", bf.fuse, np.arange(60).reshape(-1, 3) * 5)
 
 
 def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):

@@ -6,58 +6,35 @@ import numpy as np
 
 import bayesfuse as bf
 
-NAMES = {
-    "items": [f"old {n}" for n in range(24)],
-    "raters": ["ann", "bob", "cyd", "dan", "eve"],
-    "classes": ["high", "low", "mid"],
-}
+CLASSES = ["high", "low", "mid"]
+NAMES = {"items": [f"old {n}" for n in range(24)], "classes": CLASSES}
+NAMES["raters"] = ["ann", "bob", "cyd", "dan", "eve"]
 
 
 def fitted_table():
     """Three classes of unequal shares, five raters of whom three answer an item."""
-    made = bf.datasets.simulate_dawid_skene(
-        24, 5, 3, per_item=3, prevalence=[0.5, 0.2, 0.3], random_seed=5
-    )
+    settings = {"per_item": 3, "prevalence": [0.5, 0.2, 0.3], "random_seed": 5}
+    made = bf.datasets.simulate_dawid_skene(24, 5, 3, **settings)
     return named(made.responses.to_frame(), **NAMES)
 
 
 def named(frame, items, raters, classes):
     """Return a table of numbers by names."""
-    return bf.Responses.from_long(
-        {
-            "item": [items[n] for n in frame["item"]],
-            "rater": [raters[m] for m in frame["rater"]],
-            "label": [classes[k] for k in frame["label"]],
-        },
-        items=items,
-        raters=raters,
-        classes=classes,
-    )
+    names = {"item": items, "rater": raters, "label": classes}
+    table = {column: [own[n] for n in frame[column]] for column, own in names.items()}
+    return bf.Responses.from_long(table, items=items, raters=raters, classes=classes)
 
 
-NEW_ROWS = [
-    ("a", "ann", "low"),
-    ("a", "dan", "low"),
-    ("b", "dan", "high"),
-    ("b", "bob", "mid"),
-    ("b", "bob", "mid"),
-    ("d", "ann", "mid"),
-    ("d", "bob", "low"),
-    ("d", "dan", "high"),
-]
+SAID = "a ann low, a dan low, b dan high, b bob mid, b bob mid, d ann mid, d bob low, d dan high"
+NEW_ROWS = [tuple(row.split()) for row in SAID.split(", ")]
 """Responses to four items, of which "c" has none; the order of raters and classes is another."""
-NEW_NAMES = {
-    "items": ["a", "b", "c", "d"],
-    "raters": ["dan", "bob", "ann"],
-    "classes": ["mid", "high", "low"],
-}
+NEW_NAMES = {"raters": ["dan", "bob", "ann"], "classes": ["mid", "high", "low"]}
+NEW_NAMES["items"] = list("abcd")
 
 
 def new_table(rows=NEW_ROWS, **names):
-    item, rater, label = zip(*rows, strict=True)
-    return bf.Responses.from_long(
-        {"item": item, "rater": rater, "label": label}, **(NEW_NAMES | names)
-    )
+    table = dict(zip(("item", "rater", "label"), zip(*rows, strict=True), strict=True))
+    return bf.Responses.from_long(table, **(NEW_NAMES | names))
 
 
 def likelihood(rows, confusion, items=("a", "b", "c", "d"), classes=NAMES["classes"]):
