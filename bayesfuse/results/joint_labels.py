@@ -89,8 +89,9 @@ def add_votes_in_sequence(
     """Add joint draws to vote shares: the labels of one rater, drawn at random, by sequence.
 
     So spans are those of raters. Items that the rater did not label, and known ones, are drawn
-    from their own shares. Of tags, the one more vote of the shares is that of a rater who marks no
-    span, which is the most frequent error; so spans that all raters mark are not certain.
+    from their own shares. Of tags, the one more vote of the shares is that of a rater who does not
+    look, by the shares of all labels; so what all raters mark, or do not, is not certain. In draws
+    this rater marks no span, which is the most frequent error.
     """
     probability = shares["label_posterior"].dataset["probability"]
     unknown = probability.values.max(axis=1) < 1.0
@@ -98,7 +99,8 @@ def add_votes_in_sequence(
     if missed:
         outside = classes.index("O")
         here = unknown & (responses.per_item > 0)
-        more = (np.arange(len(classes)) == outside) - 1.0 / len(classes)
+        number_of = np.bincount(responses.label, minlength=len(classes))
+        more = number_of / max(number_of.sum(), 1) - 1.0 / len(classes)
         probability.values[here] += more / (1.0 + responses.per_item[here, None])
     number = min(SAMPLES, MOST // max(responses.n_items, 1))
     if number < FEWEST:
