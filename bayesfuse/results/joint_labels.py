@@ -100,7 +100,7 @@ def add_votes_in_sequence(
         outside = classes.index("O")
         here = unknown & (responses.per_item > 0)
         number_of = np.bincount(responses.label, minlength=len(classes))
-        more = number_of / max(number_of.sum(), 1) - 1.0 / len(classes)
+        more = number_of / number_of.sum().clip(min=1) - 1.0 / len(classes)
         probability.values[here] += more / (1.0 + responses.per_item[here, None])
     number = min(SAMPLES, MOST // max(responses.n_items, 1))
     if number < FEWEST:
