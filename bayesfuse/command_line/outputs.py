@@ -35,12 +35,12 @@ def write_labels(
     probability = bf.label_probabilities(result)
     classes = probability["class"].values
     columns: dict[str, Any] = {"item": probability["item"].values}
-    separator = "\t" if ".tsv" in path.suffixes else ","
-    settings: dict[str, Any] = {"index": False, "sep": separator, "float_format": "%.6g"}
+    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
     if places is not None:
         columns |= {name: places[name].to_numpy() for name in places}
     if isinstance(result, bf.Fused):
         columns |= {name: column.to_numpy() for name, column in result.labels().items()}
+        settings["float_format"] = "%.6g"
     else:
         columns["label"] = classes[probability.values.argmax(axis=1)]
         columns["probability"] = probability.values.max(axis=1)

@@ -41,7 +41,7 @@ def test_fit_writes_what_it_says(folder, pictures, capsys):
 
     labels = pd.read_csv("result-labels.csv")
     assert labels.columns.tolist() == [
-        "item", "label", "probability_bad", "probability_good", "mcse"
+        "item", "label", "probability", "probability_bad", "probability_good", "mcse"
     ]  # fmt: skip
     columns = labels[["probability_bad", "probability_good"]].to_numpy()
     np.testing.assert_allclose(columns, probability.values)
@@ -60,7 +60,7 @@ def test_gold_classes_and_files_are_those_given(folder, pictures):
     assert probability["class"].values.tolist() == ["good", "bad", "ugly"]
     assert probability.sel(item=3).values.tolist() == [0, 1, 0]
     assert probability.sel(item=4).values.tolist() == [1, 0, 0]
-    assert pd.read_csv("a.tsv", sep="\t").shape == (20, 6)
+    assert pd.read_csv("a.tsv", sep="\t").shape == (20, 7)
     assert "<svg" in Path("b.svg").read_text(encoding="utf-8")
     written = {path.name for path in folder.iterdir()}
     assert written == {"films.csv", "gold.csv", "result.nc", "a.tsv", "b.svg"}

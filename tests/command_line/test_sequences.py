@@ -59,7 +59,7 @@ def test_sequences_come_out_in_their_order(poems, pictures):
     assert hidden_markov("--quiet") == 0
     labels = pd.read_csv("result-labels.csv")
     assert labels.columns.tolist() == [
-        "item", "sequence", "position", "label", "path",
+        "item", "sequence", "position", "label", "probability", "path",
         "probability_grave", "probability_merry", "mcse",
     ]  # fmt: skip
     expected = poems.sort_values(["poem", "line"])
@@ -210,8 +210,8 @@ def test_fields_are_those_of_python(islands, edges):
     """And of the same items in order of their names, the unanswered and the isolated too."""
     assert field("--edges", edges, "--quiet") == 0
     labels = pd.read_csv("result-labels.csv")
-    assert labels.columns.tolist() == ["item", "label", "probability_dry", "probability_wet",
-                                       "mcse"]  # fmt: skip
+    assert labels.columns.tolist() == ["item", "label", "probability", "probability_dry",
+                                       "probability_wet", "mcse"]  # fmt: skip
     items = [*"abcdefghijklm", "z"]
     assert labels["item"].tolist() == items
     responses = bf.Responses.from_long(pd.read_csv("said.csv"), items=items)
