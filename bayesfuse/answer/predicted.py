@@ -83,7 +83,7 @@ def of_all_items(
         if votes and inputs.sequences is not None:
             add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
         return average({**results, **votes}, weights)
-    found = averaged(results, inputs.responses, weights, draws=PREDICTED)
+    found = averaged(results, inputs.responses, weights, draws=PREDICTED).drop_nodes(SOURCES)
     if gold:
         labels = found["label_posterior"].to_dataset().transpose("item", "class")
         number = pd.Index(inputs.responses.items).get_indexer(list(gold))

@@ -140,10 +140,10 @@ def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> x
     wanted = np.ascontiguousarray(probability.values[place])
     found = drawn["label"].transpose(*DIMS).copy()
     own = found.values[:, place].T.copy()  # (items, samples)
-    open_ = np.flatnonzero((own != own[:, :1]).any(axis=1))
-    first = np.append(True, np.diff(open_) > 1)[: len(open_)] | np.isin(open_, sequences.start)
-    begin = np.append(np.flatnonzero(first), len(open_))
-    own[open_] = _fit_stretches(own[open_], wanted[open_], begin, SWEEPS)
+    unsure = np.flatnonzero((own != own[:, :1]).any(axis=1))
+    first = np.append(True, np.diff(unsure) > 1)[: len(unsure)] | np.isin(unsure, sequences.start)
+    begin = np.append(np.flatnonzero(first), len(unsure))
+    own[unsure] = _fit_stretches(own[unsure], wanted[unsure], begin, SWEEPS)
     certain = wanted.max(axis=1) == 1.0
     own[certain] = wanted.argmax(axis=1)[certain, None]
     found.values[:, place] = own.T
