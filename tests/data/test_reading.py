@@ -209,8 +209,7 @@ def test_a_frame_with_anything_but_raters_is_refused():
     numbers = labels.replace({"no": 0, "yes": 1})
     long = bf.Responses.from_matrix(numbers).to_frame()
     renamed = long.set_axis(["task", "worker", "answer"], axis=1)
-    digits = np.random.default_rng(1).integers(0, 9, (9, 3))
-    numbered = pd.DataFrame(digits, columns=list("abc")).assign(id=range(9))
+    numbered = pd.DataFrame({"a": range(8, -1, -1), "b": [0, 1, 4] * 3, "id": range(9)})
     for frame, said in [
         (numbered, "column 'id' which numbers the rows"),
         (labels.assign(doc=["d1", "d2", "d3", "d4"]), "'doc' with 4 labels, 4 of them in no other"),
