@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,7 +64,9 @@ def averaged(
     **places: Any,
 ) -> xr.DataTree:
     """Return the average of the predictions of several results."""
-    each = {name: predict(own, responses, draws=draws, **places) for name, own in results.items()}
+    with warnings.catch_warnings():  # said once, of the answer
+        warnings.filterwarnings("ignore", "No rater of the new responses", UserWarning)
+        each = {name: predict(r, responses, draws=draws, **places) for name, r in results.items()}
     found = average({**each, **_votes(responses, weights)}, weights)
     found[SOURCES] = next(iter(each.values()))[SOURCES]
     return found

@@ -133,10 +133,11 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
     _require_unique(frame[item], path, "an item has one row with --wide")
     raters = [name for name in frame if name not in (item, *by)]
-    if odd := odd_column([frame[name].dropna() for name in raters], raters, [MISSING_CODE]):
+    cells = [frame[name].dropna() for name in raters]
+    if not arguments.classes and (odd := odd_column(cells, raters, [MISSING_CODE])):
         raise CommandError(
             "with --wide all columns but the items are raters, who share their labels; leave out "
-            f"other columns. Got: column {odd[0]!r} {odd[1]}"
+            f"other columns, or declare the labels by --classes. Got: column {odd[0]!r} {odd[1]}"
         )
     marks = frame[raters].eq(MISSING_CODE).to_numpy()
     said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]

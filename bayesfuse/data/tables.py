@@ -19,7 +19,7 @@ from bayesfuse.errors import ModelError, ResponsesError, brief
 
 ITEM, RATER, LABEL = "item", "rater", "label"
 NAMED = 5  # raters that are named when a table is read
-MANY = 20  # responses of which a half have classes of their own only if they are measurements
+MANY = 20  # responses of which most are of one kind each only if they are measurements or text
 
 Table = Responses | pd.DataFrame | NDArray[Any]
 """What functions of responses take."""
@@ -107,12 +107,12 @@ def read_table(
 
 
 def require_few_classes(table: Responses) -> None:
-    """Raise ResponsesError if most responses have a label of their own."""
-    classes = len(np.unique(table.label))
-    if table.n_responses >= MANY and 2 * classes > table.n_responses:
+    """Raise ResponsesError if most responses have a label that no other has."""
+    alone = int((np.bincount(table.label) == 1).sum())
+    if table.n_responses >= MANY and 2 * alone > table.n_responses:
         raise ResponsesError(
             "Labels must be few classes, shared by responses: round measurements or cut them into "
-            f"classes (pd.cut). Got: {classes:,} labels in {table.n_responses:,} responses."
+            f"classes (pd.cut). Got: {alone:,} labels of one response among {table.n_responses:,}."
         )
 
 

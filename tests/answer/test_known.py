@@ -157,7 +157,9 @@ def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp
     new = crowd.responses.take(unknown)
     expected = answer.probabilities().loc[unknown].to_numpy()
     # draws are thinned, and new items weigh them anew
-    found = bf.label_probabilities(bf.predict(loaded, new)).values
+    prediction = bf.predict(loaded, new)
+    assert set(prediction["raters"]["source"].values.tolist()) == {"fitted"}
+    found = bf.label_probabilities(prediction).values
     np.testing.assert_allclose(found, expected, atol=0.12)
     for call in (bf.decode, az.loo, bf.checks.item_difficulty):
         refused(r'fused\["models/consensus"\]', call, loaded)

@@ -58,10 +58,8 @@ def test_sequences_come_out_in_their_order(poems, pictures):
     """Labels, probabilities and path are those of the same model in Python."""
     assert hidden_markov("--quiet") == 0
     labels = pd.read_csv("result-labels.csv")
-    assert labels.columns.tolist() == [
-        "item", "sequence", "position", "label", "probability", "path",
-        "probability_grave", "probability_merry", "mcse",
-    ]  # fmt: skip
+    names = "item sequence position label probability path probability_grave probability_merry mcse"
+    assert labels.columns.tolist() == names.split()
     expected = poems.sort_values(["poem", "line"])
     assert labels["item"].tolist() == expected["word"].tolist()
     assert labels["sequence"].tolist() == expected["poem"].tolist()

@@ -140,7 +140,7 @@ BAD_GOLD = [
     (pd.Series(["a", "b"], index=[2, 2]), "'b' and 'a' for item 2"),
     (pd.Series(["a", None], index=[1, 2]), "leave out items whose class is not known"),
     ({1: float("nan")}, "Got: nan for item 1"),
-    ({(1, 2): "a"}, "Got: (1, 2), which is not"),
+    ({(1, 2): "a", (3, 4): "b"}, "Got: (1, 2), which is not (2 such)"),
     ({1: ["a"]}, "Got: ['a'] for item 1"),
     ({True: "a"}, "Got: True, which is not"),
 ]
