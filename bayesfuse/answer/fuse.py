@@ -88,7 +88,7 @@ def fuse(
         there is one, else in the index; missing are NaN, None, "" and, among numbers, −1. The
         first line of the answer states how the table was read.
     item, rater, label : str
-        Columns of the DataFrame.
+        Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"
         What to do with rows of a long table that have no label.
     sequences : Sequences, optional

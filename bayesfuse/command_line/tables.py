@@ -21,6 +21,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table, rewound
+from bayesfuse.data.arrays import usual
 from bayesfuse.data.reading import odd_column
 from bayesfuse.data.tables import known_as_text
 
@@ -123,6 +124,7 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
             "these columns. Got: --wide without --items"
         )
     frame = _read(path).astype(object)
+    frame = _as_wanted(frame, [item], path)
     by = [] if arguments.by is None or arguments.items else [arguments.by]
     if missing := [name for name in (item, *by) if name not in frame]:
         raise CommandError(
@@ -303,18 +305,25 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
     except Exception as error:  # every compression has its own errors
         what = str(error) or type(error).__name__
         raise CommandError(f"cannot read {path} as a table: {what}") from error
+    frame = _as_wanted(frame, columns, path)
     columns = columns or header
     _require_own_lines(frame, columns, separator, path)
     if missing := [name for name in columns if name not in frame]:
-        like = [name for name in frame if name.strip().lower() == missing[0].lower()]
-        meant = f" (is it {like[0]!r}?)" if like else ""
         raise CommandError(
-            f"{path} has no column {missing[0]!r}{meant}{hint and f': {hint}'}. Got: columns "
-            f"{frame.columns.tolist()}"
+            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns {header}"
         )
     if twice := [name for name in columns if header.count(name) > 1]:
         raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
     return frame[list(dict.fromkeys(columns))].astype("category")
+
+
+def _as_wanted(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.DataFrame:
+    """Rename columns that have another usual name, and say so."""
+    names = zip(usual(columns, list(frame)), columns, strict=True)
+    renamed = {own: name for own, name in names if own != name}
+    for own, name in renamed.items():
+        tell(f"bayesfuse: column {own!r} of {path} is read as {name}")
+    return frame.rename(columns=renamed)
 
 
 def _read_objects(source: Path | BytesIO) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +27,13 @@ NARROWER: dict[str, tuple[type, ...]] = {
 }
 """Exact array types for each kind of objects that ``infer_dtype`` names."""
 
+USUAL = {
+    "item": ("item", "task", "question", "unit", "hit"),
+    "rater": ("rater", "worker", "annotator", "coder", "judge"),
+    "label": ("label", "answer", "response", "vote"),
+}
+"""Usual names of the columns of a long table, in any case and with or without "id"."""
+
 
 def column(frame: Any, name: str) -> Any:
     """Return a column as an array, or as a Categorical if it is one."""
@@ -43,6 +51,16 @@ def column(frame: Any, name: str) -> Any:
             f"{name!r} of shape {values.shape}."
         )
     return values
+
+
+def usual(wanted: Iterable[str], names: list[Any] | None) -> list[str]:
+    """Return the wanted columns, or the only one with another of the ``USUAL`` names for it."""
+    plain = {n: re.sub(r"(?<=\w)[ _-](?=\w)|id$", "", str(n).casefold()) for n in names or ()}
+    found = []
+    for name in wanted:
+        alike = [own for own in plain if plain[own] in USUAL.get(name, ())]
+        found.append(alike[0] if len(alike) == 1 and name not in plain else name)
+    return found
 
 
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import shown
+from bayesfuse.data.arrays import column_names, present, shown, usual
 from bayesfuse.data.describing import as_html, as_text, summarise
 from bayesfuse.data.names import require_32_bits, require_two, smallest_integer
 from bayesfuse.data.partitioned import ReadsPartitions
@@ -94,7 +94,8 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         frame : dataframe or mapping of arrays
             Anything with named columns: pandas, polars, Arrow, xarray, a dict of arrays.
         item, rater, label : str
-            Names of the columns.
+            Names of the columns. By default also task, question, unit or hit; worker, annotator,
+            coder or judge; answer, response or vote, in any case and with or without id.
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the sorted
@@ -113,9 +114,11 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             names, names of mixed types, fewer than two classes; ``abstain`` among the classes; an
             undeclared source that is always silent; an order that is ambiguous.
         """
-        columns, declared = (item, rater, label), (items, raters, classes)
+        frame = present(frame)
+        columns = usual((item, rater, label), column_names(frame))
+        declared = items, raters, classes
         table = from_key(*read_long(frame, columns, declared, abstain))
-        return with_order(table, ordered, classes, frame, label)
+        return with_order(table, ordered, classes, frame, columns[2])
 
     @classmethod
     def from_matrix(

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown
+from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown, usual
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
@@ -61,10 +61,13 @@ def read_table(
         return given, ""
     given = _as_frame(present(given))
     if isinstance(given, pd.DataFrame):  # such as items in the index of a long table
-        levels = [name for name in given.index.names if name in (item, rater, label)]
-        levels = [name for name in levels if name not in given]
+        meant = usual((item, rater, label), [*given.index.names, *given.columns])
+        levels = [name for name in given.index.names if name in meant and name not in given]
         given = given.reset_index(levels) if levels else given
     names = column_names(given)
+    item, *both = usual((item, rater, label), names)
+    if set(both) <= set(names or ()):
+        rater, label = both
     if names is None or isinstance(given, xr.DataTree):
         if not isinstance(given, np.ndarray | xr.DataArray):
             raise ModelError(
@@ -74,8 +77,7 @@ def read_table(
             )
         table = _matrix(given, classes)
         return table, _wide(table, given, "numbered from 0")
-    renamed = {what: name for what, name in own.items() if name != what and what != "item"}
-    if renamed or rater in names or label in names:
+    if rater != RATER or label != LABEL or rater in names or label in names:
         given, dropped = _with_labels(given, (item, rater, label), missing)
         table = Responses.from_long(given, item=item, rater=rater, label=label, classes=classes)
         words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
@@ -90,7 +92,7 @@ def read_table(
                 f"columns {shown(names)}."
             )
         frame, where = frame.set_index(item), f"column {item}"
-    elif item != ITEM:
+    elif own["item"] != ITEM:
         raise ResponsesError(
             f"item= names the column of the items, or the index. Got: {item!r}, which is not "
             f"among {shown(names)}."
@@ -224,6 +226,7 @@ def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
     if isinstance(given, str | PathLike):
         return _from_file(given, names, item, label)
     found = column_names(given)
+    item, label = usual((item, label), found)
     if found is not None and {item, label} <= set(found):
         items, labels = columns(given, (item, label), "known labels")
         return pd.Series(_plain(labels), index=pd.Index(_plain(items), dtype=object), dtype=object)
@@ -247,6 +250,7 @@ def _from_file(path: str | PathLike[str], names: Responses, item: str, label: st
             f"Known labels as text are the path of a CSV file with the columns {item!r} and "
             f"{label!r}. Got: {brief(str(path))} ({in_short(error)})."
         ) from None
+    item, label = usual((item, label), list(frame))
     if absent := [name for name in (item, label) if name not in frame]:
         raise ResponsesError(
             f"A file of known labels must have the columns {item!r} and {label!r}. Got: no column "

@@ -242,7 +242,7 @@ def test_wide_tables_are_those_of_their_cells(folder, capsys):
 
 
 def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
-    Path("codes.csv").write_text("item,a,b,c\n1,0,1,-1\n2,1,1,0\n3,0,-1,0\n")
+    Path("codes.csv").write_text("Task_ID,a,b,c\n1,0,1,-1\n2,1,1,0\n3,0,-1,0\n")
     Path("texts.csv").write_text("item,a,b,c\n1,no,yes,-1\n2,yes,yes,no\n3,no,-1,no\n")
     for name, empty in (("codes", 2), ("texts", 0)):
         assert main(["doctor", f"{name}.csv", "--wide"]) == 0
@@ -257,10 +257,9 @@ COMMENTS = "item,a,b,why\n" + "".join(f"{n},x,y,no. {n}\n" for n in range(6)) + 
 @pytest.mark.parametrize(
     ("content", "options", "word"),
     [
-        ("task,a,b\n1,x,y\n", [], "no column 'item': give the names of columns by --item"),
-        ("Item,rater,label\n1,x,y\n", [], "no column 'item' (is it 'Item'?)"),
+        ("film,a,b\n1,x,y\n", [], "no column 'item': give the names of columns by --item"),
         (COMMENTS, ["--wide"], "Got: column 'why' with 6 labels, 6 of them in no other"),
-        ("task,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
+        ("film,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
         ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for item '1'"),
         ("item,a,b\n,x,y\n", ["--wide"], "every row needs 'item'"),
         ("item,rater,label\n1,a,\n1,b,x\n", [], "--drop-empty leaves out those without"),

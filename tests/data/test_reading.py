@@ -254,11 +254,13 @@ NUMBERS = np.array([[0, 1], [0, 0], [1, -1]])
 TABLES = {
     "long": (LONG, {}),
     "long, named": (LONG.rename(columns=NAMED), NAMED),
+    "long, usual": (LONG.set_axis(["task_id", "WorkerId", "Answer"], axis=1), {}),
     "long, by index": (LONG.set_index(["item", "rater"]), {}),
     "long, dict": (LONG.to_dict("list"), {}),
     "wide, index": (WIDE, {}),
     "wide, column": (WIDE.rename_axis("item").reset_index(), {}),
     "wide, named": (WIDE.rename_axis("film").reset_index(), {"item": "film"}),
+    "wide, usual": (WIDE.rename_axis("Question").reset_index(), {}),
     "long, Series": (LONG.set_index(["item", "rater"])["label"], {}),
     "wide, dict": (WIDE.rename_axis("item").reset_index().to_dict("list"), {}),
 }
@@ -329,7 +331,7 @@ def test_gold_of_every_kind(tmp_path):
     series = frame.set_index("item")["label"]
     gaps = series.reindex([2, 1, 0])
     gaps.rename_axis("item").reset_index().to_csv(tmp_path / "gaps.csv", index=False)
-    unknown = (gaps, gaps.to_dict(), gaps.rename_axis("item").reset_index(), tmp_path / "gaps.csv")
+    unknown = (gaps, gaps.to_dict(), gaps.rename_axis("task").reset_index(), tmp_path / "gaps.csv")
     for given in (frame, path, str(path), series, series.to_dict(), series.to_frame(), *unknown):
         assert dict(read_gold(given, table).items()) == {0: 0, 2: 1}
     twice = pd.Series([0, 1], index=[0, 0])
