@@ -58,8 +58,9 @@ def usual(wanted: Iterable[str], names: list[Any] | None) -> list[str]:
     plain = {n: re.sub(r"(?<=\w)[ _-](?=\w)|id$", "", str(n).casefold()) for n in names or ()}
     found = []
     for name in wanted:
-        alike = [own for own in plain if plain[own] in USUAL.get(name, ())]
-        found.append(alike[0] if len(alike) == 1 and name not in plain else name)
+        others = USUAL.get(str(name), ())
+        alike = [own for own in plain if plain[own] in others]
+        found.append(alike[0] if len(alike) == 1 and name not in list(plain) else name)
     return found
 
 

@@ -21,7 +21,10 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.fuse(POINT), r"DataFrame or a two-dimensional array.*Got: DataTree"),
         (lambda: bf.fuse(WIDE.replace(0, -1)), r"classes=\[-1, 1\]"),
         (lambda: bf.fuse(WIDE.to_dict()), "orient='index'"),
-        (lambda: bf.fuse(LONG.rename(columns=str.title)), "name the columns by item=, rater="),
+        (
+            lambda: bf.fuse(LONG.rename(columns=lambda name: f"my {name}")),
+            "name the columns by item=, rater=",
+        ),
         (lambda: bf.predict(POINT, LONG), "undeclared|not declared|among"),
         (lambda: bf.DawidSkene, r"bf\.models\.DawidSkene"),
         (lambda: bf.fuse(LONG, ordered=True), "as an ordered categorical"),
