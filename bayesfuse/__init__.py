@@ -10,140 +10,95 @@ from typing import TYPE_CHECKING, Any
 if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is beside this folder
     __path__.append(str(Path(__file__).parents[1]))
 
-from bayesfuse.numerics.lazy import importer
+from bayesfuse.numerics.lazy import imported, importer
 
 if TYPE_CHECKING:  # read by importer(), which imports a name when it is first used
-    from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
-    from bayesfuse.answer.fuse import fuse
-    from bayesfuse.answer.fused import Fused
-    from bayesfuse.answer.load import load
-    from bayesfuse.checks.agreement import agreement
-    from bayesfuse.checks.label_switching import align_labels
-    from bayesfuse.data.conll import read_conll, write_conll
-    from bayesfuse.data.graph import Graph
-    from bayesfuse.data.partitions import Partitions
-    from bayesfuse.data.responses import Responses
-    from bayesfuse.data.sequences import Sequences
-    from bayesfuse.data.token_features import token_features
-    from bayesfuse.data.verdicts import read_verdicts
-    from bayesfuse.inference.cross_classify import cross_classify
-    from bayesfuse.inference.find_map import find_map
-    from bayesfuse.inference.sample import sample
-    from bayesfuse.inference.step_method import LabelGibbs
-    from bayesfuse.inference.update import update
-    from bayesfuse.inference.variational import fit
+    from bayesfuse import (
+        checks as checks,
+        datasets as datasets,
+        decisions as decisions,
+        errors as errors,
+        models as models,
+        moments as moments,
+        plots as plots,
+        priors as priors,
+    )
+    from bayesfuse.answer.fuse import fuse as fuse
+    from bayesfuse.answer.fused import Fused as Fused
+    from bayesfuse.answer.load import load as load
+    from bayesfuse.checks.agreement import agreement as agreement
+    from bayesfuse.checks.label_switching import align_labels as align_labels
+    from bayesfuse.data.graph import Graph as Graph
+    from bayesfuse.data.partitions import Partitions as Partitions
+    from bayesfuse.data.responses import Responses as Responses
+    from bayesfuse.data.sequences import Sequences as Sequences
+    from bayesfuse.data.verdicts import read_verdicts as read_verdicts
+    from bayesfuse.data.words import (
+        read_conll as read_conll,
+        token_features as token_features,
+        write_conll as write_conll,
+    )
+    from bayesfuse.inference.cross_classify import cross_classify as cross_classify
+    from bayesfuse.inference.find_map import find_map as find_map
+    from bayesfuse.inference.sample import sample as sample
+    from bayesfuse.inference.step_method import LabelGibbs as LabelGibbs
+    from bayesfuse.inference.update import update as update
+    from bayesfuse.inference.variational import fit as fit
     from bayesfuse.labels import (
-        Independent,
-        InformedMarkovChain,
-        MarkovChain,
-        MeanFieldPotts,
-        PlantedPotts,
-        PopulationMarkovChain,
-        Potts,
-        StationaryMarkovChain,
+        Independent as Independent,
+        InformedMarkovChain as InformedMarkovChain,
+        MarkovChain as MarkovChain,
+        MeanFieldPotts as MeanFieldPotts,
+        PlantedPotts as PlantedPotts,
+        PopulationMarkovChain as PopulationMarkovChain,
+        Potts as Potts,
+        StationaryMarkovChain as StationaryMarkovChain,
     )
-    from bayesfuse.parameters.variables import dirichlet
-    from bayesfuse.priors import bio_transitions
-    from bayesfuse.pymc.model import LabelModel, observe
-    from bayesfuse.pymc.parts import part
+    from bayesfuse.parameters.variables import dirichlet as dirichlet
+    from bayesfuse.priors import bio_transitions as bio_transitions
+    from bayesfuse.pymc.model import LabelModel as LabelModel, part as part
+    from bayesfuse.pymc.observed import observe as observe
     from bayesfuse.raters import (
-        Abstaining,
-        Confusion,
-        Consensus,
-        Graded,
-        InferredGroups,
-        LatentGroups,
-        OneCoin,
-        SequentialConfusion,
-        Stated,
-        Votes,
+        Abstaining as Abstaining,
+        Confusion as Confusion,
+        Consensus as Consensus,
+        Graded as Graded,
+        InferredGroups as InferredGroups,
+        LatentGroups as LatentGroups,
+        OneCoin as OneCoin,
+        SequentialConfusion as SequentialConfusion,
+        Stated as Stated,
+        Votes as Votes,
     )
-    from bayesfuse.results.averaging import average, common_units
-    from bayesfuse.results.class_shares import class_shares
-    from bayesfuse.results.difficulty import difficulty
-    from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
-    from bayesfuse.results.predict import predict, predict_batches
-    from bayesfuse.results.probabilities import label_probabilities, vote_shares
-    from bayesfuse.results.rater_tables import grades, rater_grades, sources
-    from bayesfuse.results.span_scores import rater_spans, span_scores
-    from bayesfuse.results.span_tables import read_spans, response_spans
-    from bayesfuse.results.summaries import summary
-    from bayesfuse.results.write_labels import label_partitions, write_labels
+    from bayesfuse.results.averaging import average as average, common_units as common_units
+    from bayesfuse.results.class_shares import class_shares as class_shares
+    from bayesfuse.results.difficulty import difficulty as difficulty
+    from bayesfuse.results.paths import (
+        decode as decode,
+        draw_labels as draw_labels,
+        run_lengths as run_lengths,
+        spans as spans,
+    )
+    from bayesfuse.results.predict import predict as predict, predict_batches as predict_batches
+    from bayesfuse.results.probabilities import (
+        label_partitions as label_partitions,
+        label_probabilities as label_probabilities,
+        vote_shares as vote_shares,
+        write_labels as write_labels,
+    )
+    from bayesfuse.results.rater_tables import (
+        grades as grades,
+        rater_grades as rater_grades,
+        sources as sources,
+    )
+    from bayesfuse.results.span_tables import (
+        rater_spans as rater_spans,
+        read_spans as read_spans,
+        response_spans as response_spans,
+        span_scores as span_scores,
+    )
+    from bayesfuse.results.summaries import summary as summary
 
-__all__ = [
-    "Abstaining",
-    "Confusion",
-    "Consensus",
-    "Fused",
-    "Graded",
-    "Graph",
-    "Independent",
-    "InferredGroups",
-    "InformedMarkovChain",
-    "LabelGibbs",
-    "LabelModel",
-    "LatentGroups",
-    "MarkovChain",
-    "MeanFieldPotts",
-    "OneCoin",
-    "Partitions",
-    "PlantedPotts",
-    "PopulationMarkovChain",
-    "Potts",
-    "Responses",
-    "Sequences",
-    "SequentialConfusion",
-    "Stated",
-    "StationaryMarkovChain",
-    "Votes",
-    "agreement",
-    "align_labels",
-    "average",
-    "bio_transitions",
-    "checks",
-    "class_shares",
-    "common_units",
-    "cross_classify",
-    "datasets",
-    "decisions",
-    "decode",
-    "difficulty",
-    "dirichlet",
-    "draw_labels",
-    "errors",
-    "find_map",
-    "fit",
-    "fuse",
-    "grades",
-    "label_partitions",
-    "label_probabilities",
-    "load",
-    "models",
-    "moments",
-    "observe",
-    "part",
-    "plots",
-    "predict",
-    "predict_batches",
-    "priors",
-    "rater_grades",
-    "rater_spans",
-    "read_conll",
-    "read_spans",
-    "read_verdicts",
-    "response_spans",
-    "run_lengths",
-    "sample",
-    "sources",
-    "span_scores",
-    "spans",
-    "summary",
-    "token_features",
-    "update",
-    "vote_shares",
-    "write_conll",
-    "write_labels",
-]
 __version__ = "0.3.0"
 
 _ROOMS = (
@@ -152,6 +107,7 @@ _ROOMS = (
 ).split()
 
 _import = importer(__name__)
+__all__ = sorted(imported(__name__))
 
 
 def __getattr__(name: str) -> Any:

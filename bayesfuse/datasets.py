@@ -14,7 +14,6 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
-from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 
 __all__ = [
     "Simulated",
@@ -26,10 +25,7 @@ __all__ = [
     "simulate_responses",
     "tuberculosis",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 ATTEMPTS = 100  # maximum number of rounds of drawing pairs of items
@@ -129,9 +125,8 @@ class Simulated:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> made = bf.datasets.simulate_dawid_skene(100, 5, 3, random_seed=1)
-    >>> made.responses.n_items, made.truth.shape, made.confusion.shape
-    (100, (100,), (5, 3, 3))
+    >>> bf.datasets.simulate_dawid_skene(100, 5, 3, random_seed=1).confusion.shape
+    (5, 3, 3)
     """
 
     responses: Responses
@@ -166,10 +161,6 @@ def simulate_dawid_skene(
     accuracy : pair of float
     random_seed : int or Generator, optional
 
-    Returns
-    -------
-    Simulated
-
     Raises
     ------
     ModelError
@@ -179,8 +170,8 @@ def simulate_dawid_skene(
     --------
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(100, 5, 3, per_item=2, random_seed=1)
-    >>> made.responses.n_responses, made.confusion.shape
-    (200, (5, 3, 3))
+    >>> made.responses.n_responses
+    200
     """
     rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
     share = _prevalence(prevalence, n_classes, rng)
@@ -216,16 +207,14 @@ def simulate_responses(
     Raises
     ------
     ModelError
-        More raters per item than raters; truths outside the classes.
+        As :func:`simulate_dawid_skene`; truths outside the classes.
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> image = np.zeros((20, 30), dtype=int)
-    >>> image[5:15, 10:20] = 1
-    >>> made = bf.datasets.simulate_responses(image, 3, 2, random_seed=1)
+    >>> made = bf.datasets.simulate_responses(np.eye(20, dtype=int), 3, 2, random_seed=1)
     >>> made.responses.n_items, made.prevalence.round(2).tolist()
-    (600, [0.83, 0.17])
+    (400, [0.95, 0.05])
     """
     rng = _generator(random_seed, n_raters=n_raters, n_classes=n_classes)
     known = np.asarray(truth).ravel()
@@ -246,9 +235,8 @@ class SimulatedGraph(Simulated):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> made = bf.datasets.simulate_blocks(100, 5, 2, degree=6, random_seed=1)
-    >>> made.graph.n_items, made.truth.shape
-    (100, (100,))
+    >>> bf.datasets.simulate_blocks(100, 5, 2, degree=6, random_seed=1).graph.n_items
+    100
     """
 
     graph: Graph
@@ -279,15 +267,11 @@ def simulate_blocks(
     per_item, prevalence, confusion, accuracy, random_seed
         As in :func:`simulate_dawid_skene`.
 
-    Returns
-    -------
-    SimulatedGraph
-
     Raises
     ------
     ModelError
-        More raters per item than raters; invalid probabilities; a degree that is negative or too
-        large for the number of pairs.
+        As :func:`simulate_dawid_skene`; a degree that is negative or too large for the number of
+        pairs.
 
     References
     ----------
@@ -301,14 +285,10 @@ def simulate_blocks(
     (1000, 500)
     """
     rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
-    degree, within = (
-        errors.require_number("degree", degree),
-        errors.require_number("within", within, 0, 1),
-    )
-    n_edges = round(n_items * degree / 2)
+    n_edges = round(n_items * errors.require_number("degree", degree) / 2)
+    across = round(n_edges * (1 - errors.require_number("within", within, 0, 1)))
     share = _prevalence(prevalence, n_classes, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
-    across = round(n_edges * (1 - within))
     pairs = [_pairs(truth, n_edges - across, True, rng), _pairs(truth, across, False, rng)]
     graph = Graph.from_edges(np.concatenate(pairs), items=range(n_items))
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
@@ -345,13 +325,13 @@ def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
     if given is None:
         return rng.dirichlet(np.full(n_classes, 5.0))
-    return _checked("prevalence", given, SIMPLEX, classes=n_classes)
+    return _checked("prevalence", given, True, classes=n_classes)
 
 
-def _checked(name: str, given: ArrayLike, support: Any, **axes: int) -> Array:
+def _checked(name: str, given: ArrayLike, rows: bool, **axes: int) -> Array:
     values = errors.require_numbers(name, given)
     errors.require_shape(name, values.shape, **axes)
-    support.require(name, values)
+    errors.require_probabilities(name, values, rows=rows)
     return values
 
 
@@ -364,8 +344,8 @@ def _confusion(
 ) -> Array:
     if given is not None:
         axes = {"raters": n_raters, "classes": n_classes, "labels": n_classes}
-        return _checked("confusion", given, SIMPLEX, **axes)
-    ends = _checked("accuracy", accuracy, PROBABILITY, ends=2)
+        return _checked("confusion", given, True, **axes)
+    ends = _checked("accuracy", accuracy, False, ends=2)
     right = rng.uniform(*ends, size=(n_raters, n_classes, 1))
     wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
     rows = [np.insert(wrong[:, k], k, right[:, k, 0], axis=1) for k in range(n_classes)]
@@ -376,8 +356,7 @@ def _answers(
     truth: NDArray[np.int64], confusion: Array, per_item: int | None, rng: np.random.Generator
 ) -> Responses:
     """Simulate responses of all raters, or of some chosen at random, to every item."""
-    n_raters, n_classes, _ = confusion.shape
-    n_items = len(truth)
+    n_items, (n_raters, n_classes, _) = len(truth), confusion.shape
     per_item = n_raters if per_item is None else per_item
     errors.require_count("per_item", per_item)
     if per_item > n_raters:
@@ -388,8 +367,7 @@ def _answers(
     rater = np.tile(np.arange(n_raters), n_items)
     if per_item < n_raters:
         rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
-    cumulative = confusion.cumsum(axis=-1)[rater, truth[item]]
-    label = invert(cumulative, rng.random(len(item)))
+    label = invert(confusion.cumsum(axis=-1)[rater, truth[item]], rng.random(len(item)))
     rows = {"item": item, "rater": rater, "label": label}
     items, raters = range(n_items), range(n_raters)
     return Responses.from_long(rows, items=items, raters=raters, classes=range(n_classes))

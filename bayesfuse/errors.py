@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+CLOSE = 1e-6  # the sum of a row of probabilities may be this far from one, as printed numbers are
+
 __all__ = [
     "ClusterError",
     "CollapseWarning",
@@ -24,10 +26,7 @@ __all__ = [
     "QuickAnswerWarning",
     "ResponsesError",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class ResponsesError(ValueError):
@@ -61,15 +60,12 @@ class ImpossibleDataError(ModelError):
 
     Examples
     --------
-    Raters without errors who disagree:
-
     >>> import bayesfuse as bf, pymc as pm
+    >>> table = bf.Responses.from_matrix([[0, 1]], classes=[0, 1])
     >>> with pm.Model() as model:
-    ...     answers = bf.observe(
-    ...         bf.Responses.from_matrix([[0, 1]], classes=[0, 1]),
-    ...         labels=bf.Independent(pm.Dirichlet("prevalence", [1.0, 1.0])),
-    ...         raters=bf.Confusion([[[1.0, 0.0], [0.0, 1.0]]] * 2),
-    ...     )
+    ...     labels = bf.Independent(pm.Dirichlet("prevalence", [1.0, 1.0]))
+    ...     raters = bf.Confusion([[[1.0, 0.0], [0.0, 1.0]]] * 2)
+    ...     answers = bf.observe(table, labels=labels, raters=raters)
     >>> bf.find_map(model)
     Traceback (most recent call last):
         ...
@@ -101,6 +97,10 @@ def brief(given: object) -> str:
     return text if len(text) <= SHORT and text.isprintable() else type(given).__name__
 
 
+def _refuse(name: str, rule: str, given: object) -> NoReturn:
+    raise ModelError(f"{name} must be {rule}. Got: {brief(given)}.")
+
+
 def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> None:
     """Raise ModelError unless ``given`` is the expected shape; None matches any size."""
     sizes = tuple(expected.values())
@@ -111,8 +111,8 @@ def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> 
         raise ModelError(f"{name} must have shape ({axes}). Got: shape {given}.")
 
 
-def require_kind(name: str, given: object, kind: type) -> None:
-    """Raise ModelError unless ``given`` is an instance of ``kind``."""
+def require_kind(name: str, given: Any, kind: type) -> Any:
+    """Return an instance of ``kind``, or raise ModelError."""
     if not isinstance(given, kind):
         home = kind.__module__.partition(".")[0]
         own = {"LabelPrior": "bf.labels", "RaterChannel": "bf.raters"}.get(kind.__name__, "bf")
@@ -120,6 +120,7 @@ def require_kind(name: str, given: object, kind: type) -> None:
         how = MADE_BY.get(kind.__name__, "")
         found = brief(given) if isinstance(given, str) else type(given).__name__
         raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {found}.")
+    return given
 
 
 def require_name(what: str, given: object) -> None:
@@ -134,45 +135,42 @@ def require_name(what: str, given: object) -> None:
 def require_names(name: str, given: Any) -> list[Any]:
     """Return names as a list, or raise ModelError if they are text, empty or not iterable."""
     if isinstance(given, str) or not np.iterable(given) or not (names := list(given)):
-        raise ModelError(f"{name} must be a list of at least one name. Got: {brief(given)}.")
+        _refuse(name, "a list of at least one name", given)
     return names
 
 
 def require_mapping(name: str, given: Any) -> None:
     """Raise ModelError unless ``given`` is a mapping, which a frame of columns is not."""
     if not callable(getattr(given, "items", None)) or hasattr(given, "columns"):
-        raise ModelError(
-            f'{name} must be a mapping from names, as in {{"name": …}}. Got: {brief(given)}.'
-        )
-
-
-def require_own_names(given: Mapping[str, Any]) -> None:
-    """Raise ModelError if the seed of random numbers has another name among keywords."""
-    if other := [f"{name}={brief(given[name])}" for name in given if name in OTHER_SEEDS]:
-        raise ModelError(
-            f"The seed of random numbers is random_seed=, as in PyMC. Got: {other[0]}."
-        )
+        _refuse(name, 'a mapping from names, as in {"name": …}', given)
 
 
 def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function without further keywords explain other names of its random_seed=."""
+    """Let a function raise ModelError if its random_seed= is given by another name."""
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        require_own_names(kwargs)
+        for name in OTHER_SEEDS.intersection(kwargs):
+            raise ModelError(
+                "The seed of random numbers is random_seed=, as in PyMC. Got: "
+                f"{name}={brief(kwargs[name])}."
+            )
         return function(*args, **kwargs)
 
     return checked
-
-
-def _refuse(name: str, rule: str, given: object) -> NoReturn:
-    raise ModelError(f"{name} must be {rule}. Got: {brief(given)}.")
 
 
 def require_flag(name: str, given: object) -> None:
     """Raise ModelError unless ``given`` is a boolean."""
     if not isinstance(given, bool | np.bool_):
         _refuse(name, "True or False", given)
+
+
+def require_choice(name: str, given: object, *choices: str) -> None:
+    """Raise ModelError unless ``given`` is one of the choices."""
+    if not (isinstance(given, str) and given in choices):
+        *first, last = map(repr, choices)
+        raise ModelError(f"{name} must be {', '.join(first)} or {last}. Got: {given!r}.")
 
 
 def require_count(name: str, given: object, least: int = 1) -> None:
@@ -220,15 +218,28 @@ def require_numbers(name: str, given: Any) -> NDArray[np.float64]:
         raise ModelError(f"{name} must hold numbers only. Got: {brief(given)}.") from None
 
 
+def require_probabilities(name: str, given: Any, *, rows: bool = False) -> None:
+    """Raise ModelError unless numbers are probabilities, or ``rows`` of these that sum to one."""
+    values = require_numbers(name, given)
+    sound, rule = (values >= 0) & (values <= 1), "probabilities"
+    if rows:
+        sound &= np.abs(values.sum(axis=-1, keepdims=True) - 1) < CLOSE
+        rule = "rows of probabilities that sum to one"
+    if sound.all():
+        return
+    row = values[~sound.all(axis=-1)][0] if values.ndim > 1 else values
+    raise ModelError(
+        f"{name} must hold {rule}, because it is used as probabilities. Got: {row.tolist()}."
+    )
+
+
 def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
     """Return weights scaled to sum to one, or raise ModelError."""
     numbers = [_number(each) for each in given.values()]
     largest = max(numbers, default=0.0)
     if not all(0 <= each < math.inf for each in numbers) or largest == 0:
-        raise ModelError(
-            f"{name} must be finite and not negative, and not all zero, to be scaled to sum one. "
-            f"Got: {dict(given)}."
-        )
+        rule = "finite and not negative, and not all zero, to be scaled to sum one"
+        _refuse(name, rule, dict(given))
     total = math.fsum(each / largest for each in numbers)  # the plain sum may overflow
     return [each / largest / total for each in numbers]
 
@@ -259,8 +270,6 @@ class ClusterError(RuntimeError):
 
     Examples
     --------
-    A job that outlives its cluster:
-
     >>> import bayesfuse as bf
     >>> def fit(model):
     ...     try:
@@ -290,8 +299,6 @@ class IncompleteWarning(UserWarning):
 
     Examples
     --------
-    An incomplete result as an error:
-
     >>> import warnings, bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> with warnings.catch_warnings():
@@ -305,14 +312,12 @@ class LargeResultWarning(UserWarning):
 
     Examples
     --------
-    There is no warning if ``precision=`` and ``thin=`` are given:
+    There is none if ``precision=`` and ``thin=`` are given:
 
-    >>> import warnings, bayesfuse as bf
+    >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", bf.errors.LargeResultWarning)
-    ...     result = bf.sample(model, draws=20, precision="single", thin=2, **quiet)
+    >>> result = bf.sample(model, draws=20, precision="single", thin=2, **quiet)
     >>> result.attrs["precision"], result["posterior"].sizes["draw"]
     ('single', 10)
     """
@@ -323,8 +328,6 @@ class CollapseWarning(UserWarning):
 
     Examples
     --------
-    A collapse as an error:
-
     >>> import warnings, bayesfuse as bf
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", bf.errors.CollapseWarning)

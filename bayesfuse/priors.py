@@ -25,33 +25,29 @@ from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 WEIGHT = 1.5  # prior responses of a row of confusion, beside one for every class
 
 __all__ = ["bio_transitions", "diagonal", "mixture", "robust"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
     """Dirichlet concentrations of confusion rows with more weight on the diagonal.
 
     Without ground truth, the likelihood is invariant to permutations of the classes. The prior
-    identifies them by the assumption that raters are better than chance. A row counts as
-    ``weight`` prior responses, a share ``accuracy`` of them right. On eight crowds with known truth
-    (2 to 8 classes) the default had the lowest mean log loss of the labels among nine choices.
+    identifies them by the assumption that raters are better than chance. On eight crowds with known
+    truth (2 to 8 classes) the default had the lowest mean log loss of the labels of nine choices.
 
-    For any weight, this prior prefers the permutation with the largest product of the probabilities
-    of right answers over all raters and classes, so one rater who is nearly always wrong on a class
-    can outweigh several who are mostly right. :func:`bayesfuse.checks.switching` detects this,
-    :func:`robust` makes it rare, and known labels prevent it.
+    It prefers the permutation with the largest product of the probabilities of right answers over
+    all raters and classes, so one rater who is nearly always wrong on a class can outweigh several
+    who are mostly right. :func:`bayesfuse.checks.switching` detects this, :func:`robust` makes it
+    rare, and known labels prevent it.
 
     Parameters
     ----------
     n_classes : int
         Number of classes K.
     weight : float, optional
-        Pseudo-responses per row. Default K + 1.5.
+        Prior responses that a row counts as. Default K + 1.5.
     accuracy : float, default 0.6
-        Prior mean of the diagonal.
+        Share of them that are right.
 
     Returns
     -------
@@ -86,20 +82,17 @@ def robust(
 ) -> DirichletMixture:
     """Mixture prior of confusion rows: :func:`diagonal`, or uniform for a small share of rows.
 
-    Every row of every rater is drawn from :func:`diagonal` with probability 1 − ``share``, else
-    from a uniform distribution. An inaccurate row then lowers the log density by at most about
-    −log ``share``, so one odd rater does not switch the labels. With five raters and four classes,
-    two of the raters random, the diagonal prior prefers switched labels in one table of nine, this
-    prior in one of fifty. On nine crowds with known truth (2 to 8 classes) the mean log loss is
-    lower by 0.02, and accuracies are within 0.004 of each other.
+    An inaccurate row lowers the log density by at most about −log ``share``, so one odd rater does
+    not switch the labels. With five raters and four classes, two of the raters random, the diagonal
+    prior prefers switched labels in one table of nine, this prior in one of fifty. On nine crowds
+    with known truth (2 to 8 classes) the mean log loss is lower by 0.02, and accuracies are within
+    0.004 of each other.
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes K.
     share : float, default 0.2
         Prior probability of a uniform row.
-    weight, accuracy
+    n_classes, weight, accuracy
         As for :func:`diagonal`.
 
     Returns
@@ -116,13 +109,10 @@ def robust(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> responses = bf.datasets.anesthesia()
-    >>> prior = bf.priors.robust(responses.n_classes)
+    >>> prior = bf.priors.robust(4)
     >>> prior.mean().round(2)[0]
     array([0.53, 0.16, 0.16, 0.16])
-    >>> DawidSkene(responses, confusion_prior=prior).free_RVs
-    [prevalence, confusion]
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), confusion_prior=prior)
     """
     share = require_probability("share", share)
     rows = diagonal(n_classes, weight=weight, accuracy=accuracy)
@@ -145,8 +135,8 @@ def mixture(shares: ArrayLike, concentration: ArrayLike) -> DirichletMixture:
     Raises
     ------
     ModelError
-        Shares that are not positive or do not sum to one, concentrations that are not positive and
-        finite, shapes that do not match.
+        Shares or concentrations that are not positive and finite, shares that do not sum to one,
+        shapes that do not match.
 
     Examples
     --------
@@ -219,15 +209,13 @@ def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Ar
 def bio_transitions(
     classes: Iterable[str], *, weight: float = 1.0, outside: str = "O"
 ) -> dict[str, Array]:
-    """Return priors for BIO tags, which mark spans by outside, beginning and inside.
-
-    A tag such as I-PER may follow only B-PER or I-PER, and is never first.
+    """Return priors for BIO tags: one such as I-PER follows B-PER or I-PER and is never first.
 
     Parameters
     ----------
     classes : iterable of str
-        Names of the classes, in the order of ``Responses.classes``: ``outside``, and B-X and
-        optionally I-X for every kind of span X, or B and I for spans of one kind.
+        As in ``Responses.classes``: ``outside``, and B-X and optionally I-X for every kind of span
+        X, or B and I for spans of one kind.
     weight : float, default 1
         Dirichlet concentration of everything allowed.
     outside : str, default "O"
@@ -236,8 +224,8 @@ def bio_transitions(
     Returns
     -------
     dict
-        ``initial_prior`` (classes,) and ``transition_prior`` (classes, classes), arguments of
-        :class:`bayesfuse.models.HiddenMarkov`. Zeros are structural.
+        ``initial_prior`` (classes,) and ``transition_prior`` (classes, classes) of
+        :class:`bayesfuse.models.HiddenMarkov`, with structural zeros.
 
     Raises
     ------
@@ -276,9 +264,8 @@ def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | Diri
     default = diagonal(responses.n_classes) if own is None else own
     axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     named = prior if isinstance(prior, Mapping) else {}
-    mixed = {key: given for key, given in named.items() if isinstance(given, DirichletMixture)}
-    if mixed:
-        others = {key: given for key, given in named.items() if key not in mixed}
+    if mixed := {key: own for key, own in named.items() if isinstance(own, DirichletMixture)}:
+        others = {key: own for key, own in named.items() if key not in mixed}
         rows: list[Any] = [*_per_rater(others, default, axes, responses, zeros)]
         for rater, place in _places(mixed, responses).items():
             require_shape(f"confusion_prior of rater {rater!r}", mixed[rater].shape, **axes)
@@ -326,9 +313,9 @@ def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array
     default = np.array([row[0], row.sum() - row[0]])
     axes = {"outcomes": 2}
     if by_class:
-        default = np.tile(default, (responses.n_classes, 1))
         axes = {"classes": responses.n_classes, "outcomes": 2}
-        if prior is not None and not isinstance(prior, Mapping) and np.shape(prior) == (2,):
+        default = np.tile(default, (responses.n_classes, 1))
+        if not isinstance(prior, Mapping) and np.shape(prior) == (2,):
             prior = np.tile(require_numbers("confusion_prior", prior), (responses.n_classes, 1))
     full = _per_rater(prior, default, axes, responses)
     return full[..., 0], full[..., 1]

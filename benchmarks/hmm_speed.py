@@ -55,12 +55,12 @@ def kernels(rng, size, repeats):
             given = problem(rng, size // length, length, n_classes)
             initial, transition, likelihood, _, *structure = given
             posterior = initial, transition, likelihood, *structure
-            uniform = rng.random(size)
+            drawn = initial, transition, likelihood, rng.random(size), *structure
             rates = [
                 size / seconds(function, repeats) / 1e6
                 for function in (
                     lambda given=given: forward_backward.marginal(*given),
-                    lambda given=posterior, u=uniform: forward_backward.draw_labels(*given, u),
+                    lambda given=drawn: forward_backward.draw_labels(*given),
                     lambda given=posterior: forward_backward.decode(*given),
                 )
             ]

@@ -81,9 +81,7 @@ def figures_1_and_2(rng, sizes, runs, folder):
 
 def by_third_moments(responses, v):
     mean = covariance(responses)["mean"].values
-    products, squares = triple_sums(
-        responses.start, responses.cell, responses.multiplicity, mean, v
-    )
+    products, squares = triple_sums(responses, mean, v)
     skew = products / squares
     return -skew / np.sqrt(4 + skew**2)
 

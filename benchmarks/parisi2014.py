@@ -15,7 +15,7 @@ from scipy.stats import kendalltau
 import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.moments import covariance, rank_one
-from bayesfuse.moments.completion import METHODS
+from bayesfuse.moments.pairs import METHODS
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 

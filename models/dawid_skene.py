@@ -1,42 +1,4 @@
-"""Dawid and Skene (1979): independent items, a confusion matrix per rater.
-
-Generative process: the true class of every item is drawn from the prevalence. A rater's label is
-drawn from the row of the true class in the rater's confusion matrix. Responses are independent
-given the true class.
-
-    prevalence ──► truth (item) ──► response (item, rater) ◄── confusion (rater)
-
-Priors: Dirichlet rows. Without ground truth the classes are identified only up to a permutation,
-unless raters are assumed to be better than chance. The default therefore puts more weight on the
-diagonal, see :func:`bayesfuse.priors.diagonal`.
-
-With ``pooled=True`` the rows of all raters are drawn around common ones, so raters with few
-responses are like the crowd. The concentration, by class, is the number of responses that the crowd
-counts for. Its prior, Gamma(1, 0.1), has its mode at zero and a tail that hundreds of responses
-outweigh:
-
-    confusion_mean, confusion_concentration ──► confusion (rater)
-
-With ``raters="graded"`` the classes are grades on a line. A rater perceives an item with noise and
-cuts the line at the rater's own thresholds (:class:`bayesfuse.Graded`):
-
-    position (class), strictness, threshold_gap, precision, guess_rate (rater) ──► confusion (rater)
-
-Distances are in those of neighbouring classes on average, and priors are weak on this scale:
-
-* positions: the ends are fixed, the distances between neighbours Dirichlet(5), because grades that
-  are often confused are close for all raters;
-* strictness, the mean shift of thresholds from the middles between classes: Normal(0, 1);
-* gaps between thresholds, relative to those between the middles: log-normal(0, 0.5), which keeps
-  the thresholds in order;
-* precision, one over the standard deviation of the noise: log-normal(log 2, 1). At two a middle
-  class is named rightly in 68 % of its items;
-* guesses, uniform over the grades: a rate of log-odds Normal(−3, 1.5). A rater with one constant
-  grade has a low precision and distant thresholds instead.
-
-With ``pooled=True`` these vary around common means with inferred spreads, half-normal of scale 1
-for strictness and log precision, 0.5 for log gaps and 1.5 for the log-odds of guesses.
-"""
+"""Dawid and Skene (1979): independent items, a confusion matrix per rater."""
 
 from __future__ import annotations
 
@@ -50,6 +12,14 @@ from bayesfuse.pymc.model import LabelModel
 
 class DawidSkene(LabelModel):
     """The model of Dawid and Skene, a :class:`pymc.Model`.
+
+    The true class of every item is drawn from the prevalence. A rater's label is drawn from the row
+    of the true class in the rater's confusion matrix, independently of other responses::
+
+        prevalence ──► truth (item) ──► response (item, rater) ◄── confusion (rater)
+
+    Rows have Dirichlet priors. Without known labels the classes are identified only by the
+    assumption that raters are better than chance, so the default has more weight on the diagonal.
 
     Parameters
     ----------
@@ -67,11 +37,7 @@ class DawidSkene(LabelModel):
         One confusion matrix per rater; one accuracy per rater and true class, with uniform errors;
         one accuracy per rater; or, for ordered classes, thresholds and a precision per rater.
     pooled : bool, default False
-        Whether the raters share an inferred mean: rows are Dirichlet(κμ), with "confusion_mean" μ
-        (class, answer) and "confusion_concentration" κ (class); accuracies are Beta(κp, κ(1 − p)),
-        with "accuracy_mean" p and "accuracy_concentration" κ. ``confusion_prior`` is then the prior
-        of the mean, the same for all raters and no mixture. With ``raters="graded"`` means and
-        spreads of "strictness", "threshold_gap", "precision" and "guess_log_odds" are inferred.
+        Whether the raters share an inferred mean, of which ``confusion_prior`` is then the prior.
     populations : mapping, Series or array, shape (items,), optional
         The population of every item, by item name or in the order of ``responses.items``. Each has
         its own "population_prevalence", and "prevalence" is the share of every class in all. Two
@@ -91,21 +57,19 @@ class DawidSkene(LabelModel):
     ------
     bayesfuse.errors.ModelError
         Priors of the wrong shape, or not positive; with ``pooled=True`` a prior by rater or a
-        mixture; ``raters="graded"`` with unordered classes or a ``confusion_prior``; collinear
-        covariates.
+        mixture; ``raters="graded"`` with unordered classes or a prior; collinear covariates.
     bayesfuse.errors.ResponsesError
         Items without population, covariates or probabilities, or that are not in the table; values
         that are missing, infinite or no probabilities.
 
     Notes
     -----
-    With ``covariates`` or ``classifier``, "average_prevalence" (or "population_prevalence", in each
-    population) is that of an item with average predictors, with the prior of a prevalence. Slopes
-    per standard deviation, "standard_slope" (covariate, class), sum to zero over the classes, so
-    that the order of the classes does not matter. The difference between the slopes of two classes
-    is Normal(0, τ), with τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is
-    HalfNormal(1). Means and standard deviations are over items: patterns of a table of counts count
-    as often as they occur. These variables are drawn by NUTS next to Gibbs steps.
+    With ``covariates`` or ``classifier``, "average_prevalence" (or "population_prevalence") is that
+    of an item with average predictors, with the prior of a prevalence. Slopes per standard
+    deviation, "standard_slope" (covariate, class), sum to zero over the classes, so that their
+    order does not matter. The difference between the slopes of two classes is Normal(0, τ), with
+    τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is HalfNormal(1). Patterns of a table
+    of counts count as often as they occur. These variables are drawn by NUTS next to Gibbs steps.
 
     Responses with silence (``abstain=`` where they are read, or ``responses.completed()``) have
     rows over the labels and silence, "speech" (rater, class, said); "confusion", "sensitivity" and
@@ -117,18 +81,34 @@ class DawidSkene(LabelModel):
     ``raters``, and ``pooled=True``, need ``responses.without_silence()`` or
     ``responses.without_statements()``.
 
-    With ``pooled=True`` use ``bf.sample``: the density has poles where concentrations are small, so
-    ``bf.find_map`` seldom finds a mode, as its attribute ``converged`` tells, and ``bf.fit`` uses
-    ADVI. The classes are then identified by one row of the mean instead of one row of every rater,
-    so a rare class may turn into one of hard items, with any label. A larger ``confusion_prior``
-    counteracts that: on a crowd of 461 raters with four responses each and a class of one item in
-    thirty, the accuracy of the labels is 0.89 without pooling, 0.82 with it, and 0.90 with
-    ``bf.priors.diagonal(5, weight=200)``.
+    With ``pooled=True`` rows are Dirichlet(κμ), with "confusion_mean" μ (class, answer) and
+    "confusion_concentration" κ (class), the number of responses that the crowd counts for;
+    accuracies are Beta(κp, κ(1 − p)), with "accuracy_mean" p and "accuracy_concentration" κ. The
+    prior of κ, Gamma(1, 0.1), has its mode at zero and a tail that hundreds of responses outweigh.
+    Use ``bf.sample``: the density has poles where concentrations are small, so ``bf.find_map``
+    seldom finds a mode (its attribute ``converged``), and ``bf.fit`` uses ADVI. A rare class may
+    turn into one of hard items, with any label, because one row of the mean identifies it instead
+    of one of every rater. A larger ``confusion_prior`` counteracts that: on a crowd of 461 raters
+    with a class of one item in thirty, the accuracy of the labels is 0.89 without pooling, 0.82
+    with it, and 0.90 with ``bf.priors.diagonal(5, weight=200)``.
 
-    With ``raters="graded"``, :func:`bayesfuse.grades` returns the grade of every item and
-    :func:`bayesfuse.rater_grades` the strictness and precision of every rater. ``threshold_gap``
-    and ``precision`` are drawn by slice sampling next to the labels. "confusion_mean" is the
-    expected row of a rater without responses, an integral accurate to about .001.
+    With ``raters="graded"`` the classes are grades on a line. A rater perceives an item with noise
+    and cuts the line at the rater's own thresholds (:class:`bayesfuse.Graded`)::
+
+        position (class), strictness, threshold_gap, precision, guess_rate (rater) ──► confusion
+
+    Distances are in those of neighbouring classes on average. Of the positions the ends are fixed,
+    and the distances Dirichlet(5), because grades that are often confused are close for all raters.
+    Strictness, the mean shift of thresholds from the middles between classes, is Normal(0, 1); gaps
+    between thresholds, relative to those between the middles, log-normal(0, 0.5), which keeps their
+    order; precision, one over the standard deviation of the noise, log-normal(log 2, 1) (at two a
+    middle class is named rightly in 68 % of its items). Guesses are uniform over the grades, at a
+    rate of log-odds Normal(−3, 1.5). With ``pooled=True`` all these vary around common means, with
+    half-normal spreads of scale 1 (strictness, log precision), 0.5 (log gaps) and 1.5 (log-odds).
+    ``threshold_gap`` and ``precision`` are drawn by slice sampling next to the labels.
+    "confusion_mean" is the expected row of a new rater, an integral accurate to about .001.
+    :func:`bayesfuse.grades` returns the grade of every item, :func:`bayesfuse.rater_grades` the
+    strictness and precision of every rater.
 
     References
     ----------
@@ -141,34 +121,19 @@ class DawidSkene(LabelModel):
 
     Examples
     --------
-    >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> sorted(variable.name for variable in model.free_RVs)
-    ['confusion', 'prevalence']
-
     Two tests in two populations; with flat priors the mode is the published maximum likelihood:
 
-    >>> responses, populations = bf.datasets.tuberculosis()
-    >>> model = DawidSkene(responses, populations=populations, confusion_prior=[[1, 1], [1, 1]])
+    >>> import bayesfuse as bf
+    >>> table, people = bf.datasets.tuberculosis()
+    >>> model = bf.models.DawidSkene(table, populations=people, confusion_prior=[[1, 1], [1, 1]])
     >>> point = bf.find_map(model)["point"]
     >>> point["population_prevalence"].sel({"class": "+"}).round(4).values.tolist()
     [0.0268, 0.7168]
 
-    Two rules that were applied to five messages, and spoke on three:
-
-    >>> votes = {"item": [0, 0, 1, 3], "rater": ["link", "caps", "link", "caps"],
-    ...          "label": [1, 1, 1, 0]}
-    >>> rules = bf.Responses.from_long(votes, items=range(5)).completed()
-    >>> point = bf.find_map(DawidSkene(rules))["point"]
-    >>> point["speech"].dims, point["said"].values.tolist()
-    (('rater', 'class', 'said'), ['0', '1', 'nothing'])
-
-    With ``pooled=True`` a new rater is predicted by drawing a row from Dirichlet(κμ) at every draw
-    of the posterior, here the sensitivity for class 1 and its 89 % interval:
+    The sensitivity of a new rater for class 1, with its 89 % interval, from ``pooled=True``:
 
     >>> import numpy as np
-    >>> model = DawidSkene(bf.datasets.anesthesia(), pooled=True)
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), pooled=True)
     >>> result = bf.sample(model, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> pool = result["posterior"].dataset
     >>> kappa_mu = pool["confusion_concentration"] * pool["confusion_mean"]

@@ -1,19 +1,4 @@
-"""Labels in sequence: a hidden Markov chain of true classes, a confusion matrix per rater.
-
-Generative process: the true class of the first item of a sequence is drawn from the initial
-distribution, that of every later item from the transition row of the class before it. Sequences
-share both distributions and are independent. Responses are as in Dawid and Skene.
-
-    initial ──► truth 1 ──► truth 2 ──► … ◄── transition          (for every sequence)
-                   │           │
-                   ▼           ▼
-               responses   responses ◄── confusion                (item, rater)
-
-Priors: Dirichlet rows. Those of confusion rows put more weight on the right label, which identifies
-the classes (:func:`bayesfuse.priors.diagonal`); those of initial and transition are uniform, since
-the data usually have many more transitions than parameters. A concentration of zero rules out a
-transition or a first class, see :func:`bayesfuse.priors.bio_transitions` for spans.
-"""
+"""Labels in sequence: a hidden Markov chain of true classes, a confusion matrix per rater."""
 
 from __future__ import annotations
 
@@ -28,30 +13,40 @@ from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.data.tags import mark_spans, spans_begin_with_b
-from bayesfuse.errors import ModelError, require_flag, require_kind
+from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters.base import RaterChannel
 
 
 class HiddenMarkov(LabelModel):
     """The hidden Markov label model, a :class:`pymc.Model`.
 
+    The true class of the first item of a sequence is drawn from the initial distribution, that of
+    every later item from the transition row of the class before it. Sequences share both
+    distributions and are independent. Responses are as in Dawid and Skene::
+
+        initial ──► truth 1 ──► truth 2 ──► … ◄── transition          (for every sequence)
+                       │           │
+                       ▼           ▼
+                   responses   responses ◄── confusion                (item, rater)
+
+    Rows have Dirichlet priors: those of raters as in :class:`bayesfuse.models.DawidSkene`, those of
+    initial and transition uniform, since data usually have many more transitions than parameters.
+
     Parameters
     ----------
-    responses : bf.Responses, DataFrame or array
-        The responses of raters to items.
+    responses, confusion_prior, pooled, gold, name : optional
+        As in :class:`bayesfuse.models.DawidSkene`.
     sequences : bf.Sequences
         The order of the items; the same items as in ``responses``, in any order.
     initial : {"free", "stationary"}, default "free"
         The distribution of the first class is a parameter (for sequences with a natural beginning,
         like sentences), or the stationary distribution of the transition (for excerpts).
-    initial_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the free initial distribution. Default 1. Zeros rule out a first
-        class.
-    transition_prior : float or array, shape (classes, classes), optional
-        Dirichlet concentration of the transition rows (class, next class). Default 1. Zeros rule
-        out a transition.
+    initial_prior, transition_prior : float or array, optional
+        Dirichlet concentrations of the free initial distribution (classes,) and of the transition
+        rows (class, next class). Default 1. Zeros rule out a first class or a transition.
     bio : bool, optional
         Whether classes are tags of spans (O, B-X and I-X, or O, B and I), so that an inside tag is
         never first and follows a tag of its kind alone: the priors of
@@ -75,8 +70,6 @@ class HiddenMarkov(LabelModel):
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
         value: see :class:`bayesfuse.InformedMarkovChain`.
-    confusion_prior, pooled, gold, name : optional
-        As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
     ------
@@ -97,9 +90,8 @@ class HiddenMarkov(LabelModel):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import HiddenMarkov
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> model = HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
+    >>> model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
     >>> sorted(variable.name for variable in model.free_RVs)
     ['confusion', 'initial', 'transition']
     """
@@ -122,8 +114,7 @@ class HiddenMarkov(LabelModel):
         gold: Any = None,
         name: str = "",
     ) -> None:
-        if initial not in ("free", "stationary"):
-            raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
+        require_choice("initial", initial, "free", "stationary")
         stationary = initial == "stationary"
         if stationary and initial_prior is not None:
             raise ModelError(
@@ -151,24 +142,15 @@ class HiddenMarkov(LabelModel):
                 )
             self.require_whole("a classifier is of all items")
         if covariates is not None:
+            priors = {"initial_prior": initial_prior, "transition_prior": transition_prior}
+            options = {"confusion_prior": confusion_prior, "raters": raters, "pooled": pooled}
             with pm.Model(model=None):  # not a part of this model
-                alone = HiddenMarkov(
-                    responses,
-                    sequences,
-                    initial_prior=initial_prior,
-                    transition_prior=transition_prior,
-                    bio=bio,
-                    confusion_prior=confusion_prior,
-                    raters=raters,
-                    pooled=pooled,
-                    gold=gold,
-                )
+                alone = HiddenMarkov(responses, sequences, bio=bio, gold=gold, **priors, **options)
             classifier = bf.cross_classify(bf.find_map(alone), covariates, sequences)
         self.add_coord("next_class", responses.classes.tolist())
         given_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:
-            in_memory = isinstance(responses, bf.Responses)
-            bio = in_memory and not given_priors and spans_begin_with_b(responses, sequences)
+            bio = not given_priors and spans_begin_with_b(responses, sequences)
         require_flag("bio", bio)
         if bio and given_priors:
             raise ModelError(
@@ -189,17 +171,13 @@ class HiddenMarkov(LabelModel):
         labels: bf.MarkovChain
         if begin is None:
             labels = bf.StationaryMarkovChain(transition, sequences)
-        elif not of:
-            first = bf.dirichlet("initial", begin, dims="class")
-            labels = bf.MarkovChain(first, transition, sequences)
+        else:
+            begin = np.broadcast_to(begin, rows.shape[:-1]).copy()  # the same for all populations
+            chain = bf.dirichlet("initial", begin, dims=(*of, "class")), transition, sequences
+            labels = bf.MarkovChain(*chain) if not of else bf.PopulationMarkovChain(*chain, number)
             if classifier is not None:
                 probability = read_classifier(responses, classifier)
-                share = probability.mean(axis=0)
-                labels = bf.InformedMarkovChain(first, transition, sequences, probability, share)
-        else:
-            begin = np.tile(begin, (len(rows), 1))
-            first = bf.dirichlet("initial", begin, dims=(*of, "class"))
-            labels = bf.PopulationMarkovChain(first, transition, sequences, number)
+                labels = bf.InformedMarkovChain(*chain, probability, probability.mean(axis=0))
         values, n_classes = tuple(labels.parameters.values()), responses.n_classes
         share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
@@ -208,15 +186,13 @@ class HiddenMarkov(LabelModel):
             plain = whole and responses.silent is None and responses.stated is None
             tags = bio or mark_spans(responses.classes.tolist())
             raters = "sequential" if plain and tags else "confusion"
-        if raters != "sequential":
-            channel = self.rater_channel(raters, confusion_prior, pooled)
-        else:
+        if raters == "sequential":
             channel = self._sequential(sequences, confusion_prior, pooled)
+        else:
+            channel = self.rater_channel(raters, confusion_prior, pooled)
         self.observe(labels=labels, raters=channel)
 
-    def _sequential(
-        self, sequences: bf.Sequences, prior: Any, pooled: bool
-    ) -> bf.SequentialConfusion:
+    def _sequential(self, sequences: bf.Sequences, prior: Any, pooled: bool) -> RaterChannel:
         """Register the rows of raters given their previous answers."""
         responses = self.responses
         self.require_whole("the previous answer of a rater may be in another part")
@@ -233,8 +209,6 @@ class HiddenMarkov(LabelModel):
             first += "_"
         self.add_coord("previous", [first, *map(str, responses.classes.tolist())])
         dims = ("rater", "previous", "class", "answer")
-        return bf.SequentialConfusion(
-            bf.dirichlet("sequential_confusion", rows, dims=dims),
-            sequences,
-            bf.SequentialConfusion.shares_in(responses, sequences),
-        )
+        variable = bf.dirichlet("sequential_confusion", rows, dims=dims)
+        shares = bf.SequentialConfusion.shares_in(responses, sequences)
+        return bf.SequentialConfusion(variable, sequences, shares)

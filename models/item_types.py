@@ -1,37 +1,4 @@
-"""Items of several types, easy and hard, and raters who look or guess.
-
-In the model of Dawid and Skene errors are independent given the class. Real errors are not: on hard
-items most raters give the same wrong label. Here every item has a hidden type, and the consensus of
-the raters on a type counts as one opinion.
-
-    type_share ──► type (item) ──► truth (item) ◄── trust
-                        │
-                        ▼
-           response (item, rater) ◄── competence, guess (rater)
-
-Generative process: an item's type is drawn from the shares of the types. Every type has a fixed
-consensus row: from even to unanimous on a class ("levels"), and with two classes that compete
-("pairs"). A rater looks with the probability of their competence, and then answers by the consensus
-row; otherwise the rater guesses. The true class of the item is drawn from the consensus row, too,
-raised to the power ``trust``.
-
-Priors and why:
-
-* Shares of types are Dirichlet with concentration 3 in all, so few types are in use unless the data
-  show more.
-* The truth is like one more answer by a rater who looks at ``trust`` = 1, and is the most frequent
-  answer at infinity. Unlabelled data cannot tell ``trust``, so without gold labels it keeps its
-  prior, log-normal(0.2, 0.5), from 0.5 to 3.3: learnt from known labels it was between 0.4 and 2.3
-  on ten public crowds.
-* Competence and guesses are near those of the crowd, whose means are inferred: competence around
-  Beta(2, 1), guesses around a flat row. How near is inferred, too, under gamma priors with means of
-  4 and 5 responses.
-
-What is known of items (``populations=``, ``covariates=``, ``classifier=``) moves the log-odds of
-their classes, from the shares of average items on. The shares of the types within a class stay as
-they are: a covariate says what an item is, not how hard it is. Populations differ from the average
-by shifts, whose standard deviation is inferred.
-"""
+"""Items of several types, easy and hard, and raters who look or guess."""
 
 from __future__ import annotations
 
@@ -45,59 +12,65 @@ import pytensor.tensor as pt
 
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
-from bayesfuse.errors import ModelError, require_number
-from bayesfuse.parameters.consensus_shares import ConsensusShares, says
-from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
+from bayesfuse.errors import ModelError, require_choice, require_number
+from bayesfuse.parameters.contract import DRAWN
+from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member, says
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.pymc.rater_rows import shared_rows, shared_shares
 from bayesfuse.raters.consensus import Dictionary
 
-CONCENTRATION = 3.0
-"""Concentration of the prior of the shares of all types."""
-
-TRUST = 0.2, 0.5
-"""Mean and standard deviation of the logarithm of the trust."""
-
-COMPETENCE, COMPETENCE_NEAR = np.array([2.0, 1.0]), (2.0, 0.5)
-"""Beta prior of the mean competence; shape and rate of the gamma prior of its concentration."""
-
-GUESS_NEAR = 1.0, 0.2
-"""Shape and rate of the gamma prior of the concentration of guesses."""
-
-MANY = 10
-"""Number of classes above which only pairs are used that raters give to the same item."""
-
+CONCENTRATION = 3.0  # of the prior of the shares of all types
+TRUST = 0.2, 0.5  # mean and standard deviation of the logarithm of the trust
+COMPETENCE = np.array([2.0, 1.0])  # beta prior of the mean competence
+COMPETENCE_NEAR, GUESS_NEAR = (2.0, 0.5), (1.0, 0.2)  # gamma priors of the concentrations
+MANY = 10  # classes above which only pairs are used that raters give to the same item
 REMOVED = {"types", "competence", "own_rows", "every_class", "priors"}
 
 
 class ItemTypes(LabelModel):
     r"""Items of hidden types, competent and guessing raters, a :class:`pymc.Model`.
 
-    The first choice for labels by people: on real crowds its probabilities are far better
-    calibrated than those of :class:`bayesfuse.models.DawidSkene`.
+    In the model of Dawid and Skene errors are independent given the class. Real errors are not: on
+    hard items most raters give the same wrong label. Here every item has a hidden type, and the
+    consensus of the raters on a type counts as one opinion on the class, however many share it,
+    which keeps label probabilities calibrated::
+
+        type_share ──► type (item) ──► truth (item) ◄── trust
+                            │
+                            ▼
+               response (item, rater) ◄── competence, guess (rater)
+
+    Every type has a fixed consensus row: from even to unanimous on a class ("levels"), and with two
+    classes that compete ("pairs"). A rater looks with the probability of their competence, and then
+    answers by the consensus row; otherwise the rater guesses. The true class is drawn from the
+    consensus row, too, raised to the power ``trust``. With item n, rater m, type z, class k, answer
+    c, L types and their consensus rows μ:
+
+    .. math::
+
+        w &\sim \mathrm{Dir}(3 / L), \qquad
+        z_n \sim w, \qquad y_n \sim \rho_{z_n}, \quad \rho_{zk} \propto \mu_{zk}^\delta \\
+        x_{nm} &\sim a_m \mu_{z_n} + (1 - a_m)\, g_m, \qquad
+        a_m \sim \mathrm{Beta}(s \bar a, s (1 - \bar a)), \qquad
+        g_m \sim \mathrm{Dir}(\gamma \bar g)
+
+    This is the first choice for labels by people. Where errors are independent given the class and
+    differ by class, the model of Dawid and Skene is much better.
 
     Parameters
     ----------
-    responses : bf.Responses, DataFrame or array
-        The responses of raters to items.
     consensus : {"pairs", "levels"}, default "pairs"
         The consensus rows: six levels of agreement for every class, and three rows for each ordered
         pair of classes that compete, or the levels alone. The same for two classes.
     guesses : {"own", "even"}, default "own"
-        Whether raters guess by a row of their own, or every class as often. Use "even" only if no
-        rater prefers a label.
+        Whether raters guess by a row of their own, or evenly (only if no rater prefers a label).
     trust : float, optional
-        The power :math:`\delta` to which a consensus is raised to give the classes of its type: the
-        weight of the majority. At one the truth is like one more answer of a rater who looks. By
-        default it has a log-normal prior and is learnt from ``gold``.
-    populations, covariates, classifier : optional
-        What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
-    gold : mapping of item name to class name, DataFrame or path, optional
-        Items whose true class is known: they calibrate the labels of all others.
-    name : str, optional
-        Prefix of the model's variables, as in PyMC.
+        The power :math:`\delta`, the weight of the majority: at 1 the truth is like one more answer
+        of a rater who looks, at infinity the most frequent answer. Default: inferred from ``gold``.
+    responses, populations, covariates, classifier, gold, name : optional
+        As in :class:`bayesfuse.models.DawidSkene`. Known labels calibrate those of all others.
     removed : Any
         Arguments of version 0.2, which are refused with the reason.
 
@@ -111,37 +84,28 @@ class ItemTypes(LabelModel):
 
     Notes
     -----
-    With item n, rater m, type z, class k and answer c, and fixed consensus rows μ:
-
-    .. math::
-
-        w &\sim \mathrm{Dir}(3 / L), \qquad
-        z_n \sim w, \qquad y_n \sim \rho_{z_n}, \quad \rho_{zk} \propto \mu_{zk}^\delta \\
-        x_{nm} &\sim a_m \mu_{z_n} + (1 - a_m)\, g_m, \qquad
-        a_m \sim \mathrm{Beta}(s \bar a, s (1 - \bar a)), \qquad
-        g_m \sim \mathrm{Dir}(\gamma \bar g)
-
     Variables: ``type_share`` w, ``trust`` δ, ``competence`` a, ``guess`` g, and for the latter two
     their ``…_mean`` and ``…_concentration``. ``consensus`` μ (type, answer) is a constant; the
     coordinates of a type are its answers and the probability of the first one. ``prevalence``,
-    ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth, the mean over
-    the types of a class.
+    ``confusion``, ``sensitivity`` and ``specificity`` are of the truth (means over its types).
+
+    Few types are in use unless the data show more, by the small concentration of w. Unlabelled data
+    cannot tell the trust, so without gold labels it keeps its prior, log-normal(0.2, 0.5), from 0.5
+    to 3.3: learnt from known labels it was between 0.4 and 2.3 on ten public crowds. The mean
+    competence is around Beta(2, 1), mean guesses around a flat row; how near raters are to them is
+    inferred, too, under gamma priors with means of 4 and 5 responses.
 
     With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
 
     .. math:: p(z_n = z, y_n = k) \propto w_z \rho_{zk} e^{\eta_{nk}}, \qquad
         \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
 
-    so the shares of the types within a class do not change. "average_prevalence" is that of
-    :math:`\eta = 0`. "population_shift" b (population, class) sums to zero over the classes, and
-    its difference between two classes is Normal(0, σ), with σ ~ Gamma(2, 2), "population_scale";
-    "population_prevalence" follows. Slopes β and the scale s are as in
-    :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all items.
-    Slopes, shifts and scales are drawn by NUTS next to Gibbs steps.
-
-    The consensus of a type counts as one opinion on the class, however many raters share it, which
-    keeps label probabilities calibrated. Where errors are independent given the class and differ by
-    class, the model of Dawid and Skene is much better.
+    so the shares of the types within a class do not change: a covariate says what an item is, not
+    how hard it is. "average_prevalence" is that of :math:`\eta = 0`. "population_shift" b
+    (population, class) sums to zero over the classes, and its difference between two classes is
+    Normal(0, σ), with σ ~ Gamma(2, 2), "population_scale"; "population_prevalence" follows. Slopes
+    β and the scale s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over
+    all items. Slopes, shifts and scales are drawn by NUTS next to Gibbs steps.
 
     References
     ----------
@@ -152,8 +116,7 @@ class ItemTypes(LabelModel):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import ItemTypes
-    >>> model = ItemTypes(bf.datasets.anesthesia())
+    >>> model = bf.models.ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> result["posterior"]["competence"].dims
     ('chain', 'draw', 'rater')
@@ -174,8 +137,7 @@ class ItemTypes(LabelModel):
         **removed: Any,
     ) -> None:
         _require_current(consensus, removed)
-        if guesses not in ("own", "even"):
-            raise ModelError(f'guesses must be "own" or "even". Got: {guesses!r}.')
+        require_choice("guesses", guesses, "own", "even")
         if trust is not None and not require_number("trust", trust) > 0:
             raise ModelError(
                 "trust must be positive, because it is the power to which the consensus is raised. "
@@ -194,11 +156,9 @@ class ItemTypes(LabelModel):
         each = np.full(n_types, CONCENTRATION / n_types)
         share = pm.Dirichlet("type_share", each, dims="type")
         members = {"type_share": Member(share, SIMPLEX)}
+        power = pm.LogNormal("trust", *TRUST) if trust is None else pt.constant(float(trust))
         if trust is None:
-            power = pm.LogNormal("trust", *TRUST)
-            members["trust"] = Member(power, SCALE)
-        else:
-            power = pt.constant(float(trust))
+            members["trust"] = Member(power, DRAWN)
         # a class is never impossible
         joint = share[:, None] * pt.maximum(says(log_rows, power, pt), SMALLEST)
         labels, tilt = tilted_labels(
@@ -207,16 +167,10 @@ class ItemTypes(LabelModel):
         average = self["prevalence" if tilt is None else "average_prevalence"]
 
         competence, guess = looks(self, guesses == "own")
-        channel = bf.Consensus(
-            pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type")),
-            competence,
-            guess,
-            pairs=pairs,
-            kind=None if tilt is None else tilt.kind,
-        )
-        given: Any = {}
-        if trust is not None:
-            given["fixed"] = {"trust": np.asarray(float(trust))}
+        of_class = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
+        kind = None if tilt is None else tilt.kind
+        channel = bf.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
+        given: Any = {} if trust is None else {"fixed": {"trust": np.asarray(float(trust))}}
         if tilt is not None:
             (parameter,) = labels.parameters
             given |= {"tilt": tilt.log_odds, "n_kinds": channel.n_kinds}
@@ -250,8 +204,7 @@ def _require_current(consensus: Any, removed: Mapping[str, Any]) -> None:
             'fixed rows give labels as good in seconds: use consensus="pairs" or "levels", and '
             f'guesses="own" or "even". Got: {", ".join(got)}.'
         )
-    if consensus not in ("pairs", "levels"):
-        raise ModelError(f'consensus must be "pairs" or "levels". Got: {consensus!r}.')
+    require_choice("consensus", consensus, "pairs", "levels")
 
 
 def _pairs(responses: bf.Responses) -> list[tuple[int, int]]:

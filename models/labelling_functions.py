@@ -1,33 +1,4 @@
-"""Labelling functions: rules that label few items each, with dependent errors.
-
-A rule of a weak-supervision project usually gives one label and abstains on most items. The model
-describes the votes that an item gets, given their number:
-
-    class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
-
-Generative process: the class of an item is drawn from the shares of the classes. Items differ in
-how much there is to say of them, which tells nothing of their class. Each of the votes that an item
-gets is drawn from the shares that the votes of all rules have in its class.
-
-So a rule that fires on two items of three is little evidence for its label, and that a hundred
-rules are silent is no evidence that they would have been wrong. Both matter: with silence modelled
-rule by rule, dependent rules decide the labels by what they do not say; without silence, all items
-become one class.
-
-Priors and why:
-
-* A vote is eight times as probable in its own class as in another (``odds``): right for 89 % of two
-  classes, 62 % of six. This counts as much as five votes of every rule (``weight``).
-* Real rules are not independent given the class. How far they are from it, the ``dispersion``, is
-  seen in how often they meet, and measured before the fit. In the sense of quasi-likelihood, votes
-  then say less of the quality of their rule: by a factor of the dispersion, so the prior is given
-  as many votes more. Independent rules have a dispersion of one, and leave the prior as it is.
-  Known labels are no guesses of the rules about each other, so they move this prior, too.
-* Near copies, rules that meet more often than two rules without errors could, count as one.
-* Class shares are even, with a prior that weighs as much as five items of each class, and by the
-  same argument (dispersion − 1) times the items more. Votes cannot tell that a class is common from
-  that its rules are eager, so where you know the shares, say so.
-"""
+"""Labelling functions: rules that label few items each, with dependent errors."""
 
 from __future__ import annotations
 
@@ -50,49 +21,24 @@ from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NOBODY
 
-ITEMS = 5.0
-"""Items of every class that the prior of the class shares is worth."""
-
-ROUNDS = 100
-"""Steps in which typical votes are made as frequent as votes are."""
+ITEMS = 5.0  # of every class, that the prior of the class shares is worth
+ROUNDS = 100  # steps in which typical votes are made as frequent as votes are
 
 
 class LabellingFunctions(LabelModel):
     r"""Rules that mostly abstain, a :class:`pymc.Model`.
 
-    Parameters
-    ----------
-    responses : bf.Responses, DataFrame or array
-        The votes. Every source counts as applied to every item.
-    class_shares : array or mapping, optional
-        Known shares of the classes: numbers that sum to one, by class or in the order of
-        ``responses.classes``, or a 90 % interval (low, high) for every class. By default inferred
-        around even shares.
-    groups : "copies", None, mapping or list of lists, default "copies"
-        Sources of one group give one vote for a label together. By default near copies are grouped
-        automatically; None keeps all sources apart.
-    odds : float, default 8
-        How many times more probable a vote is in its own class than in another, on average.
-    weight : float, default 5
-        Number of votes of every source that this prior counts for.
-    dispersion : float, optional
-        At least one. By default measured; 1 stands for sources that are independent given the
-        class.
-    gold : mapping of item name to class name, DataFrame or path, optional
-        Items whose true class is known.
-    name : str, optional
-        Prefix of the model's variables, as in PyMC.
+    A rule of a weak-supervision project usually gives one label and abstains on most items. The
+    model describes the votes of an item, given their number, which tells nothing of its class::
 
-    Raises
-    ------
-    bayesfuse.errors.ModelError
-        Shares that are no probabilities or do not sum to one, or intervals that leave no room for
-        that; odds of one or less; a dispersion below one.
-    bayesfuse.errors.ResponsesError
-        Gold labels of unknown items or classes.
+        class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
-    Notes
-    -----
+    The class of an item is drawn from the shares of the classes, and each of its votes from the
+    shares that the votes of all rules have in its class. So a rule that fires on two items of three
+    is little evidence for its label, and that a hundred rules are silent is no evidence that they
+    would have been wrong: with silence modelled rule by rule, dependent rules decide the labels by
+    what they do not say; without silence, all items become one class.
+
     With item n of class k, the votes v and :math:`c_v` the label of v:
 
     .. math::
@@ -104,16 +50,51 @@ class LabellingFunctions(LabelModel):
         p_{kv} \propto \pi_k b_v\, \omega^{[c_v = k]}, \quad \textstyle\sum_k p_{kv} = 1
 
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
-    ``dispersion``, n the numbers of votes and g those on items known to be of class k. Variables:
-    ``prevalence`` π and ``vote_share`` ψ. :func:`bayesfuse.sources` returns accuracy, hit rate,
-    overlaps and conflicts of every source. The dispersion is an attribute of results. If it is far
-    above one, votes hardly inform the quality of their source, and intervals are as wide as those
-    of the prior; ``vote_share`` holds the shares that labels are computed with, not their
-    uncertainty.
+    ``dispersion``, n the numbers of votes and g those on items known to be of class k.
+
+    Parameters
+    ----------
+    responses : bf.Responses, DataFrame or array
+        The votes. Every source counts as applied to every item.
+    class_shares : array or mapping, optional
+        Known shares of the classes: numbers that sum to one, by class or in the order of
+        ``responses.classes``, or a 90 % interval (low, high) for every class. By default inferred
+        around even shares, with a prior that weighs as much as five items of each class, and
+        φ − 1 times the items more. Votes cannot tell that a class is common from that its rules
+        are eager, so where you know the shares, say so.
+    groups : "copies", None, mapping or list of lists, default "copies"
+        Sources of one group give one vote for a label together. By default near copies, which meet
+        more often than two rules without errors could; None keeps all sources apart.
+    odds, weight : float, default 8 and 5
+        How many times more probable a vote is in its own class than in another, on average (right
+        for 89 % of two classes, 62 % of six), and how many votes of a source this prior counts for.
+    dispersion : float, optional
+        How far sources are from independent given the class, for which it is 1. By default measured
+        before the fit, by how often they meet.
+    gold, name : optional
+        As in :class:`bayesfuse.models.DawidSkene`.
+
+    Raises
+    ------
+    bayesfuse.errors.ModelError
+        Shares that are no probabilities or do not sum to one, or intervals that leave no room for
+        that; odds of one or less; a dispersion below one.
+    bayesfuse.errors.ResponsesError
+        Gold labels of unknown items or classes.
+
+    Notes
+    -----
+    Variables: ``prevalence`` π and ``vote_share`` ψ. :func:`bayesfuse.sources` returns accuracy,
+    hit rate, overlaps and conflicts of every source.
+
+    In the sense of quasi-likelihood, votes say less of the quality of their rule by a factor of the
+    dispersion, so the prior is given as many votes more; known labels are no guesses of the rules
+    about each other, so they move this prior, too. If the dispersion, an attribute of results, is
+    far above one, votes hardly inform the quality of their source, and intervals are as wide as
+    those of the prior; ``vote_share`` is what labels are computed with, without uncertainty.
 
     Where rules are independent given the class and you know on which items they were silent,
-    :class:`bayesfuse.Abstaining` says more, because silence counts there: with it the log-loss is
-    .334 instead of .354 on eight tables of simulated rules.
+    :class:`bayesfuse.Abstaining` says more, because silence counts there.
 
     References
     ----------
@@ -124,9 +105,8 @@ class LabellingFunctions(LabelModel):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import LabellingFunctions
     >>> votes = bf.Responses.from_matrix([[1, -1, 0], [1, 1, -1], [-1, -1, 0], [-1, 1, -1]])
-    >>> model = LabellingFunctions(votes, class_shares=[0.5, 0.5])
+    >>> model = bf.models.LabellingFunctions(votes, class_shares=[0.5, 0.5])
     >>> list(model.coords["vote"])
     ['0: 1', '1: 1', '2: 0']
     """
@@ -164,8 +144,7 @@ class LabellingFunctions(LabelModel):
         number = votes.numbers(responses)
         own = np.eye(n_classes)[votes.label_of]  # (votes, classes)
         typical = _typical(number, own, shares, odds)
-        if concentration is None:
-            concentration = np.full(n_classes, ITEMS)
+        concentration = np.full(n_classes, ITEMS) if concentration is None else concentration
         if dispersion is None:
             priors = {"vote_share": Dirichlet((weight * typical).T)}
             if known is None:
@@ -177,7 +156,6 @@ class LabellingFunctions(LabelModel):
         seen = votes.by_class(responses, gold_labels(responses, gold))
         centre = weight * typical + seen
         centre /= centre.sum(axis=1, keepdims=True)
-        self.weight = weight
         self.notes |= {"dispersion": f"{dispersion:.3g}", "vote_weight": f"{weight:g}"}
 
         self.add_coord("vote", _names(votes, responses))
@@ -232,9 +210,8 @@ def _measured(
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
-    known = {
-        item: label for item, label in dict({} if gold is None else gold).items() if item in names
-    }
+    given = dict({} if gold is None else gold)
+    known = {item: label for item, label in given.items() if item in names}
     observation = Observation.build(few, bf.Independent(shares), votes, known)
     rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
     rows = em.fit(observation, rows, priors).rows

@@ -1,22 +1,4 @@
-"""Jaffe et al. (2016): groups of raters who share a source other than the truth.
-
-Generative process: the true class of every item is drawn from the prevalence. Every group of raters
-(who copied each other, learnt from the same examples, read the same newspaper) has a latent verdict
-on the item, drawn from the group's confusion row of the true class. Raters of the group respond to
-the verdict by their own confusion matrix, raters in no group to the true class.
-
-    prevalence ──► truth (item) ──► verdict (item, group) ──► response (item, rater)
-                                         ▲                          ▲
-                                  group_confusion            rater_confusion
-
-Ten raters of one group are thus at most as much evidence as one verdict.
-
-Priors: Dirichlet rows with more weight on the diagonal, for groups and raters. Classes must be
-identified twice: those of a verdict by the prior of its raters, who mostly repeat it, and those of
-the truth by the prior of groups and raters in no group, who are mostly better than chance. A single
-group may still be independent of the truth or opposed to it (a cartel): its raters agree with each
-other, so the data change the group's matrix.
-"""
+"""Jaffe et al. (2016): groups of raters who share a source other than the truth."""
 
 from __future__ import annotations
 
@@ -43,23 +25,35 @@ from bayesfuse.raters.dependence import Groups, groups_at_most
 class LatentGroup(LabelModel):
     """The latent-group model of Jaffe et al., a :class:`pymc.Model`.
 
+    The true class of every item is drawn from the prevalence. Every group of raters (who copied
+    each other, learnt from the same examples, read the same newspaper) has a latent verdict on the
+    item, drawn from the group's confusion row of the true class. Raters of the group respond to the
+    verdict by their own confusion matrix, raters in no group to the true class, so ten raters of
+    one group are at most as much evidence as one verdict::
+
+        prevalence ──► truth (item) ──► verdict (item, group) ──► response (item, rater)
+                                             ▲                          ▲
+                                      group_confusion            rater_confusion
+
+    Dirichlet rows with more weight on the diagonal identify classes twice: those of a verdict by
+    its raters, who mostly repeat it, and those of the truth by groups and raters in no group, who
+    are mostly better than chance. A single group may still be independent of the truth or opposed
+    to it (a cartel): its raters agree with each other, so the data change the group's matrix.
+
     Parameters
     ----------
-    responses : bf.Responses, DataFrame or array
-        The responses of raters to items.
+    responses, prevalence_prior, populations, covariates, classifier, gold, name : optional
+        As in :class:`bayesfuse.models.DawidSkene`.
     groups : "moments", "posterior", mapping, sequence or Dataset, default "moments"
         Raters who share a source: a mapping from group names to lists of raters or from raters to
         groups (None: no group), a list of lists of raters, or a Dataset of
         :func:`bayesfuse.moments.find_groups`. Raters not mentioned are in no group. "moments" finds
-        groups by that function, and none if the table is too small (fewer than four raters, say).
-        "posterior" infers them: ``assignment`` is a variable of the model, and chains begin at the
-        groups found by moments. A group of one rater counts as no group, because a wrong verdict
-        and a misreporting rater cannot be distinguished.
-    prevalence_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the prevalence. Default 1 (uniform).
+        groups by that function, and none, with a :class:`bayesfuse.errors.NoGroupsWarning`, if the
+        table is too small (fewer than four raters, say). "posterior" infers them: ``assignment`` is
+        a variable of the model, and chains begin at the groups found by moments. A group of one
+        rater counts as none, because its wrong verdicts and misreports cannot be distinguished.
     group_prior : array (classes, verdicts) or (groups, classes, verdicts), optional
-        Dirichlet concentration of the rows from truth to verdict. Default
-        ``bf.priors.diagonal(classes)``.
+        Concentration of the rows from truth to verdict. Default ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Prior of the rows from verdict (for raters in no group: truth) to label, as in
         :class:`bayesfuse.models.DawidSkene`, without mixtures for "posterior".
@@ -69,8 +63,6 @@ class LatentGroup(LabelModel):
         two raters and fall to about three to two for many.
     max_groups : int, optional
         With "posterior", the largest number of groups. Default half the number of raters.
-    populations, covariates, classifier, gold, name : optional
-        As in :class:`bayesfuse.models.DawidSkene`.
 
     Attributes
     ----------
@@ -85,11 +77,6 @@ class LatentGroup(LabelModel):
     bayesfuse.errors.ResponsesError
         Names of groups that are not all text, all numbers or all times.
 
-    Warns
-    -----
-    bayesfuse.errors.NoGroupsWarning
-        Moments find no groups.
-
     Notes
     -----
     ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth (eq. 8), as in
@@ -99,8 +86,7 @@ class LatentGroup(LabelModel):
     A large group leaves few independent sources. If these are weak, pairs of raters do not identify
     the prevalence, and the intervals of prevalence and accuracies are wide; give a known prevalence
     as ``prevalence_prior``. If each half of the raters has its own source, only the prior decides
-    which source is closer to the truth, and chains stay in the mode where they begin; ``gold``
-    labels resolve this.
+    which is closer to the truth, and chains stay in their mode; ``gold`` labels resolve this.
 
     References
     ----------
@@ -110,10 +96,7 @@ class LatentGroup(LabelModel):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups={"ward": [2, 3], "night": [4, 5]})
-    >>> model.groups.members
-    {'ward': [2, 3], 'night': [4, 5]}
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups={"ward": [2, 3]})
     >>> sorted(variable.name for variable in model.free_RVs)
     ['group_confusion', 'prevalence', 'rater_confusion']
     """

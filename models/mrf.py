@@ -1,24 +1,4 @@
-"""Labels on a graph: neighbours tend to share a class, with a confusion matrix per rater.
-
-Generative process: pixels are adjacent, documents cite each other, items are similar. The joint
-probability of the labels is proportional to the product of their prevalences and of a factor
-exp(coupling) for every edge of weight one between items of one class. Responses are as in Dawid and
-Skene: drawn from the rater's confusion row of the item's class, independently given the classes.
-
-    coupling ──► truth ── truth ── truth        (along the edges of the graph)
-                   │        │        │
-                   ▼        ▼        ▼
-               responses responses responses ◄── confusion        (item, rater)
-
-Priors: confusion rows have more weight on the right label, which identifies the classes
-(:func:`bayesfuse.priors.diagonal`). The coupling is half-normal, scaled by the critical coupling of
-a tree with the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): far below it labels are
-nearly independent, far above it they would all be of one class.
-
-Citations and friendships depend on the labels instead: pairs of one class are linked more often
-(``edges="drawn"``). The scale of the prior is then 3, for which a link within a class is twenty
-times as likely.
-"""
+"""Labels on a graph: neighbours tend to share a class, with a confusion matrix per rater."""
 
 from __future__ import annotations
 
@@ -31,31 +11,39 @@ from numpy.typing import ArrayLike
 import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
-from bayesfuse.errors import ModelError, require_positive
+from bayesfuse.errors import ModelError, require_choice, require_positive
 from bayesfuse.models.item_types import TRUST, looks
-from bayesfuse.parameters.consensus_shares import says
+from bayesfuse.parameters.pool import says
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus import Dictionary
 
+# Number of items of every class as which the prior of its types counts, for raters="types". Labels
+# differ little from 30 to 1,000 on nine graphs; with 3, hard items were taken for easy ones.
 AS_ITEMS = 200.0
-"""Number of items of every class as which the prior of its types counts, for raters="types". Labels
-differ little from 30 to 1,000 on nine graphs; with 3, hard items were taken for easy ones."""
 
 
 class MarkovRandomField(LabelModel):
     r"""The Markov random field label model, a :class:`pymc.Model`.
 
+    Pixels are adjacent, documents cite each other, items are similar. The joint probability of the
+    labels is proportional to the product of their prevalences and of a factor exp(coupling) for
+    every edge of weight one between items of one class. Responses are as in Dawid and Skene::
+
+        coupling ──► truth ── truth ── truth        (along the edges of the graph)
+                       │        │        │
+                       ▼        ▼        ▼
+                   responses responses responses ◄── confusion        (item, rater)
+
     Parameters
     ----------
-    responses : bf.Responses, DataFrame or array
-        The responses of raters to items.
+    responses, confusion_prior, pooled, gold, name : optional
+        As in :class:`bayesfuse.models.DawidSkene`.
     graph : bf.Graph
         Edges between items that tend to share a class; the same items as in ``responses``, in any
-        order. Sparse matrices and networkx graphs are read as by ``bf.Graph.from_scipy`` and
-        ``bf.Graph.from_networkx``.
+        order. SciPy's sparse matrices and networkx graphs are read, too.
     trust : "infer", "paper", or number, default "infer"
         Strength of the coupling. "infer" makes it a variable of the model. A number is the paper's
         δ, twice the coupling, because the paper counts half per edge. "paper" is the paper's choice
@@ -64,25 +52,24 @@ class MarkovRandomField(LabelModel):
         constant, as a Markov random field requires.
     edges : {"given", "drawn"}, default "given"
         Whether the graph is independent of the labels, as for pixels, or depends on them, as for
-        communities (:class:`bayesfuse.PlantedPotts`). This matters if the coupling is inferred: on
-        a graph with many cycles, "given" makes communities of similar size look like a weak
-        coupling.
+        citations and friendships (:class:`bayesfuse.PlantedPotts`). This matters if the coupling is
+        inferred: with many cycles, "given" makes communities of similar size look weakly coupled.
     prevalence : array-like, shape (classes,), optional
         External field: share of every class without neighbours. Default uniform; it cannot be
         inferred, see :class:`bayesfuse.Potts`.
     coupling_scale : float, optional
-        Scale of the half-normal prior of an inferred coupling.
+        Scale of the half-normal prior of an inferred coupling. Default the critical coupling of a
+        tree with the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): far below it labels
+        are nearly independent, far above it all of one class. For drawn edges 3, for which a link
+        within a class is twenty times as likely.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
     populations, covariates, classifier : None
         Not available: the normalising constant of the prior would depend on them.
     raters : {"confusion", "class", "coin", "graded", "types"}, default "confusion"
         As in :class:`bayesfuse.models.DawidSkene`, or "types": items have hidden types on which
-        raters make the same errors, as in :class:`bayesfuse.models.ItemTypes`. Use it unless errors
-        are independent given the class; probabilities are otherwise far too certain.
-    confusion_prior, pooled, gold, name : optional
-        As in :class:`bayesfuse.models.DawidSkene`. "types" has neither a prior of rows nor pooled
-        ones.
+        raters make the same errors, as in :class:`bayesfuse.models.ItemTypes`, without a prior of
+        rows or pooled ones. Without it, errors that are not independent make labels too certain.
 
     Raises
     ------
@@ -110,9 +97,8 @@ class MarkovRandomField(LabelModel):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import MarkovRandomField
     >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1], [0, 0], [1, 1], [1, 0], [1, 1]])
-    >>> model = MarkovRandomField(responses, bf.Graph.grid((6,)))
+    >>> model = bf.models.MarkovRandomField(responses, bf.Graph.grid((6,)))
     >>> sorted(variable.name for variable in model.free_RVs)
     ['confusion', 'coupling']
     """
@@ -144,11 +130,7 @@ class MarkovRandomField(LabelModel):
             covariates=covariates,
             classifier=classifier,
         )
-        if approximation not in ("belief propagation", "mean field"):
-            raise ModelError(
-                "approximation must be 'belief propagation' or 'mean field'. Got: "
-                f"{approximation!r}."
-            )
+        require_choice("approximation", approximation, "belief propagation", "mean field")
         if edges not in ("given", "drawn") or (edges, approximation) == ("drawn", "mean field"):
             raise ModelError(
                 "edges must be 'given' or 'drawn', and 'mean field' needs 'given'. Got: "
@@ -159,11 +141,12 @@ class MarkovRandomField(LabelModel):
         responses = self.responses
         self.require_whole("labels on a graph depend on each other across partitions")
         if trust == "infer":
-            scale = (
-                3.0 if edges == "drawn" else bf.labels.bethe_coupling(graph, responses.n_classes)
-            )
             if coupling_scale is not None:
                 scale = require_positive("coupling_scale", coupling_scale)
+            elif edges == "drawn":
+                scale = 3.0
+            else:
+                scale = bf.labels.bethe_coupling(graph, responses.n_classes)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             coupling = bf.labels.paper_coupling(trust, responses)

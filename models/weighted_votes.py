@@ -1,34 +1,4 @@
-"""Weighted votes: known labels say how far to believe each rater, and the models without them.
-
-Other models describe the responses, and a hundred known labels weigh little against thousands of
-responses: where raters err together, the models keep believing them. This one describes the known
-labels given the responses:
-
-    given label probabilities (item) ──► label (known item) ◄── responses (item)
-    corrected? bias, trust               ▲
-    weight_mean, weight_slope, weight_scale ──► weight (rater)
-
-Generative process: with the probability ``as_given``, labels are drawn from the given probabilities
-as they are. Otherwise the log-odds of an item are the given ones, multiplied by ``trust``, plus a
-``bias`` of every class, plus the ``weight`` of every rater who gave the label.
-
-Priors and why:
-
-* As given (5 / (5 + known labels)): three labels are no reason to rewrite what thousands of
-  responses say, and averaging over weights that nothing is known of flattens probabilities. So the
-  answer changes smoothly with the first labels. On thirteen tables, a constant 2/3 was worse in
-  log-loss by .003 (three and fifty labels) to .017 (ten); without this atom one label increased it
-  by .04.
-* trust ~ Normal(1, .7): models are overconfident where raters err together (.2 is right for some
-  panels of language models), and underconfident where few raters are competent (1.7).
-* bias ~ ZeroSumNormal(.5): models mostly get the shares of the classes right.
-* weight ~ Normal(weight_mean + weight_slope × competence, weight_scale). Mean and slope are normal
-  around zero, because the given probabilities have counted every vote already, with standard
-  deviations of .5 and 1 / √responses per item, and the scale is half-normal, 1.5 / √responses per
-  item, so that the votes of an item say about as much as its given probability. The competence of a
-  rater is how often the given labels agree, in standardised log-odds: it says something of raters
-  without known items.
-"""
+"""Weighted votes: known labels say how far to believe each rater, and the models without them."""
 
 from __future__ import annotations
 
@@ -47,8 +17,7 @@ from bayesfuse.data.names import listed, places
 from bayesfuse.data.tables import Table
 from bayesfuse.data.vote_terms import Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
-from bayesfuse.inference.weighted_votes import Known, Scales, each_part
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.inference.weighted_votes import Known, Scales, each_part, sample_weights
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.contents import constants, named
 from bayesfuse.results.probabilities import label_probabilities, vote_shares
@@ -59,6 +28,42 @@ AS_GIVEN = 5.0  # known labels against which the given probabilities have even o
 class WeightedVotes(LabelModel):
     r"""Known labels on top of other models, a :class:`pymc.Model`.
 
+    Other models describe the responses, and a hundred known labels weigh little against thousands
+    of responses: where raters err together, the models keep believing them. This one describes the
+    known labels given the responses::
+
+        given label probabilities (item) ──► label (known item) ◄── responses (item)
+        corrected? bias, trust               ▲
+        weight_mean, weight_slope, weight_scale ──► weight (rater)
+
+    With the probability ``as_given``, labels are drawn from the given probabilities as they are.
+    Otherwise the log-odds of an item are the given ones, multiplied by ``trust``, plus a ``bias``
+    of every class, plus the ``weight`` of every rater who gave the label. With label probabilities
+    :math:`p_j` of result j, their average :math:`\bar p`, and the share :math:`v_{nm}(k)` of rater
+    m's responses to item n that are k (of stated probabilities, the centred logarithms):
+
+    .. math::
+
+        \log p(y_n = k) = b_k + \beta \log \bar p_{nk}
+            + \textstyle\sum_j \gamma_j (\log p_{jnk} - \log \bar p_{nk})
+            + \sum_m w_m v_{nm}(k) - \text{normaliser}
+
+    if ``corrected``, else :math:`\bar p_{nk}`. Priors and why:
+
+    * as given, 5 / (5 + known labels): three labels are no reason to rewrite what thousands of
+      responses say, so the answer changes smoothly with the first labels. On thirteen tables, a
+      constant 2/3 was worse in log-loss by .003 (three and fifty labels) to .017 (ten); without
+      this atom one label increased it by .04;
+    * trust β ~ Normal(1, .7): models are overconfident where raters err together (.2 is right for
+      some panels of language models), and underconfident where few raters are competent (1.7);
+    * bias b ~ ZeroSumNormal(.5): models mostly get the shares of the classes right;
+    * weight w ~ Normal(weight_mean + weight_slope × competence, weight_scale). Mean and slope are
+      normal around zero, because the given probabilities have counted every vote already, with
+      standard deviations of .5 and 1 / √responses per item, and the scale is half-normal, 1.5 /
+      √responses per item, so that the votes of an item say about as much as its given probability.
+      The competence of a rater is how often the given labels agree, in standardised log-odds: it
+      says something of raters without known items.
+
     Parameters
     ----------
     responses : bf.Responses, DataFrame or array
@@ -68,10 +73,9 @@ class WeightedVotes(LabelModel):
     results : mapping of name to DataTree or DataArray, optional
         Results of the same responses, or their label probabilities (item, class), fitted without
         the known labels. Several are averaged with equal weights, and each has a trust of its own
-        besides. Default: vote shares.
+        besides, "own_trust" γ. Default: vote shares.
     as_given : float, optional
         Prior probability that the given probabilities need no correction, at least 0, below 1.
-        Default 5 / (5 + number of known labels of items with responses).
     gold_error : float, default 0
         Probability that a known label is wrong (any other class, equally likely), at most .5. Known
         labels are then strong evidence, not certain.
@@ -88,30 +92,14 @@ class WeightedVotes(LabelModel):
 
     Notes
     -----
-    With label probabilities :math:`p_j` of result j, their average :math:`\bar p`, and the share
-    :math:`v_{nm}(k)` of rater m's responses to item n that are k (of stated probabilities, the
-    centred logarithms):
-
-    .. math::
-
-        \log p(y_n = k) = b_k + \beta \log \bar p_{nk}
-            + \textstyle\sum_j \gamma_j (\log p_{jnk} - \log \bar p_{nk})
-            + \sum_m w_m v_{nm}(k) - \text{normaliser}
-
-    if ``corrected``, else :math:`\bar p_{nk}`. Variables: ``corrected``, ``bias`` b, ``trust`` β,
-    ``own_trust`` γ (of several results), ``weight`` w with ``weight_mean``, ``weight_slope`` and
-    ``weight_scale``. Probabilities below .001 enter as .001.
-
-    ``bf.sample`` proposes draws from normal distributions around the modes and accepts them by
-    independence Metropolis, in less than a second; ``sampler="nuts"`` is for comparison, with
-    ``as_given=0``. Results have label probabilities with known labels certain, ``label_draws``
-    (joint draws of all labels: dimensions "sample" and "item"), and the log likelihood of
-    known items for ``az.loo``. Raters are judged by the drawn labels of the items they answered:
-    ``accuracy``, ``confusion``, ``sensitivity`` and ``specificity``, as shares of these items.
-    The uncertainty of the given probabilities' parameters is not carried along.
-
-    On thirteen tables of people and language models, fifty known labels reduce the mean log-loss of
-    the models of :func:`bayesfuse.fuse` from .65 to .51.
+    Probabilities below .001 enter as .001. ``bf.sample`` proposes draws from normal distributions
+    around the modes and accepts them by independence Metropolis, in less than a second;
+    ``sampler="nuts"`` is for comparison, with ``as_given=0``. Results have label probabilities with
+    known labels certain, ``label_draws`` (joint draws of all labels: dimensions "sample" and
+    "item"), and the log likelihood of known items for ``az.loo``. Raters are judged by the drawn
+    labels of the items they answered: ``accuracy``, ``confusion``, ``sensitivity`` and
+    ``specificity``, as shares of these items. The uncertainty of the parameters behind the given
+    probabilities is not carried along.
 
     References
     ----------
@@ -123,10 +111,9 @@ class WeightedVotes(LabelModel):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import WeightedVotes
     >>> table = bf.datasets.simulate_dawid_skene(200, 5, 2, random_seed=1)
     >>> gold = {item: int(table.truth[item]) for item in range(30)}
-    >>> model = WeightedVotes(table.responses, gold)
+    >>> model = bf.models.WeightedVotes(table.responses, gold)
     >>> result = bf.sample(model, 100, random_seed=1, progressbar=False)
     >>> result["posterior"]["weight"].dims, result["label_draws"]["label"].dims
     (('chain', 'draw', 'rater'), ('sample', 'item'))
@@ -153,10 +140,14 @@ class WeightedVotes(LabelModel):
                 "as_given must be below one, or known labels could change nothing. Got: 1."
             )
         error = require_number("gold_error", gold_error, most=0.5)
-        self._require_gold(gold)
         super().__init__(responses, gold=gold, name=name)
         self.require_whole("known labels are of single items")
         responses, gold = self.responses, self.gold
+        if gold is None or not len(gold):
+            raise ModelError(
+                "WeightedVotes learns from known labels only. Without any, use "
+                "bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: no gold labels."
+            )
         if not responses.is_plain:
             raise ModelError(
                 "Known labels are of single items: use the table with one row per response, "
@@ -166,9 +157,9 @@ class WeightedVotes(LabelModel):
         results = {} if results is None else results
         require_mapping("results", results)
         self.result_names = list(results)
-        given = [self._probabilities(name, own) for name, own in results.items()]
-        given = given or [label_probabilities(vote_shares(responses)).values]
-        self.terms = terms = Terms.of(responses, given)
+        for name, own in results.items():
+            _require_unseen(name, own)
+        self.terms = terms = _terms(responses, results)
         known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
         if not len(known):
             raise ModelError(
@@ -202,7 +193,7 @@ class WeightedVotes(LabelModel):
         votes = terms.rows(known)[1].tocoo()
         voted = pt.zeros(base.size)[votes.row].inc(votes.data * weight[votes.col])
         logits = bias + trust * base + voted.reshape(base.shape)
-        if len(given) > 1:
+        if len(results) > 1:
             self.add_coord("result", list(results))
             own = pm.Normal("own_trust", 0.0, scales.own_trust, dims="result")
             logits = logits + (terms.apart[known] * own).sum(axis=-1)
@@ -217,6 +208,12 @@ class WeightedVotes(LabelModel):
         else:
             pm.Categorical("label", logit_p=logits, observed=label, dims="known_item")
 
+    def draw_posterior(
+        self, sampler: str, settings: Mapping[str, Any], refused: Mapping[str, Any]
+    ) -> xr.DataTree:
+        """Draw in place of ``bf.sample``: see :func:`sample_weights`."""
+        return sample_weights(self, sampler, settings, refused)
+
     def predict(
         self,
         result: xr.DataTree,
@@ -230,8 +227,7 @@ class WeightedVotes(LabelModel):
         result : DataTree
             From ``bf.sample`` of this model.
         responses : Responses
-            To the new items, with the classes of the model. New raters have a weight from its
-            distribution over raters.
+            To the new items, with the classes of the model. Weights of new raters are drawn.
         results : mapping of name to DataTree or DataArray, optional
             Label probabilities of the new items by the models of ``results``, of the same names,
             from ``bf.predict``. Needed if the model has ``results``.
@@ -258,8 +254,7 @@ class WeightedVotes(LabelModel):
                 "Label probabilities of the new items are needed from the results of the model. "
                 f"Got: {list(results)} for {self.result_names}."
             )
-        given = [_aligned(name, own, responses) for name, own in results.items()]
-        terms = Terms.of(responses, given or [label_probabilities(vote_shares(responses)).values])
+        terms = _terms(responses, results)
         posterior = result["posterior"].dataset
         old = named(posterior, "weight")
         mean, scale = (named(posterior, f"weight_{of}") for of in ("mean", "scale"))
@@ -278,31 +273,10 @@ class WeightedVotes(LabelModel):
         labels = xr.Dataset({"probability": (("item", "class"), mean_of)}, coords)
         return xr.DataTree.from_dict({"label_posterior": labels})
 
-    def _require_gold(self, gold: Any) -> None:
-        if gold is None or (hasattr(gold, "__len__") and len(gold) == 0):
-            raise ModelError(
-                "WeightedVotes learns from known labels only. Without any, use "
-                "bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: no gold labels."
-            )
-
-    def _probabilities(self, name: Any, result: Any) -> Array:
-        """Return label probabilities of a result that has not seen the known labels."""
-        if isinstance(result, xr.DataTree) and "constant_data" in result.children:
-            seen = constants(result).get("gold")
-            if seen is not None and bool((seen >= 0).any()):
-                raise ModelError(
-                    "Results must be fitted without the known labels (no gold=), because a model "
-                    "is no evidence on labels that it was told. Got: a fit with "
-                    f"{int((seen >= 0).sum())} known labels in {name!r}."
-                )
-        return _aligned(name, result, self.responses)
-
     def _note(self) -> None:
         """Say in results what the known labels cannot tell."""
-        n_known, unused = len(self.known.items), int((self.gold_codes >= 0).sum())
-        unused -= n_known
-        said = []
-        seen = np.unique(self.known.label)
+        unused = int((self.gold_codes >= 0).sum()) - len(self.known.items)
+        seen, said = np.unique(self.known.label), []
         if len(seen) == 1:
             said.append(
                 f"All known labels are {self.responses.classes[seen[0]]!s}, so nothing is known of "
@@ -316,15 +290,29 @@ class WeightedVotes(LabelModel):
             self.notes["known_labels"] = " ".join(said)
 
 
-def _aligned(name: Any, result: Any, responses: bf.Responses) -> Array:
-    """Return label probabilities in the order of a table."""
-    own = label_probabilities(result)
-    values = own.values
-    for axis, (dim, names) in enumerate((("item", responses.items), ("class", responses.classes))):
-        at = pd.Index(own[dim].values).get_indexer(pd.Index(names))
-        if len(at) != own.sizes[dim] or (at < 0).any():
+def _require_unseen(name: Any, result: Any) -> None:
+    """Raise ModelError for a result that has seen known labels."""
+    if isinstance(result, xr.DataTree) and "constant_data" in result.children:
+        seen = constants(result).get("gold")
+        if seen is not None and bool((seen >= 0).any()):
             raise ModelError(
-                f"Results must be of the {dim} names of the responses. Got: others in {name!r}."
+                "Results must be fitted without the known labels (no gold=), because a model "
+                "is no evidence on labels that it was told. Got: a fit with "
+                f"{int((seen >= 0).sum())} known labels in {name!r}."
             )
-        values = values.take(at, axis=axis)
-    return np.asarray(values, dtype=float)
+
+
+def _terms(responses: bf.Responses, results: Mapping[str, Any]) -> Terms:
+    """Return the inputs of a table: its votes, and the label probabilities of results."""
+    given = []
+    for name, result in results.items():
+        own = label_probabilities(result)
+        for dim, names in (("item", responses.items), ("class", responses.classes)):
+            at = pd.Index(own[dim].values).get_indexer(pd.Index(names))
+            if len(at) != own.sizes[dim] or (at < 0).any():
+                raise ModelError(
+                    f"Results must be of the {dim} names of the responses. Got: others in {name!r}."
+                )
+            own = own.isel({dim: at})
+        given.append(np.asarray(own.values, dtype=float))
+    return Terms.of(responses, given or [label_probabilities(vote_shares(responses)).values])

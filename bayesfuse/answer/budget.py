@@ -13,7 +13,7 @@ from bayesfuse.answer.candidates import Candidate
 from bayesfuse.answer.progress import Progress
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError
-from bayesfuse.inference.by_gibbs import sweep_cost, sweeps_of_draw
+from bayesfuse.inference.drawing import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
 from bayesfuse.numerics.interruption import Interruption

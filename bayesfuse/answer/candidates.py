@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse import models
+import bayesfuse.models
 from bayesfuse.answer.evidence import Evidence
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
@@ -101,7 +101,7 @@ class Candidate:
         """Return the model."""
         given = [getattr(inputs, name) for name in self.given]
         told = {name: getattr(inputs, name) for name in self._told(inputs)}
-        build = getattr(models, self.model)
+        build = getattr(bayesfuse.models, self.model)
         model: LabelModel = build(inputs.responses, *given, **self.options, **told)
         return model
 

@@ -260,7 +260,7 @@ class Fused(xr.DataTree):
                 "The report is a page: its name ends in .html, and a browser prints it as PDF. "
                 f"Got: {str(path)!r}."
             )
-        from bayesfuse.plots.known_labels import picture_of_known
+        from bayesfuse.plots.panels import picture_of_known
 
         overview, known = picture(self, (10.6, 6.4)), picture_of_known(self)
         page = as_page(self.attrs, _sections(self), _lists(self), overview, known)

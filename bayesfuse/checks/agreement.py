@@ -18,8 +18,7 @@ from bayesfuse.results.summaries import tails
 
 AT_ONCE = 10_000_000  # numbers in memory for bootstrap weights
 
-MOST_PAIRS = 20_000_000
-"""Number of pairs of responses to one item above which no pairs of raters are compared."""
+MOST_PAIRS = 20_000_000  # pairs of responses to one item above which no raters are compared
 
 
 class Agreement(NamedTuple):
@@ -37,33 +36,32 @@ def agreement(
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> Agreement:
-    r"""Return coefficients of agreement among raters, with intervals.
+    """Return coefficients of agreement among raters, with intervals.
 
-    Agreement is not accuracy: raters who share an error agree. These coefficients need no model and
-    no known labels, and cannot tell how often raters are right.
+    Agreement is not accuracy: raters who share an error agree. With missing responses, Fleiss'
+    kappa and AC1 take the mean over items of the label shares [3]_; items with one response count
+    in these shares only.
 
     Parameters
     ----------
     responses : Responses, DataFrame or array
-        As in :func:`bayesfuse.fuse`. Missing responses are legal. Repeated responses of a rater
-        count as those of other raters.
+        As in :func:`bayesfuse.fuse`. Repeated responses of a rater count as those of others.
     by : mapping, Series or array, optional
         Group of every item: a mapping or Series by item, or an array in the order of the items.
     draws : int, default 1000
         Number of bootstrap samples of the items.
-    ci_prob : float, optional
-        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
     random_seed : int, Generator, optional
 
     Returns
     -------
     measures : DataFrame
         ``group`` (all items first), ``measure``, ``value``, ``low``, ``high`` and ``items``, the
-        number of items with at least two responses, which alone inform agreement. Measures are
-        "agreement" (the mean over items of the share of pairs of responses that agree),
-        "Krippendorff's alpha" (nominal), for more than two ordered classes "Krippendorff's alpha,
-        ordinal", "Fleiss' kappa" and "Gwet's AC1". Undefined values are NaN: no items, or, but for
-        the first and last, a single label throughout. So are the ends if all items are alike.
+        number of items with at least two responses. Measures are "agreement" (the mean over items
+        of the share of pairs of responses that agree), "Krippendorff's alpha" (nominal), for more
+        than two ordered classes "Krippendorff's alpha, ordinal", "Fleiss' kappa" and "Gwet's AC1".
+        Undefined values are NaN: no items, or, but for the first and last, a single label
+        throughout. So are the ends if all items are alike.
     pairs : DataFrame
         For every two raters with common items: ``group``, ``first``, ``second``, ``items``,
         ``agreement``, Cohen's ``kappa``, ``low`` and ``high`` (from its asymptotic standard error).
@@ -76,15 +74,9 @@ def agreement(
     ResponsesError
         No item has two responses. Groups of unknown items, or none for some item.
 
-    Notes
-    -----
-    With missing responses, Fleiss' kappa and AC1 take the mean over items of the label shares
-    [3]_; items with one response count in these shares only.
-
     References
     ----------
-    .. [1] Krippendorff (2011), Computing Krippendorff's alpha-reliability, University of
-       Pennsylvania.
+    .. [1] Krippendorff (2011), Computing Krippendorff's alpha-reliability, Univ. of Pennsylvania.
     .. [2] Fleiss (1971), Psychological Bulletin 76, 378–382. Cohen (1960), Educational and
        Psychological Measurement 20, 37–46; its standard error: Fleiss, Cohen & Everitt (1969),
        Psychological Bulletin 72, 323–327.
@@ -188,24 +180,22 @@ def _coefficients(votes: NDArray[Any], weight: NDArray[Any], ordered: bool) -> d
 
 def _pairs(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
     """Return Cohen's kappa of every two raters with common items."""
+    from scipy.sparse import csr_array
+    from scipy.stats import norm
+
     columns = ["first", "second", "items", "agreement", "kappa", "low", "high"]
     per_item, n_classes = responses.per_item, responses.n_classes
     if (per_item * (per_item - 1)).sum() / 2 > MOST_PAIRS or per_item.max(initial=0) < 2:
         return pd.DataFrame(columns=columns)
-    item, cell = responses.item, responses.cell.astype(np.int64)
-    n_cells = responses.n_raters * n_classes
-    keys, counts = [], []
-    for apart in range(1, per_item.max()):  # rows of an item are sorted by rater
-        one = np.flatnonzero(item[apart:] == item[:-apart])
-        one = one[cell[one] // n_classes != cell[one + apart] // n_classes]
-        keys.append(cell[one] * n_cells + cell[one + apart])
-        counts.append(responses.multiplicity[item[one]])
-    key, place = np.unique(np.concatenate(keys), return_inverse=True)
-    count = np.bincount(place, np.concatenate(counts))
-    (first, a), (second, b) = (np.divmod(each, n_classes) for each in np.divmod(key, n_cells))
-    pair, of = np.unique(first * responses.n_raters + second, return_inverse=True)
+    at = responses.item, responses.cell.astype(np.int64)
+    shape = responses.n_items, responses.n_raters * n_classes
+    given = csr_array((np.ones(len(at[0])), at), shape)
+    met = ((given * responses.multiplicity[:, None]).T @ given).tocoo()
+    (first, a), (second, b) = (np.divmod(cell, n_classes) for cell in met.coords)
+    kept = first < second
+    pair, of = np.unique((first * responses.n_raters + second)[kept], return_inverse=True)
     table = np.zeros((len(pair), n_classes, n_classes))
-    table[of, a, b] = count
+    table[of, a[kept], b[kept]] = met.data[kept]
     number = table.sum(axis=(1, 2))
     share = table / number[:, None, None]
     rows, sides = share.sum(axis=2), share.sum(axis=1)
@@ -219,8 +209,6 @@ def _pairs(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         influence = influence / (1 - chance)[:, None, None]
         influence -= ((1 - same) / (1 - chance) ** 2)[:, None, None] * pull
         error = np.sqrt((share * influence**2).sum(axis=(1, 2)) / number)
-    from scipy.stats import norm
-
     error[error < 1e-9] = np.nan  # items that are alike say nothing of others
     low, high = (np.clip(kappa + norm.ppf(q) * error, -1, 1) for q in level)
     names = [responses.raters[each] for each in np.divmod(pair, responses.n_raters)]

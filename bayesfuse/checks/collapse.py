@@ -16,7 +16,6 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
-from bayesfuse.observation import Observation
 from bayesfuse.results.collapse import in_words, lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
 from bayesfuse.results.contents import evenly_spaced, kept_labels
@@ -34,15 +33,18 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
     With all items in one class, confusion matrices can explain any responses. If raters share few
-    items, or give only one label each, such a solution can have the highest posterior density.
+    items, or give only one label each, such a solution can have the highest posterior density. A
+    class that raters often name by mistake is lost rightly; the responses alone cannot show this.
+    In small tables, classes of a few items may be lost, too. On two tables of labelling functions
+    the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a collapse, but 0.91 and 0.60 with
+    ``prevalence_prior`` equal shares times the number of items.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, which warn of a collapse
         (:class:`bayesfuse.errors.CollapseWarning`).
-    model : pymc.Model, optional
-        The model of the result, needed where :func:`bayesfuse.decode` needs it.
+    model : pymc.Model, optional: that of the result, needed where :func:`bayesfuse.decode` needs it
 
     Returns
     -------
@@ -58,16 +60,6 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     ------
     ModelError
         A result without label probabilities, or of other items.
-
-    Notes
-    -----
-    A class that raters often name by mistake is lost rightly; the responses alone cannot show this.
-    In small tables, classes of a few items may be lost, too.
-
-    On two tables of labelling functions (1,956 messages, two classes; 5,965 questions, six classes)
-    the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a collapse, 0.91 and 0.60 with
-    ``prevalence_prior`` equal shares times the number of items, and with 50 or 200 known labels at
-    most 0.55 and 0.21. ``LabellingFunctions`` has 0.92 and 0.60.
 
     Examples
     --------
@@ -93,20 +85,13 @@ def phase_transition(
 ) -> xr.Dataset:
     """Check whether strongly coupled labels on a graph ignore the responses.
 
-    With a strong coupling all labels may take one class, and raters appear inaccurate. Three
-    problems are checked: the labels *collapsed* (classes that raters name are lost, and raters
-    agree more often than the remaining labels explain); chains are in different *phases*; items
-    *without responses* all have the same class.
-
     Above the critical coupling, where the agreement of neighbours rises fastest, the prior favours
     labels of one class. This is usual for images, and harmless with enough responses.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
-    model : pymc.Model
-        The model of the result, with a :class:`bayesfuse.Potts` prior.
+    result : DataTree, from ``bf.sample`` or ``bf.find_map``
+    model : pymc.Model of the result, with a :class:`bayesfuse.Potts` prior
     draws : int, default 50
         Number of replications of the responses given the labels.
     random_seed : int, Generator, optional
@@ -120,9 +105,10 @@ def phase_transition(
         agreement of raters given the labels and the ``z`` of the observed one. By ``step`` of a
         grid of couplings: ``grid`` and the share of agreeing edges under the prior,
         ``from_random`` and ``from_one_class`` starts. Attributes: ``critical`` coupling and the
-        posterior probability of being ``above`` it; the raters' ``agreement``; ``collapsed``,
-        ``apart`` (chains in different phases), ``one_class`` (among items without responses),
-        ``trouble`` (any of the three), ``verdict``.
+        posterior probability of being ``above`` it; the raters' ``agreement``; ``collapsed`` (a
+        class is lost, and raters agree more often than the remaining labels explain), ``apart``
+        (chains in different phases), ``one_class`` (all items without responses have the same
+        class), ``trouble`` (any of the three), ``verdict``.
 
     Raises
     ------
@@ -132,12 +118,10 @@ def phase_transition(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import MarkovRandomField
-    >>> answers = [[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20
-    >>> model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((4, 10)))
+    >>> responses = bf.Responses.from_matrix([[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20)
+    >>> model = bf.models.MarkovRandomField(responses, bf.Graph.grid((4, 10)))
     >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.checks.phase_transition(result, model, random_seed=1)
-    >>> found.attrs["trouble"]
+    >>> bf.checks.phase_transition(result, model, random_seed=1).attrs["trouble"]
     False
     """
     observation = expanded(observation_of(result, model))
@@ -168,10 +152,20 @@ def phase_transition(
         share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
     else:  # (chain, draw, class)
         share = np.stack([(kept == k).mean(axis=2) for k in range(responses.n_classes)], axis=2)
-    chain, replicated = _agreements(
-        result, model, observation, kept, probability, draws, random_seed
-    )
-    own = [replicated[chain == c] if kept is not None else replicated for c in range(len(coupling))]
+    require_count("draws", draws)
+    rng, up_to = require_seed(random_seed), probability.cumsum(axis=1)
+    draws = max(draws, 2 * len(coupling))
+    chain, draw = np.divmod(evenly_spaced(draws, coupling.size), coupling.shape[1])
+    replicated = np.empty(draws)
+    for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
+        if kept is None:  # labels of the same draw are unknown
+            truth = invert(up_to, rng.random(len(up_to)))
+        else:
+            truth = kept[chain[n], draw[n]].astype(np.int64)
+        channel, _ = observation.raters.at(rows, observation.rater_structure)
+        label = channel.simulate(observation.tables(rows), truth, responses, rng)
+        replicated[n] = responses.relabelled(label).agreement()
+    own = [replicated[(chain == c) | (kept is None)] for c in range(len(coupling))]
     expected = np.array([one.mean() for one in own])
     deviation = max(float(np.mean([one.std() for one in own])), 1e-12)
     z = np.nan_to_num((responses.agreement() - expected) / deviation)  # 0 without shared items
@@ -204,39 +198,6 @@ def phase_transition(
     return xr.Dataset(found, coords, attrs)
 
 
-def _agreements(
-    result: xr.DataTree,
-    model: pm.Model,
-    observation: Observation,
-    kept: NDArray[Any] | None,
-    probability: Array,
-    draws: int,
-    random_seed: Any,
-) -> tuple[NDArray[np.int64], Array]:
-    """Return the chain of every replication, and the raters' agreement in it.
-
-    Responses are drawn given the labels of the same draw or, if these were not kept, given labels
-    drawn by their probabilities.
-    """
-    require_count("draws", draws)
-    responses, rng = observation.responses, require_seed(random_seed)
-    n_chains, n_draws = parameters(result, model)["coupling"].shape
-    draws = max(draws, 2 * n_chains)
-    place = evenly_spaced(draws, n_chains * n_draws)
-    up_to = probability.cumsum(axis=1)
-    replicated = []
-    points = evenly_spaced_rows(result, model, observation, draws)
-    for at, rows in zip(place, points, strict=True):
-        if kept is None:
-            truth = invert(up_to, rng.random(len(up_to)))
-        else:
-            truth = kept[divmod(at, n_draws)].astype(np.int64)
-        channel, _ = observation.raters.at(rows, observation.rater_structure)
-        label = channel.simulate(observation.tables(rows), truth, responses, rng)
-        replicated.append(responses.relabelled(label).agreement())
-    return place // n_draws, np.array(replicated)
-
-
 def _apart(coupling: Array, share: Array) -> bool:
     """Return whether the labels (or couplings) of chains differ by much and have not mixed."""
     import arviz as az
@@ -252,17 +213,13 @@ def _apart(coupling: Array, share: Array) -> bool:
 
 def _in_words(attrs: dict[str, Any], coupling: float, lost: NDArray[Any]) -> str:
     side = "above" if coupling >= attrs["critical"] else "below"
-    said = [f"The coupling ({coupling:.3g}) is {side} the critical one ({attrs['critical']:.3g})."]
-    if attrs["collapsed"]:
-        names = ", ".join(map(str, lost))
-        said.append(
-            f"The labels collapsed: class {names} is lost, and raters agree more often than the "
-            "remaining labels explain. Use a weaker coupling, or infer it."
-        )
-    if attrs["apart"]:
-        said.append("The chains are in different phases: the posterior has several modes.")
-    if attrs["one_class"]:
-        said.append("Nearly all items without responses have one class, because of the prior.")
+    said = f"The coupling ({coupling:.3g}) is {side} the critical one ({attrs['critical']:.3g})."
     if not attrs["trouble"]:
-        said.append("The labels follow the responses in all chains.")
-    return " ".join(said)
+        return f"{said} The labels follow the responses in all chains."
+    troubles = {
+        "collapsed": f"The labels collapsed: class {', '.join(map(str, lost))} is lost, and raters "
+        "agree more often than the remaining labels explain. Use a weaker coupling, or infer it.",
+        "apart": "The chains are in different phases: the posterior has several modes.",
+        "one_class": "Nearly all items without responses have one class, because of the prior.",
+    }
+    return " ".join([said, *(each for name, each in troubles.items() if attrs[name])])

@@ -32,13 +32,11 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
 
     Parameters
     ----------
-    result : DataTree
-        Of :class:`bayesfuse.models.LatentGroup`.
+    result : DataTree of :class:`bayesfuse.models.LatentGroup`
 
     Returns
     -------
-    DataArray, dims (rater, other)
-        Ones on the diagonal; zeros and ones where the groups were given.
+    DataArray, dims (rater, other), with ones on the diagonal
 
     Raises
     ------
@@ -48,15 +46,13 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
-    >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.find_map(bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]]))
     >>> bf.checks.co_assignment(result).sel(rater=2).values.tolist()
     [0.0, 1.0, 1.0, 0.0, 0.0]
     """
-    different, times, raters = _assignments(result)
-    share = np.zeros((len(raters), len(raters)))
-    for each, count in zip(different, times, strict=True):
-        share += count / times.sum() * _together(each)
+    different, place, raters = _assignments(result)
+    times = np.bincount(place) / len(place)
+    share = sum(times[number] * _together(each) for number, each in enumerate(different))
     np.fill_diagonal(share, 1.0)
     return xr.DataArray(share, {"rater": raters, "other": raters}, ("rater", "other"))
 
@@ -72,14 +68,11 @@ def group_summary(
 
     Parameters
     ----------
-    result : DataTree
-        Of :class:`bayesfuse.models.LatentGroup`.
-    margin : float, default 0.1
-        Informedness above which a verdict counts as informative, below minus which as opposed.
-    ci_prob : float, optional
-        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
-    least : float, default 0.05
-        Smallest posterior probability of a group to be listed.
+    result : DataTree of :class:`bayesfuse.models.LatentGroup`
+    margin, least : float, default 0.1 and 0.05
+        Informedness above which a verdict counts as informative (below minus which as opposed), and
+        smallest posterior probability of a group to be listed.
+    ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
     -------
@@ -97,21 +90,19 @@ def group_summary(
 
     References
     ----------
-    Youden (1950), Cancer 3, 32–35. Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258,
-    on cartels.
+    Youden (1950), Cancer 3, 32–35. Parisi et al. (2014), PNAS 111, 1253–1258, on cartels.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.find_map(bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]]))
     >>> table = bf.checks.group_summary(result)
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
     """
     ends = tails(ci_prob)
     margin, least = require_number("margin", margin, 0, 1), require_number("least", least, 0, 1)
-    different, _, raters = _assignments(result)
+    different, place, raters = _assignments(result)
     columns = ["raters", "probability", "informedness", "low", "high", "informative", "opposed"]
     if different.max() == ALONE:
         return pd.DataFrame(columns=columns)
@@ -119,13 +110,11 @@ def group_summary(
     outer = outer.reshape(-1, *outer.shape[2:])
     n_classes = outer.shape[-1]
     informed = (np.trace(outer, axis1=2, axis2=3) - 1) / (n_classes - 1)  # (draws, groups)
-    drawn = _by_draw(result, len(informed))
     sets: dict[tuple[int, ...], list[Array]] = {}
-    for each in different:
-        same = (drawn == each).all(axis=1)
+    for number, each in enumerate(different):
         for g in range(each.max() + 1):
             members = tuple(np.flatnonzero(each == g).tolist())
-            sets.setdefault(members, []).append(informed[same, g])
+            sets.setdefault(members, []).append(informed[place == number, g])
     rows = []
     for members, parts in sets.items():
         values = np.concatenate(parts)
@@ -142,14 +131,11 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
 
     Parameters
     ----------
-    result : DataTree
-    model : pymc.Model, optional
-        The model of the result, with known groups, needed where :func:`bayesfuse.decode` needs it.
+    result, model : as in :func:`bayesfuse.decode`; the groups must be known
 
     Returns
     -------
-    DataArray, dims (item, group, verdict)
-        Averaged over up to 200 evenly spaced draws.
+    DataArray, dims (item, group, verdict), averaged over up to 200 evenly spaced draws
 
     Raises
     ------
@@ -159,11 +145,9 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import verdict_probabilities
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups={"ward": [2, 3]})
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> verdict_probabilities(result, model).sel(item=1, group="ward").round(1).values.tolist()
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups={"ward": [2, 3]})
+    >>> found = bf.checks.verdict_probabilities(bf.find_map(model))
+    >>> found.sel(item=1, group="ward").round(1).values.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
     observation = observation_of(result, model)
@@ -184,15 +168,9 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
     for rows in evenly_spaced_rows(result, model, observation, n_draws):
         probability = observation.marginal(rows).probability
         add_posterior(total, probability, arranged, *observation.tables(rows))
-    return xr.DataArray(
-        observation.by_item(total / n_draws),
-        {
-            "item": observation.responses.items,
-            "group": groups["group"].values,
-            "verdict": observation.responses.classes,
-        },
-        ("item", "group", "verdict"),
-    )
+    items, classes = observation.responses.items, observation.responses.classes
+    coords = {"item": items, "group": groups["group"].values, "verdict": classes}
+    return xr.DataArray(observation.by_item(total / n_draws), coords, tuple(coords))
 
 
 def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
@@ -202,11 +180,8 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
 
     Parameters
     ----------
-    result : DataTree
-        Of a model of independent items with ``prevalence`` and ``confusion``
-        (:class:`bayesfuse.models.DawidSkene` or :class:`bayesfuse.models.LatentGroup`).
-    responses : Responses
-        The responses of the result.
+    result : DataTree of ``DawidSkene`` or ``LatentGroup``
+    responses : Responses of the result
 
     Returns
     -------
@@ -215,13 +190,12 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         ``observed`` covariance of the labels, coded as −1 and +1 (with more than two classes, the
         sum of one-versus-rest covariances); ``implied``, its posterior mean; ``z``, their
         difference in standard errors (sampling and posterior); ``together``, the probability that
-        they share a source. Attributes: ``excess``, the mean of z² over pairs, about 1 if the model
-        fits.
+        they share a source. Attributes: ``excess``, the mean of z², about 1 if the model fits.
 
     Raises
     ------
     ModelError
-        The result lacks the variables; no two raters share two items.
+        No ``prevalence`` and ``confusion`` in the result; no two raters share two items.
 
     References
     ----------
@@ -248,28 +222,25 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     if len(moments) == 1:  # with two classes both terms of the sum are equal
         variance /= 4.0
     classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
-    names = ["prevalence", "confusion"]
+    variables = ["prevalence", "confusion"]
     if named(all_draws(result), "group_confusion") is not None:
-        names += ["group_confusion", "rater_confusion"]
-    draws = posterior_draws(result, *names)
+        variables += ["group_confusion", "rater_confusion"]
+    draws = posterior_draws(result, *variables)
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
     chosen = evenly_spaced(min(n_draws, MOST_DRAWS), n_draws)
     sources = _by_draw(result, n_draws)[chosen]
-    drawn = [draws[name].values.reshape(n_draws, *draws[name].shape[2:])[chosen] for name in names]
+    drawn = [each.values.reshape(n_draws, *each.shape[2:])[chosen] for each in draws.values()]
     points = zip(sources, *drawn, strict=True)
     values = np.array([sum(_implied(c, *point) for c in classes) for point in points])
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (seen - implied) / np.sqrt(variance + values.var(axis=0))
     np.fill_diagonal(z, np.nan)
-    pair = ("rater", "other")
     together = np.mean([_together(each) for each in sources], axis=0)
     found = {"observed": seen, "implied": implied, "z": z, "together": together}
-    return xr.Dataset(
-        {name: (pair, each) for name, each in found.items()},
-        {"rater": responses.raters, "other": responses.raters},
-        {"excess": float(np.nanmean(z**2))},
-    )
+    names = {"rater": responses.raters, "other": responses.raters}
+    by_pair = {name: (tuple(names), each) for name, each in found.items()}
+    return xr.Dataset(by_pair, names, {"excess": float(np.nanmean(z**2))})
 
 
 def _sampling_variance(responses: Responses) -> Array:
@@ -340,7 +311,7 @@ def _by_draw(result: xr.DataTree, n_draws: int) -> NDArray[np.int64]:
 def _assignments(
     result: xr.DataTree,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    """Return the distinct assignments, the number of draws of each, and the raters' names."""
+    """Return the distinct assignments, which of them every draw has, and the raters' names."""
     if assignment(result) is None:
         raise ModelError(
             "Groups need a result of bayesfuse.models.LatentGroup. Got: a result without a "
@@ -348,5 +319,5 @@ def _assignments(
         )
     draws = posterior_draws(result, "rater_confusion")
     drawn = _by_draw(result, draws.sizes["chain"] * draws.sizes["draw"])
-    different, times = np.unique(drawn, axis=0, return_counts=True)
-    return different, times, draws["rater"].values
+    different, place = np.unique(drawn, axis=0, return_inverse=True)
+    return different, place.ravel(), draws["rater"].values

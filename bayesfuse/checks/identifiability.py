@@ -52,7 +52,7 @@ class Identifiability:
 def identifiability(
     responses: Table, gold: Any = None, groups: Any = None, populations: Any = None
 ) -> Identifiability:
-    r"""Return which questions a table of responses can answer, and what would change that.
+    """Return which questions a table of responses can answer, and what would change that.
 
     Nothing is fitted. Without known labels the qualities of raters follow from their agreement
     only, which needs three raters who respond to the same items (more precisely, an odd cycle of
@@ -60,13 +60,10 @@ def identifiability(
 
     Parameters
     ----------
-    responses : Responses, DataFrame or array
-        As in :func:`bayesfuse.fuse`.
-    gold : mapping of item name to class name, DataFrame or path, optional
-        Known labels, as in :func:`bayesfuse.fuse`.
+    responses, gold
+        Table and known labels, as in :func:`bayesfuse.fuse`.
     groups : optional
-        Raters who share sources, as in :class:`bayesfuse.models.LatentGroup`; a source counts as
-        one rater.
+        Raters of one source, as in :class:`bayesfuse.models.LatentGroup`; they count as one.
     populations : mapping, Series or array, optional
         Population of every item, as in :class:`bayesfuse.models.DawidSkene`.
 
@@ -93,8 +90,7 @@ def identifiability(
     the table, if all raters respond to all items, :math:`P(K^R - 1)` degrees of freedom
     [1]_. In general each set of raters T who respond to the same item in a population adds
     :math:`(K-1)^{|T|}`; for more than 12 raters only single raters and pairs are counted, so the
-    number is a lower bound. Parameters above the degrees of freedom are not identified; the
-    converse does not hold.
+    number is a lower bound. More parameters than degrees of freedom are not identified.
 
     References
     ----------
@@ -112,8 +108,7 @@ def identifiability(
     ['no', 'no', 'no']
     """
     table, _ = read_table(responses)
-    known = read_gold(gold, table)
-    codes = gold_labels(table, known)
+    codes = gold_labels(table, read_gold(gold, table))
     of_item = np.zeros(table.n_items, dtype=np.int64)
     if populations is not None:
         of_item = read_populations(table.items, populations)[1]
@@ -132,7 +127,7 @@ def identifiability(
         "items": int(table.multiplicity.sum()),
         "responses": int(table.multiplicity[table.item].sum())
         + (0 if table.stated is None else len(table.stated.rater)),
-        "meetings": seen.meetings(table.multiplicity),
+        "meetings": int((table.multiplicity * seen.number * (seen.number - 1) // 2).sum()),
         "parts": len(np.unique(seen.part[seen.active])),
         "populations": n_populations,
         "known": int((codes[np.unique(seen.item)] >= 0).sum()),
@@ -178,10 +173,6 @@ class _Seen:
             np.concatenate([one, one + size]), np.concatenate([two + size, two]), 2 * size
         )
         self.odd = cover[:size] == cover[size:]
-
-    def meetings(self, copies: NDArray[np.int64]) -> int:
-        """Return the number of pairs of responses by different sources to one item."""
-        return int((copies * self.number * (self.number - 1) // 2).sum())
 
     def freedom(self, n_classes: int, among: NDArray[np.bool_]) -> int:
         """Return the degrees of freedom of the responses to some items."""
@@ -229,7 +220,6 @@ def _questions(
     if n_populations > 1:
         assumed += ", and alike in all populations"
         assumed += "" if seen.odd.any() else ", whose class shares differ"
-    several = seen.number[np.unique(seen.item)] > 1
     items = judged[seen.source[np.unique(seen.item, return_index=True)[1]]]
     if every_class:
         labels = YES, f"at least {OF_CLASS} items of every class are known", ""
@@ -241,33 +231,26 @@ def _questions(
         shares = ASSUMED, labels[1], f"{OF_CLASS} known labels of every class, chosen at random"
     else:
         why = "the responses fit many truths equally well"
-        if not several.any():
+        if seen.number.max(initial=0) <= 1:
             why = "no item has responses of two raters"
-        remedy = "three raters on the same items, or known labels"
-        labels = shares = NO, why, remedy
+        labels = shares = NO, why, "three raters on the same items, or known labels"
     own = per_rater >= OF_RATER
     each = judged[seen.source_of]
     if own.all():
         raters = YES, f"every rater answered {OF_RATER} known items or more", ""
     elif (own | each).any():
         left = int((~(own | each)).sum())
-        more = f"; not of {left:,} raters" if left else ""
-        raters = (
-            ASSUMED,
-            f"if {assumed}{more}"
-            if each.any()
-            else f"only of {int(own.sum()):,} raters, by known items",
-            f"responses of every rater to {OF_RATER} known items",
-        )
+        why = f"only of {int(own.sum()):,} raters, by known items"
+        if each.any():
+            why = f"if {assumed}" + (f"; not of {left:,} raters" if left else "")
+        raters = ASSUMED, why, f"responses of every rater to {OF_RATER} known items"
     else:
-        raters = (
-            NO,
-            "agreement of fewer than three connected raters is no evidence of who is right",
-            f"three raters on the same items, or responses to {OF_RATER} known items each",
-        )
+        why = "agreement of fewer than three connected raters is no evidence of who is right"
+        remedy = f"three raters on the same items, or responses to {OF_RATER} known items each"
+        raters = NO, why, remedy
     rows = {"labels": labels, "raters": raters, "shares": shares}
-    table_ = pd.DataFrame.from_dict(rows, "index", columns=["answer", "because", "remedy"])
-    return table_.rename_axis("question")
+    answers = pd.DataFrame.from_dict(rows, "index", columns=["answer", "because", "remedy"])
+    return answers.rename_axis("question")
 
 
 def _of_raters(

@@ -15,8 +15,7 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents, joint_labels
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
-from bayesfuse.results.posterior import complete, note_draws
-from bayesfuse.results.storage import round_off
+from bayesfuse.results.posterior import complete, note_draws, round_off
 from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
@@ -28,7 +27,7 @@ AT_ONCE = 10**7  # entries of profiles compared at one time
 
 
 def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
-    r"""Check for label switching between and within chains.
+    """Check for label switching between and within chains.
 
     The likelihood is invariant to permutations of the classes, so a chain may be in a permuted mode
     or change modes. Classes are matched with those of a reference by the squared distances of the
@@ -37,8 +36,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, with ``confusion`` and ``prevalence``.
+    result : DataTree with ``confusion`` and ``prevalence``, from ``bf.sample``
     reference : DataTree, optional
         From ``bf.sample`` or ``bf.find_map``. Default the first chain; if labels switch within the
         reference, the mode of its most central draw.
@@ -50,19 +48,14 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
         draws of the chain; ``distance`` and ``best_distance`` (chain,), root mean squared distance
         between the chain's mean and the reference, before and after permuting; ``switched``
         (chain,), the share of draws that are permuted. Attributes: ``agree``, whether nothing is
-        permuted; ``named``, whether most raters, weighted by their number of responses, give the
-        reference's classes their own names; ``verdict``, both in words.
+        permuted; ``named``, whether most raters, weighted by their number of responses, most often
+        give the reference's classes their own names (under a Dirichlet prior one rater who almost
+        never does can outweigh them; with ``bf.priors.robust`` seldom); ``verdict``, both in words.
 
     Raises
     ------
     ModelError
         The result lacks the variables; a reference of other raters or classes.
-
-    Notes
-    -----
-    Under a Dirichlet prior, one rater who almost never gives a class its name can outweigh several
-    who mostly do. ``named`` detects this by one vote per rater and class, the rater's most frequent
-    label; with ``bf.priors.robust`` it is rare.
 
     References
     ----------
@@ -111,18 +104,18 @@ def align_labels(
     """Undo label switching by permuting the classes of every draw.
 
     Classes are permuted as found by :func:`bayesfuse.checks.switching`, and sensitivity and
-    specificity recomputed. The labels given by raters and known labels are not permuted; with known
-    labels, label probabilities and log likelihoods are recomputed, too.
+    specificity recomputed. The labels given by raters, known labels and the verdicts of groups are
+    not permuted; with known labels, label probabilities and log likelihoods are recomputed, too.
+    Unless the prior is the same for all classes and no label is known, a permuted draw has another
+    posterior density: of chains in different modes, ``bf.find_map`` tells which the prior prefers.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``.
+    result : DataTree, from ``bf.sample``
     model : pymc.Model, optional
         The model of the result. Needed to recompute label probabilities, which are means over
         draws, if only some draws are permuted or some labels are known.
-    reference : DataTree, optional
-        As in :func:`bayesfuse.checks.switching`.
+    reference : as in :func:`bayesfuse.checks.switching`
 
     Returns
     -------
@@ -136,12 +129,6 @@ def align_labels(
     ModelError
         Raters with accuracies instead of confusion matrices; covariates or a classifier; different
         permutations, or known labels, without a model; a result without ``confusion``.
-
-    Notes
-    -----
-    Unless the prior is the same for all classes and no label is known, a permuted draw has another
-    posterior density: if chains are in different modes, check which one the prior prefers by
-    ``bf.find_map``. The verdicts of groups are not permuted.
 
     Examples
     --------
@@ -169,12 +156,12 @@ def align_labels(
             f"Classes of models with {what}: start all chains at one point (start='moments') "
             f"instead. Got: {int(moved.sum())} permuted draws of such a model."
         )
+    groups = result.children
+    has_labels, has_likelihood = "label_posterior" in groups, "log_likelihood" in groups
     common = bool((order == order[0, 0]).all()) and (
-        "label_posterior" not in result.children or contents.of_all_draws(result)
+        not has_labels or contents.of_all_draws(result)
     )
     known = "gold" in contents.constants(result)
-    has_labels = "label_posterior" in result.children
-    has_likelihood = "log_likelihood" in result.children
     anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
     if observation is None and anew:
         raise ModelError(
@@ -190,11 +177,8 @@ def align_labels(
         joint_labels.keep(aligned, observation, values)
     elif has_labels:
         probability = result["label_posterior"].dataset
-        changed = {
-            name: (values.dims, values.values[:, order[0, 0]])
-            for name, values in probability.data_vars.items()
-        }
-        aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
+        swapped = probability.isel({"class": order[0, 0]}).assign_coords(probability.coords)
+        aligned["label_posterior"] = xr.DataTree(swapped)
     note_draws(aligned)
     aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
     if aligned.attrs.get("precision") == "single":
@@ -209,13 +193,12 @@ def _align_others(
     dropped = {"log_prior"} & set(aligned.children)
     if "label_draws" in aligned.children:
         drawn = aligned["label_draws"].dataset
-        values = drawn["label"].values
-        if known or ("sample" in drawn.dims and not common):
+        values, joint = drawn["label"].values, "sample" in drawn.dims
+        if known or (joint and not common):
             dropped.add("label_draws")
         else:
             back = np.argsort(order, axis=2)
             at = np.maximum(values, 0)  # −1 stands for no label and must not index the last class
-            joint = "sample" in drawn.dims
             moved = back[0, 0][at] if joint else np.take_along_axis(back, at, axis=2)
             moved = np.where(values < 0, values, moved).astype(values.dtype)
             aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.checks.replicates import LEVEL, expanded, relabelled
 from bayesfuse.data.responses import Responses
@@ -18,9 +17,9 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.results.compatibility import central, from_model
+from bayesfuse.results.compatibility import central, fitted_by
 from bayesfuse.results.contents import evenly_spaced, require_draws
-from bayesfuse.results.fitted import FITTED, Fitted, confusion_at, from_result, see
+from bayesfuse.results.fitted import FITTED, confusion_at, see
 from bayesfuse.results.summaries import tails
 
 FREE = 0.5  # concentration of the entries of a row unrelated to the fitted one (Jeffreys)
@@ -47,18 +46,15 @@ def rater_drift(
 
     Parameters
     ----------
-    result : DataTree
-        With posterior draws: from ``bf.sample``, ``bf.fit`` or ``bf.update``.
-    responses : Responses
-        Responses to items that the fit has not seen.
+    result : DataTree with posterior draws, from ``bf.sample``, ``bf.fit`` or ``bf.update``
+    responses : Responses to items that the fit has not seen
     model, sequences, populations : optional
         As in :func:`bayesfuse.predict`.
     gold : mapping of item name to class name, optional
         New items whose true class is known.
     draws : int, default 400
         Number of replications of the new responses, at evenly spaced posterior draws.
-    ci_prob : float, optional
-        Probability of the interval. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
     random_seed : int, Generator, optional
 
     Returns
@@ -82,8 +78,7 @@ def rater_drift(
     -----
     Let :math:`C_k` be the expected number of a rater's responses to items of class k, with label
     probabilities at the posterior mean of the parameters. The log Bayes factor compares two
-    Dirichlet–multinomial distributions, one with the mean and variance of the fitted row and one
-    with concentrations ½,
+    Dirichlet–multinomial distributions, where :math:`a_k` has the fitted row's mean and variance,
 
     .. math:: \sum_k \log \frac{B(½ + C_k)}{B(½)} - \log \frac{B(a_k + C_k)}{B(a_k)} .
 
@@ -92,11 +87,9 @@ def rater_drift(
     The adjusted p-values compare standardised statistics with the largest of each replication
     (step-down), so that without drift no rater is flagged with probability 0.95.
 
-    In simulations (8 raters, 3 classes, 4 responses per item, 1,000 fitted and 300 new items) a
-    rater was flagged in 3.5 % of 200 batches without drift; a rater with 150 new responses, two
-    fifths of them random, in 72 % of 100. With 100 fitted items, 6 to 9 % were false alarms. After
-    ``bf.fit``, whose intervals are too narrow, 12 % of 150 batches raised a false alarm, with
-    ``sweeps=5`` 7 %, and after ``bf.sample`` 6 % (6 raters, 600 fitted and 400 new items).
+    In simulations (8 raters, 1,000 fitted and 300 new items) a rater was flagged in 3.5 % of
+    batches without drift (with 100 fitted items 6 to 9 %; after ``bf.fit``, whose intervals are too
+    narrow, 12 %, with ``sweeps=5`` 7 %), and one with two fifths of 150 responses random in 72 %.
 
     The labels follow the majority: if most raters change together, the others appear to have
     changed. Known labels (``gold``) resolve this.
@@ -111,11 +104,10 @@ def rater_drift(
     The fifth rater labels the last hundred items at random:
 
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> made = bf.datasets.simulate_dawid_skene(300, 5, 2, accuracy=(0.8, 0.9), random_seed=1)
     >>> old, new = made.responses.take(np.arange(200)), made.responses.take(np.arange(200, 300))
     >>> label = np.where(new.rater == 4, np.arange(500) // 7 % 2, new.label)
-    >>> model = DawidSkene(old)
+    >>> model = bf.models.DawidSkene(old)
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.checks.rater_drift(result, new.relabelled(label), random_seed=1)
     >>> found["unusual"].values.tolist()
@@ -125,52 +117,14 @@ def rater_drift(
     require_count("draws", draws, least=2)
     rng, ends = require_seed(random_seed), tails(ci_prob)
     require_draws(result, "A check for drift")
-    fitted = from_result(result) if model is None else from_model(result, model)
+    fitted = fitted_by(result, model)
     told = {"sequences": sequences, "populations": populations}
-    observation, values, known = _see(fitted.thinned(int(draws)), responses, told, gold)
-    flat = {name: each.reshape(-1, *each.shape[2:]) for name, each in values.items()}
-    n_draws = len(next(iter(flat.values())))
-    points = [{name: each[draw] for name, each in flat.items()} for draw in range(n_draws)]
-    past = _dirichlet([confusion_at(observation, observation.rows(point)) for point in points])
-    centre = observation.rows(central(observation, values))
-    seen = np.array(_statistics(observation, centre, past))[:, known]
-    others = np.array(
-        [
-            _statistics(_replicated(observation, observation.rows(points[draw]), rng), centre, past)
-            for draw in evenly_spaced(int(draws), n_draws)
-        ]
-    )[:, :, known]
-    adjusted = _adjusted(seen[0], others[:, 0])
-    low, high = np.quantile(others[:, 1], ends, axis=0)
-    table = {
-        "responses": observation.responses.per_rater[known],
-        "observed": seen[1],
-        "replicated": others[:, 1].mean(axis=0),
-        "low": low,
-        "high": high,
-        "log_bayes_factor": seen[0],
-        "p_value": (1 + (others[:, 0] >= seen[0]).sum(axis=0)) / (1 + len(others)),
-        "adjusted_p_value": adjusted,
-        "unusual": adjusted <= LEVEL,
-    }
-    found = xr.Dataset(
-        {name: ("rater", each) for name, each in table.items()},
-        {"rater": observation.responses.raters[known]},
-        {"p_value": float(adjusted.min())},
-    )
-    return found.assign_attrs(verdict=_in_words(found))
-
-
-def _see(
-    fitted: Fitted, responses: Responses, told: dict[str, Any], gold: Mapping[Any, Any] | None
-) -> tuple[Observation, dict[str, Any], NDArray[np.int64]]:
-    """Return new responses as seen through the fit, and the known raters with answers."""
-    if others := [need for need in fitted.needs if need not in told]:
+    if unknown := [need for need in fitted.needs if need not in told]:
         raise ModelError(
             "Replications need labels that can be drawn given responses to an item or sequence. "
-            f"Got: a result of {fitted.labels.__name__} labels, which need {others[0]}."
+            f"Got: a result of {fitted.labels.__name__} labels, which need {unknown[0]}."
         )
-    observation, values, source = see(fitted, responses, told, gold)
+    observation, values, source = see(fitted.thinned(int(draws)), responses, told, gold)
     observation = expanded(observation)
     answered = np.bincount(observation.responses.rater, minlength=len(source)) > 0
     known = np.flatnonzero(answered & (np.array(source) == FITTED))
@@ -179,7 +133,37 @@ def _see(
             "Drift is checked for fitted raters with new responses. Got: none of "
             f"{len(fitted.rater_names)} fitted raters among {int(answered.sum())} with responses."
         )
-    return observation, values, known
+    flat = {name: each.reshape(-1, *each.shape[2:]) for name, each in values.items()}
+    n_draws = len(next(iter(flat.values())))
+    points = [
+        observation.rows({name: each[draw] for name, each in flat.items()})
+        for draw in range(n_draws)
+    ]
+    past = _dirichlet([confusion_at(observation, rows) for rows in points])
+    centre = observation.rows(central(observation, values))
+    seen = np.array(_statistics(observation, centre, past))[:, known]
+    replicated = [
+        _statistics(_replicated(observation, points[draw], rng), centre, past)
+        for draw in evenly_spaced(int(draws), n_draws)
+    ]
+    drawn = np.array(replicated)[:, :, known]
+    adjusted = _adjusted(seen[0], drawn[:, 0])
+    low, high = np.quantile(drawn[:, 1], ends, axis=0)
+    table = {
+        "responses": observation.responses.per_rater[known],
+        "observed": seen[1],
+        "replicated": drawn[:, 1].mean(axis=0),
+        "low": low,
+        "high": high,
+        "log_bayes_factor": seen[0],
+        "p_value": (1 + (drawn[:, 0] >= seen[0]).sum(axis=0)) / (1 + len(drawn)),
+        "adjusted_p_value": adjusted,
+        "unusual": adjusted <= LEVEL,
+    }
+    by_rater = {name: ("rater", each) for name, each in table.items()}
+    names = {"rater": observation.responses.raters[known]}
+    found = xr.Dataset(by_rater, names, {"p_value": float(adjusted.min())})
+    return found.assign_attrs(verdict=_in_words(found))
 
 
 def _dirichlet(draws: list[Array]) -> Dirichlet:
@@ -226,10 +210,8 @@ def _in_words(found: xr.Dataset) -> str:
     unusual = found.isel(rater=found["unusual"].values).sortby("adjusted_p_value")
     count, n_raters = unusual.sizes["rater"], found.sizes["rater"]
     if count == 0:
-        return (
-            f"No evidence that any of {n_raters} raters differs from the fit "
-            f"(smallest adjusted p-value {found.attrs['p_value']:.2f})."
-        )
+        least = f"smallest adjusted p-value {found.attrs['p_value']:.2f}"
+        return f"No evidence that any of {n_raters} raters differs from the fit ({least})."
     frame = unusual[["observed", "responses", "replicated"]].to_dataframe()
     named = [
         f"{own.Index!r} (right in {own.observed:.0%} of {own.responses} responses, expected "

@@ -24,7 +24,7 @@ from bayesfuse.results.difficulty import has_types
 LEAST = 10  # items that two raters must share to be compared: fewer carry little information
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
 
-PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in memory at one time
+PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in memory
 
 
 def pairwise_agreement(
@@ -43,16 +43,11 @@ def pairwise_agreement(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, or ``bf.find_map`` (whose point is the only draw).
-    model : pymc.Model, optional
-        The model of the result, needed where :func:`bayesfuse.decode` needs it.
-    least : int, default 10
-        Smallest number of shared items for a pair to be compared.
-    draws : int, default 200
-        Number of replicated data sets, at evenly spaced draws.
-    ci_prob : float, optional
-        Probability of the interval. Default ``az.rcParams["stats.ci_prob"]``.
+    result : DataTree, from ``bf.sample`` or ``bf.find_map`` (whose point is the only draw)
+    model : pymc.Model, optional: that of the result, needed where :func:`bayesfuse.decode` needs it
+    least, draws : int, default 10 and 200
+        Smallest number of shared items of a pair, and number of replicated data sets.
+    ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
     random_seed : int, Generator, optional
 
     Returns
@@ -71,15 +66,14 @@ def pairwise_agreement(
 
     References
     ----------
-    Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807, on posterior predictive checks.
+    Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807 (posterior predictive checks).
     Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57, 289–300.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.checks.pairwise_agreement(result, model, random_seed=1)
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> found = bf.checks.pairwise_agreement(result, random_seed=1)
     >>> found.sizes["pair"], int(found["unusual"].sum())
     (10, 0)
     """
@@ -112,14 +106,15 @@ def conditional_dependence(
     r"""Find pairs of raters who make the same mistakes more often than the model allows.
 
     Given parameters and labels, the number of common mistakes of raters a and b (the same wrong
-    label for the same item) has a known mean. The excess over it, averaged over the labels'
-    posterior,
+    label for the same item) has a known mean. The excess over it, by the labels' posterior,
 
     .. math:: \sum_n \sum_k p(y_n = k \mid x, \theta) \Bigl( 1[x_{an} = x_{bn} \ne k]
               - \sum_{c \ne k} \theta_{akc} \theta_{bkc} \Bigr)
 
     (the latter summed over verdicts of groups and types of items), is compared with that of data
-    replicated at the same draws of θ, for which it is zero on average.
+    replicated at the same draws of θ, for which it is zero on average. If a cartel outvotes the
+    other raters, the others appear to share mistakes. Those shared by all raters indicate hard
+    items, see :func:`item_difficulty`.
 
     Parameters
     ----------
@@ -140,13 +135,6 @@ def conditional_dependence(
     ModelError
         A result of another model; no two raters share enough items.
 
-    Notes
-    -----
-    The labels follow the majority: if a cartel outvotes the other raters, the others appear to
-    share mistakes. Mistakes shared by all raters indicate hard items, see :func:`item_difficulty`;
-    for mistakes shared by a few, compare :class:`bayesfuse.models.ItemTypes` and
-    :class:`bayesfuse.models.LatentGroup`.
-
     References
     ----------
     Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807 (realised discrepancies).
@@ -155,9 +143,8 @@ def conditional_dependence(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"]
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> bf.checks.conditional_dependence(result, random_seed=1).attrs["groups"]
     []
     """
     observation = replicates.expanded(observation_of(result, model))
@@ -168,27 +155,20 @@ def conditional_dependence(
     numbers, excess = [], []
     for rows in points:
         chance = _common_mistake(observation, rows, pairs)
-        numbers.append(_mistakes(observation, rows, chance, pairs))
         other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
+        numbers.append(_mistakes(observation, rows, chance, pairs))
         excess.append(np.subtract(*_mistakes(other, rows, chance, pairs)))
     mistakes, expected = np.mean(numbers, axis=0)
     p_value = _more(mistakes, expected, np.var(excess, axis=0))
     flagged = replicates.unusual(p_value)
     cluster = _clusters((pairs[0][flagged], pairs[1][flagged]), responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
-    table = {
-        "observed": mistakes,
-        "expected": expected,
-        "p_value": p_value,
-        "unusual": flagged,
-        "items": shared,
-    }
-    return xr.Dataset(
-        {name: ("pair", values) for name, values in table.items()}
-        | {"cluster": ("rater", cluster)},
-        _pair_coords(responses, pairs) | {"rater": responses.raters},
-        {"groups": groups, "verdict": _in_words(groups, len(shared), observation)},
-    )
+    table = {"observed": mistakes, "expected": expected, "p_value": p_value, "unusual": flagged}
+    found = {name: ("pair", values) for name, values in table.items()}
+    found |= {"items": ("pair", shared), "cluster": ("rater", cluster)}
+    coords = _pair_coords(responses, pairs) | {"rater": responses.raters}
+    verdict = _in_words(groups, len(shared), observation)
+    return xr.Dataset(found, coords, {"groups": groups, "verdict": verdict})
 
 
 def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -> str:
@@ -200,15 +180,13 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
     )
     said = f"These raters share more mistakes than the model expects: {named}."
     model = replicates.model_of_hard_items(observation)
+    source = "share a source: try bayesfuse.models.LatentGroup."
     if max(map(len, groups)) > max(observation.responses.n_raters / 2, 4):
         hard = "some items may be harder than others (see item_difficulty)"
         return f"{said} With so many, {hard}: try {model}."
     if has_types(observation):
-        return f"{said} They may share a source: try bayesfuse.models.LatentGroup."
-    return (
-        f"{said} Some items may be harder than others: try {model}. Or these raters may share a "
-        "source: try bayesfuse.models.LatentGroup."
-    )
+        return f"{said} They may {source}"
+    return f"{said} Some items may be harder than others: try {model}. Or these raters may {source}"
 
 
 # ---------------------------------------------------------------- counting over pairs
@@ -222,9 +200,8 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     answered.data[:] = 1.0
     shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
     kept = shared.data >= least
-    first, second = (where[kept].astype(np.int64) for where in shared.coords)
-    pairs = first, second
-    if len(first) == 0:
+    pairs = tuple(where[kept].astype(np.int64) for where in shared.coords)
+    if not kept.any():
         raise ModelError(
             "Raters are compared on the items they share; least= sets how many these must be. "
             f"Got: no pair of {responses.n_raters} raters with {least} in common."
@@ -280,11 +257,9 @@ def _common_mistake(observation: Observation, rows: Rows, pairs: Pairs) -> Array
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
     first, second = pairs
     channel, _ = observation.raters.at(rows, observation.rater_structure)
-    tables = observation.tables(rows)
-    n_classes = observation.table.n_classes
-    found = np.empty((len(first), n_classes))
+    tables, n_classes = observation.tables(rows), observation.table.n_classes
+    found, wrong = np.empty((len(first), n_classes)), 1.0 - np.eye(n_classes)
     alone = channel.confusion(tables, n_classes, np)
-    wrong = 1.0 - np.eye(n_classes)
     for at in range(0, len(first), PAIRS_AT_ONCE):
         part = slice(at, at + PAIRS_AT_ONCE)
         a, b = first[part], second[part]

@@ -10,8 +10,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, ResponsesError, require_count, require_mapping
+from bayesfuse.data.arrays import as_array
+from bayesfuse.data.names import places
+from bayesfuse.errors import ResponsesError, require_choice, require_count, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
@@ -24,8 +25,7 @@ def label_scores(
 
     Parameters
     ----------
-    labels : DataTree or DataArray, dims (item, class)
-        A result, or its label probabilities.
+    labels : DataTree, or its label probabilities, a DataArray, dims (item, class)
     truth : mapping of item name to class name
         A dict or a pandas Series, for some or all items.
     bins : int, default 10
@@ -35,10 +35,9 @@ def label_scores(
     -------
     dict
         ``accuracy`` of the most probable labels (ties count in part); ``log_loss``, the mean of
-        :math:`-\log p(\text{truth})` in nats, infinite if a true class has probability zero;
-        ``brier``, the mean over items of :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, between 0
-        and 2; ``ece``, the expected calibration error of the most probable labels; ``items``, the
-        number of items.
+        :math:`-\log p(\text{truth})` in nats, infinite (with a warning) if a true class has
+        probability zero; ``brier``, the mean of :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, from
+        0 to 2; ``ece``, the expected calibration error of these labels; ``items``, their number.
 
     Raises
     ------
@@ -46,11 +45,6 @@ def label_scores(
         A result without label probabilities.
     ResponsesError
         Labels of other items or classes, or none.
-
-    Warns
-    -----
-    UserWarning
-        The log-loss is infinite.
 
     References
     ----------
@@ -77,12 +71,13 @@ def label_scores(
 
 def _scores(probability: Array, true: NDArray[np.int64], bins: int) -> dict[str, float]:
     """Return the scores of probabilities (items, classes) of items of known class."""
+    require_count("bins", bins)
     every = np.arange(len(true))
     own = probability[every, true]
     top = probability.max(axis=1)
     tied = np.isclose(probability, top[:, None], rtol=1e-12, atol=0)
     right = tied[every, true] / tied.sum(axis=1)
-    _, count, stated, found = _reliability(top, right, bins)
+    _, count, stated, found = _reliability(top, right, np.arange(bins) / bins)
     with np.errstate(divide="ignore"):
         log_loss = -np.log(own).mean()
     apart = probability - np.eye(probability.shape[1])[true]
@@ -110,11 +105,9 @@ def calibration(
     labels, truth, bins
         As in :func:`label_scores`.
     equal : {"width", "count"}
-        Bins of equal width, or of as nearly as possible equal numbers of items (items of the same
-        probability are in one bin). Most probabilities of labels are near 1, where only the latter
-        have several bins.
-    ci_prob : float, optional
-        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+        Bins of equal width, or of nearly equal numbers of items (of one probability in one bin).
+        Most probabilities of labels are near 1, where only the latter have several bins.
+    ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
     -------
@@ -122,15 +115,12 @@ def calibration(
         Of the items whose most probable label has a probability between ``lower`` and ``upper``:
         their number ``count``, mean probability ``stated``, share of right labels ``right`` with
         its Jeffreys interval (posterior under Beta(½, ½)) from ``low`` to ``high``. Empty bins are
-        omitted. The attributes are those of :func:`label_scores`; its calibration error is always
-        that of bins of equal width.
+        omitted. The attributes are those of :func:`label_scores`, with bins of equal width.
 
     Raises
     ------
-    ModelError
-        A result without label probabilities; another ``equal``.
-    ResponsesError
-        Labels of other items or classes, or none.
+    ModelError, ResponsesError
+        As :func:`label_scores`; another ``equal``.
 
     References
     ----------
@@ -148,47 +138,37 @@ def calibration(
     """
     from scipy import stats
 
-    if equal not in ("width", "count"):
-        raise ModelError(f"Bins are of equal 'width' or 'count'. Got: {equal!r}.")
+    require_choice("equal", equal, "width", "count")
     probability, true = _known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
-    require_count("bins", bins)
-    ends = None
-    if equal == "count":  # lower ends of bins with about the same number of items each
-        ends = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
-    number, count, stated, share = _reliability(top, right.astype(float), bins, ends)
-    edges = np.arange(bins + 1) / bins if ends is None else np.append(ends, 1.0)
+    scores, lower = _scores(probability, true, bins), np.arange(bins) / bins
+    if equal == "count":  # bins with about the same number of items each
+        lower = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
+    number, count, stated, share = _reliability(top, right, lower)
     hits = share * count
     low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
     found = {
-        "lower": edges[number],
-        "upper": edges[number + 1],
+        "lower": lower[number],
+        "upper": np.append(lower, 1.0)[number + 1],
         "count": count,
         "stated": stated,
         "right": share,
         "low": np.where(hits > 0, low, 0.0),
         "high": np.where(hits < count, high, 1.0),
     }
-    return xr.Dataset(
-        {name: ("bin", values) for name, values in found.items()},
-        {"bin": number},
-        _scores(probability, true, bins),
-    )
+    by_bin = {name: ("bin", values) for name, values in found.items()}
+    return xr.Dataset(by_bin, {"bin": number}, scores)
 
 
 def _reliability(
-    top: Array, right: Array, bins: int, ends: Array | None = None
+    top: Array, right: NDArray[Any], lower: Array
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
     """Return index, count, mean probability and share of right labels of the non-empty bins."""
-    require_count("bins", bins)
-    if ends is None:
-        own = np.minimum((top * bins).astype(np.int64), bins - 1)
-    else:
-        own = np.searchsorted(ends, top, side="right") - 1
-    count = np.bincount(own, minlength=bins)
+    own = np.searchsorted(lower, top, side="right") - 1
+    count = np.bincount(own)
     used = np.flatnonzero(count)
-    stated, share = (np.bincount(own, values, bins)[used] / count[used] for values in (top, right))
+    stated, share = (np.bincount(own, values)[used] / count[used] for values in (top, right))
     return used, count[used], stated, share
 
 
@@ -197,18 +177,15 @@ def _known(
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return probabilities and true classes of the items with a known label."""
     require_mapping("truth", truth)
-    probability = label_probabilities(labels)
-    place = {name: n for n, name in enumerate(listed(probability["item"].values))}
-    number = {name: k for k, name in enumerate(listed(probability["class"].values))}
-    items, classes = [], []
-    for item, label in truth.items():
-        if item not in place or label not in number:
-            what = "items" if item not in place else "classes"
-            raise ResponsesError(
-                f"truth= must name {what} that have probabilities. Got: {item!r}: {label!r}."
-            )
-        items.append(place[item])
-        classes.append(number[label])
-    if not items:
+    probability, pairs = label_probabilities(labels), list(truth.items())
+    if not pairs:
         raise ResponsesError("Scores need at least one known label. Got: none.")
-    return probability.values[items], np.array(classes)
+    given = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
+    item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in given)
+    for what, place in (("items", item), ("classes", code)):
+        if place.min() < 0:
+            name, label = pairs[place.argmin()]
+            raise ResponsesError(
+                f"truth= must name {what} that have probabilities. Got: {name!r}: {label!r}."
+            )
+    return probability.values[item], code

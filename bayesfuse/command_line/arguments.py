@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
 from bayesfuse import __version__
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import place
-from bayesfuse.command_line.values import (
-    chains,
-    classes,
-    minutes,
-    number,
-    numbers,
-    path,
-    seed,
-    whole_number,
-)
+from bayesfuse.command_line.files import STDIN, place
+
+TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
+
+MOST, MOST_CHAINS = 10**15, 10_000
+"""Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
 
 OF_ONE_MODEL: dict[str, Any] = {
     "robust": False,
@@ -39,6 +37,23 @@ OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
 OF_TABLES = ("sequence", "position", "graph")
 """Options of models that say what the data are, so that they need no model."""
 
+OF_RATERS = {"raters": "confusion", "pooled": False}
+
+MODELS: dict[str, dict[str, Any]] = {
+    "dawid-skene": OF_RATERS,
+    "hidden-markov": OF_RATERS | {"sequence": "sequence", "position": "position", "bio": False},
+    "item-types": {"consensus": "pairs", "guesses": "own", "trust": None},
+    "labelling-functions": {"class_shares": None},
+    "latent-group": {"groups": "moments"},
+    "markov-random-field": OF_RATERS | {"graph": None, "edges": "given"},
+}
+"""Models by name, with their options and defaults."""
+
+WITHOUT_ROBUST = {
+    "item-types": "which item-types infers from all raters",
+    "labelling-functions": "and labelling functions have none",
+}
+
 CALLS = """calls that most people need:
   bayesfuse doctor table.csv                      what the table can tell
   bayesfuse fit table.csv                         labels and raters: table-labels.csv
@@ -46,179 +61,169 @@ CALLS = """calls that most people need:
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
-CONSENSUS, GUESSES = ("pairs", "levels"), ("own", "even")  # the default first
-RATERS = ("confusion", "class", "coin", "graded")  # parameters of a rater, the default first
+# Options as the help shows them, with what it says: --name METAVAR, --name {a,b,c} or a flag.
 
-MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": {"raters": RATERS[0], "pooled": False},
-    "hidden-markov": {
-        "raters": RATERS[0],
-        "pooled": False,
-        "sequence": "sequence",
-        "position": "position",
-        "bio": False,
-    },
-    "item-types": {"consensus": CONSENSUS[0], "guesses": GUESSES[0], "trust": None},
-    "labelling-functions": {"class_shares": None},
-    "latent-group": {"groups": "moments"},
-    "markov-random-field": {
-        "raters": RATERS[0],
-        "pooled": False,
-        "graph": None,
-        "edges": "given",
-    },
+TABLE = {
+    "--item --item-column COLUMN": "column of the items (%(default)s)",
+    "--rater COLUMN": "column of the raters (%(default)s)",
+    "--label COLUMN": "column of the labels (%(default)s)",
+    "--wide": "the table has one row per item and one column per rater",
+    "--drop-empty": "leave out rows without a label",
 }
-"""Models by name, with their options and defaults."""
 
-
-FIT: dict[str, tuple[Any, Any, str]] = {
-    "--items": (
-        path,
-        "FILE",
-        "all items, in order, including those without responses: a table with one row per item, "
-        "its column of items named as in the responses",
-    ),
-    "--classes": (classes, "A,B,...", "all classes in order, the positive one of two last"),
-    "--gold": (
-        path,
-        "FILE",
-        "known labels: a table with columns item, label; rows without a label are left out",
-    ),
-    "--ask": (whole_number, "N", "choose N items to label next, for --gold"),
-    "--ask-file": (
-        Path,
-        "FILE.csv",
-        "file of these items, with a column label to fill in (NAME-ask.csv)",
-    ),
-    "--by": (
-        str,
-        "COLUMN",
-        "print the shares of the classes, corrected for errors, by groups of items: a column of "
-        "the table of items or, without one, of the responses",
-    ),
-    "--time": (
-        minutes,
-        "2min",
-        "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as it takes)",
-    ),
-    "--draws": (whole_number, "N", "draws per chain (1000; without --model at most 350)"),
-    "--no-checks": (bool, None, "skip the posterior predictive checks"),
-    "--seed": (seed, "N", "the same seed gives the same draws"),
-    "--output": (Path, "FILE.nc", "file of the posterior"),
-    "--labels": (
-        Path,
-        "FILE.csv",
-        "file of the labels (NAME-labels.csv, next to the output if there is one); - is standard "
-        "output, also if the table comes from standard input",
-    ),
-    "--picture": (
-        Path,
-        "FILE.png",
-        "file of a plot (with --model: next to the output, NAME.png)",
-    ),
-    "--report": (Path, "FILE.html", "file of the report as one page with pictures"),
-    "--model": (
-        str,
-        sorted(MODELS),
-        "one model in place of several that are averaged",
-    ),
+KNOWN = {
+    "--items FILE": "all items, in order, including those without responses: a table with one row "
+    "per item, its column of items named as in the responses",
+    "--classes A,B,...": "all classes in order, the positive one of two last",
+    "--gold FILE": "known labels: a table with columns item, label; rows without a label are left "
+    "out",
 }
-"""Options of ``fit``: type, metavar or choices, and help."""
 
-OF_ANY_MODEL: dict[str, tuple[Any, Any, str]] = {
-    "--raters": (
-        str,
-        RATERS,
-        "parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
-        f"({RATERS[0]}; only with dawid-skene, hidden-markov and markov-random-field)",
-    ),
-    "--pooled": (
-        bool,
-        None,
-        "raters share a mean, so that raters with few responses resemble the crowd (for the same "
-        "models)",
-    ),
-    "--robust": (
-        bool,
-        None,
-        "prior that lets some rows of the confusion matrices be far from the diagonal, so that "
-        "one odd rater cannot switch the classes (if there are few raters)",
-    ),
-    "--sampler": (str, ("auto", "gibbs", "nuts"), "sampler (auto)"),
-    "--thin": (
-        whole_number,
-        "N",
-        "keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
-    ),
-    "--precision": (str, ("single", "double"), "precision of the draws in the file (single)"),
-    "--sweeps": (
-        whole_number,
-        "N",
-        "Gibbs sweeps per draw: more make draws less correlated, in a file of the same size (1 to "
-        "10, depending on the size of the table)",
-    ),
-    "--chains": (chains, "N", "chains (4)"),
-    "--resume": (bool, None, "continue the chains in the file --output, and write it anew"),
+FIT = {
+    "--ask N": "choose N items to label next, for --gold",
+    "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
+    "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items: a "
+    "column of the table of items or, without one, of the responses",
+    "--time 2min": "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as "
+    "it takes)",
+    "--draws N": "draws per chain (1000; without --model at most 350)",
+    "--no-checks": "skip the posterior predictive checks",
+    "--seed N": "the same seed gives the same draws",
+    "--output FILE.nc": "file of the posterior",
+    "--labels FILE.csv": "file of the labels (NAME-labels.csv, next to the output if there is "
+    "one); - is standard output, also if the table comes from standard input",
+    "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
+    "--report FILE.html": "file of the report as one page with pictures",
+    f"--model {{{','.join(MODELS)}}}": "one model in place of several that are averaged",
+    "--quiet": "print nothing but errors",
 }
-"""Options of ``fit`` with ``--model`` of any kind."""
 
-OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
+OF_ANY_MODEL = {
+    "--raters {confusion,class,coin,graded}": "parameters of a rater: a confusion matrix, one "
+    "accuracy per class, or one accuracy (confusion; only with dawid-skene, hidden-markov and "
+    "markov-random-field)",
+    "--pooled": "raters share a mean, so that raters with few responses resemble the crowd (for "
+    "the same models)",
+    "--robust": "prior that lets some rows of the confusion matrices be far from the diagonal, so "
+    "that one odd rater cannot switch the classes (if there are few raters)",
+    "--sampler {auto,gibbs,nuts}": "sampler (auto)",
+    "--thin N": "keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
+    "--precision {single,double}": "precision of the draws in the file (single)",
+    "--sweeps N": "Gibbs sweeps per draw: more make draws less correlated, in a file of the same "
+    "size (1 to 10, depending on the size of the table)",
+    "--chains N": "chains (4)",
+    "--resume": "continue the chains in the file --output, and write it anew",
+}
+
+OF_MODELS = {
     (
         "hidden-markov",
         "Items in sequence, such as words. Sequence and position are columns of the table of items "
         "or, without one, of the responses.",
     ): {
-        "--sequence": (str, "COLUMN", "column of the sequences (sequence)"),
-        "--position": (
-            str,
-            "COLUMN",
-            "column of the numbers or times that order the items of a sequence (position)",
-        ),
-        "--bio": (bool, None, "labels are O, B-X and I-X, and I-X follows only B-X or I-X"),
+        "--sequence COLUMN": "column of the sequences (sequence)",
+        "--position COLUMN": "column of the numbers or times that order the items of a sequence "
+        "(position)",
+        "--bio": "labels are O, B-X and I-X, and I-X follows only B-X or I-X",
     },
     ("item-types", "Items of hidden types, easy and hard ones, and raters who look or guess."): {
-        "--consensus": (
-            str,
-            CONSENSUS,
-            "what competent raters say: pairs of classes may compete, or all others alike (pairs)",
-        ),
-        "--guesses": (str, GUESSES, "of every rater their own, or every class alike (own)"),
-        "--trust": (
-            number,
-            "NUMBER",
-            "weight of the majority: with 1 the truth counts as one more response, with more as "
-            "several (inferred, which needs known labels)",
-        ),
+        "--consensus {pairs,levels}": "what competent raters say: pairs of classes may compete, or "
+        "all others alike (pairs)",
+        "--guesses {own,even}": "of every rater their own, or every class alike (own)",
+        "--trust NUMBER": "weight of the majority: with 1 the truth counts as one more response, "
+        "with more as several (inferred, which needs known labels)",
     },
     ("labelling-functions", "Rules that are silent on most items."): {
-        "--class-shares": (
-            numbers,
-            "S,T,...",
-            "known shares of the classes, in their order (inferred)",
-        ),
+        "--class-shares S,T,...": "known shares of the classes, in their order (inferred)",
     },
     ("latent-group", "Raters who share a source."): {
-        "--groups": (
-            str,
-            ("moments", "posterior"),
-            "found by moments, or inferred jointly (moments)",
-        ),
+        "--groups {moments,posterior}": "found by moments, or inferred jointly (moments)",
     },
     ("markov-random-field", "Items on a graph, whose neighbours tend to share a class."): {
-        "--graph": (
-            path,
-            "FILE",
-            "the edges: a table with two columns of items and optionally a column weight",
-        ),
-        "--edges": (
-            str,
-            ("given", "drawn"),
-            "whether edges do not depend on the labels, as between pixels, or do, as citations "
-            "(given)",
-        ),
+        "--graph FILE": "the edges: a table with two columns of items and optionally a column "
+        "weight",
+        "--edges {given,drawn}": "whether edges do not depend on the labels, as between pixels, or "
+        "do, as citations (given)",
     },
 }
 """Options of single models, by model and its description."""
+
+
+def path(text: str) -> Path:
+    """Return a file; - is standard input."""
+    return STDIN if text == "-" else Path(text)
+
+
+def minutes(text: str) -> float:
+    """Return the minutes of a time such as 90s, 2min or 1h."""
+    found = TIME.fullmatch(text.replace(" ", ""))
+    if found is None or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"a time is written as 90s, 2min or 1h. Got: {text!r:.50}")
+    return float(found[1]) * SECONDS[found[2]] / 60
+
+
+def seed(text: str) -> int:
+    """Return a seed of random numbers."""
+    try:
+        if text.isdecimal():
+            return int(text)
+    except ValueError:  # thousands of digits
+        pass
+    raise argparse.ArgumentTypeError(f"a seed must be a whole number, at least 0. Got: {text:.50}")
+
+
+def whole_number(text: str) -> int:
+    """Return a whole number."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
+    if number >= MOST:
+        raise argparse.ArgumentTypeError(f"must be less than 10^15. Got: {text:.50}")
+    return number
+
+
+def number(text: str) -> float:
+    """Return a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid number: {text!r:.50}") from None
+
+
+def numbers(text: str) -> list[float]:
+    """Return numbers between commas."""
+    return [number(part) for part in text.split(",")]
+
+
+def chains(text: str) -> int:
+    """Return a number of chains."""
+    if (number := whole_number(text)) > MOST_CHAINS:
+        raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
+    return number
+
+
+def classes(text: str) -> str:
+    """Return the names of classes, as given."""
+    # Python decodes bytes that are not UTF-8 to surrogates
+    named = text.encode("utf-8", "replace").decode() == text and all(text.split(","))
+    if not named:
+        raise argparse.ArgumentTypeError(f"classes must be names in UTF-8 text. Got: {text!r}")
+    return text
+
+
+TYPES: dict[str, Callable[[str], Any]] = {
+    "--seed": seed,
+    "--chains": chains,
+    "A,B,...": classes,
+    "COLUMN": str,
+    "FILE": path,
+    "N": whole_number,
+    "NUMBER": number,
+    "S,T,...": numbers,
+    "2min": minutes,
+}
+"""Types by option or metavar; all others are output files."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -251,15 +256,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog=CALLS,
     )
     parser.add_argument("--version", action="version", version=f"bayesfuse {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_fit(commands)
-    _add_doctor(commands)
-    _add_demo(commands)
-    return parser
-
-
-def _add_fit(commands: Any) -> None:
-    parser = commands.add_parser(
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True
+    )
+    fit = commands.add_parser(
         "fit",
         usage="%(prog)s FILE [options]",
         help="labels and raters from a table of responses",
@@ -270,64 +270,44 @@ def _add_fit(commands: Any) -> None:
         "UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is "
         "standard input.",
     )
-    parser.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
-    _add_table(parser)
-    _add(parser, FIT)
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    _add(parser.add_argument_group("with --model"), OF_ANY_MODEL)
-    for (model, description), options in OF_MODELS.items():
-        _add(parser.add_argument_group(f"--model {model}", description), options)
-    parser.set_defaults(command="fit")
-
-
-def _add_table(parser: Any) -> None:
-    """Add the options that say how the table of responses is read."""
-    for name in ("item", "rater", "label"):
-        said = f"column of the {name}s (%(default)s)"
-        names = [f"--{name}", "--item-column"] if name == "item" else [f"--{name}"]
-        parser.add_argument(*names, default=name, metavar="COLUMN", dest=name, help=said)
-    for name, said in (
-        ("--wide", "the table has one row per item and one column per rater"),
-        ("--drop-empty", "leave out rows without a label"),
-    ):
-        parser.add_argument(name, action="store_true", help=said)
-
-
-def _add_doctor(commands: Any) -> None:
-    parser = commands.add_parser(
+    doctor = commands.add_parser(
         "doctor",
         help="what a table can tell, before any model is fitted",
         description="Say which questions the table can answer (labels, raters, shares), which only "
         "with assumptions and which not, and what would help.",
     )
-    parser.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
-    _add_table(parser)
-    _add(parser, {name: FIT[name] for name in ("--items", "--classes", "--gold")})
-    parser.set_defaults(command="doctor", by=None, **dict.fromkeys(OF_TABLES))
-
-
-def _add(parser: Any, options: dict[str, tuple[Any, Any, str]]) -> None:
-    """Add options, which default to None so that those of other models are detected."""
-    for name, (kind, values, said) in options.items():
-        if kind is bool:
-            parser.add_argument(name, action="store_true", default=None, help=said)
-        elif kind is str and not isinstance(values, str):
-            parser.add_argument(name, choices=values, help=said)
-        else:
-            parser.add_argument(name, type=kind, metavar=values, help=said)
-
-
-def _add_demo(commands: Any) -> None:
-    parser = commands.add_parser(
+    for each in (fit, doctor):
+        each.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
+        _add(each, TABLE | KNOWN)
+        each.set_defaults(item="item", rater="rater", label="label")
+    _add(fit, FIT)
+    _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
+    for (model, description), options in OF_MODELS.items():
+        _add(fit.add_argument_group(f"--model {model}", description), options)
+    fit.set_defaults(quiet=False)
+    doctor.set_defaults(by=None, **dict.fromkeys(OF_TABLES))
+    demo = commands.add_parser(
         "demo",
         help="an example with included data",
         description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
         "patients, four classes. Prints the posterior and writes a plot.",
     )
-    parser.add_argument(
-        "--output", type=Path, default=Path(), metavar="FOLDER", help="folder of the plot (.)"
-    )
-    parser.set_defaults(command="demo")
+    _add(demo, {"--output FOLDER": "folder of the plot (.)"})
+    demo.set_defaults(output=Path())
+    return parser
+
+
+def _add(parser: Any, options: dict[str, str]) -> None:
+    """Add options, which default to None so that those of other models are detected."""
+    for written, said in options.items():
+        *names, values = written.split()
+        if not names:
+            parser.add_argument(values, action="store_true", default=None, help=said)
+        elif values.startswith("{"):
+            parser.add_argument(*names, choices=values.strip("{}").split(","), help=said)
+        else:
+            kind = TYPES.get(names[0], TYPES.get(values, Path))
+            parser.add_argument(*names, type=kind, metavar=values, help=said)
 
 
 def _complete(arguments: argparse.Namespace) -> None:
@@ -337,11 +317,7 @@ def _complete(arguments: argparse.Namespace) -> None:
     own = dict.fromkeys(OF_TABLES) | OF_SEVERAL if model is None else MODELS[model] | OF_ONE_MODEL
     if model is None and (arguments.sequence or arguments.position):
         own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
-    for option in (
-        *OF_ONE_MODEL,
-        *OF_SEVERAL,
-        *(name for each in MODELS.values() for name in each),
-    ):
+    for option in chain(OF_ONE_MODEL, OF_SEVERAL, *MODELS.values()):
         if getattr(arguments, option) is None:
             setattr(arguments, option, own.get(option))
         elif option not in own:
@@ -359,30 +335,18 @@ def _complete(arguments: argparse.Namespace) -> None:
             "--report must end in .html, because the report is a page; a browser prints it as PDF. "
             f"Got: --report {page}"
         )
-    if model is None:
-        return
-    robust = "--robust is a prior of confusion matrices"
-    for wrong, rule in (
-        (
-            model == "item-types" and arguments.robust,
-            f"{robust}, which item-types infers from all raters. Got: {chosen}",
-        ),
-        (
-            model == "labelling-functions" and arguments.robust,
-            f"{robust}, and labelling functions have none. Got: {chosen}",
-        ),
-        (
-            arguments.pooled and arguments.robust,
+    if arguments.robust and model in WITHOUT_ROBUST:
+        why = WITHOUT_ROBUST[model]
+        raise CommandError(f"--robust is a prior of confusion matrices, {why}. Got: {chosen}")
+    if arguments.robust and arguments.pooled:
+        raise CommandError(
             "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
-            "give one of the two. Got: both",
-        ),
-        (
-            model == "markov-random-field" and arguments.graph is None,
-            f"{chosen} needs the edges of the graph: give --graph FILE. Got: no graph",
-        ),
-    ):
-        if wrong:
-            raise CommandError(rule)
+            "give one of the two. Got: both"
+        )
+    if model == "markov-random-field" and arguments.graph is None:
+        raise CommandError(
+            f"{chosen} needs the edges of the graph: give --graph FILE. Got: no graph"
+        )
 
 
 def _owner(option: str) -> str:

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,18 @@ from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, te
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
 from bayesfuse.command_line.report import report, shares_by
-from bayesfuse.command_line.resume import last_points, lengthened
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.inference.plan import make_plans
+from bayesfuse.inference.plan import make_plan, make_plans
+from bayesfuse.inference.sample import add_labels
 from bayesfuse.numerics.interruption import Interruption
+from bayesfuse.pymc.evaluate import add_data
 from bayesfuse.pymc.model import LabelModel, observed
-from bayesfuse.results.storage import choose
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.draws import choose
+from bayesfuse.results.posterior import round_off
 
 LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
-
-
 DRAWS = 1000  # draws of each chain of one model
-
 ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, to Ctrl-C
 
 
@@ -51,7 +52,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         else:
             result, note = _fit_one(model, arguments, interruption, budget)
 
-        def print_report() -> None:
+        def print_report(_: Path) -> None:
             if model is None:
                 show(result.overview())
             else:
@@ -62,35 +63,31 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             if note:
                 show(note)
 
-        def write_page() -> None:
-            with replacing(arguments.report) as new:
+        def save_labels(path: Path) -> None:
+            write_labels(result, model, path, tables.places)
+
+        def write_page(path: Path) -> None:
+            with replacing(path) as new:
                 result.report(new)
 
-        def save_labels() -> None:
-            write_labels(result, model, arguments.labels, tables.places)
-
-        steps = [Step("labels", save_labels, arguments.labels, needed=True)]
-        if not arguments.quiet:
-            steps.append(Step("the report", print_report))
-        if (page := arguments.report) is not None:
-            steps.append(Step("report", write_page, page))
-        if (path := arguments.ask_file) is not None:
-            steps.append(Step("items to label", lambda: write_asked(result, arguments, path), path))
-        if (output := arguments.output) is not None:
+        picture = None if interruption.seen else arguments.picture
+        steps = [
+            Step("labels", save_labels, arguments.labels, needed=True),
+            Step("the report", print_report, None if arguments.quiet else STDOUT),
+            Step("report", write_page, arguments.report),
+            Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
             # after the labels: it takes most of the disk
-            steps.append(Step("posterior", lambda: write_netcdf(result, output), output, True))
-        if (picture := arguments.picture) is not None and not interruption.seen:
-            steps.append(Step("picture", lambda: draw(result, picture), picture))
-        written = [each for each in carry_out(steps, interruption) if not each.startswith("- ")]
+            Step("posterior", partial(write_netcdf, result), arguments.output, needed=True),
+            Step("picture", partial(draw, result), picture),
+        ]
+        written = carry_out(steps, interruption)
         if written and not arguments.quiet:
             show(f"\nWritten: {', '.join(written)}")
-    if model is None:
-        return INTERRUPTED if result.attrs["interrupted"] or interruption.seen else 0
-    if not interruption.seen:
-        return 0
-    drawn = result["posterior"].sizes
-    tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
-    return INTERRUPTED
+    if model is not None and interruption.seen:
+        drawn = result["posterior"].sizes
+        tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
+    early = interruption.seen or (model is None and result.attrs["interrupted"])
+    return INTERRUPTED if early else 0
 
 
 def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
@@ -122,15 +119,9 @@ def _fit_one(
         if arguments.chains != chains:
             tell(f"bayesfuse: --resume continues the {chains} chains in {arguments.output}")
         arguments.chains = chains
-    stored = choose(
-        model,
-        [observed(model)[1]],
-        (arguments.chains, draws),
-        precision=arguments.precision,
-        thin=arguments.thin,
-        log_likelihood=None,
-        most=LARGE,
-    )
+    own: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
+    size = arguments.chains, draws
+    stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **own)
     result = _sample(
         model,
         interruption,
@@ -197,8 +188,8 @@ def demo(arguments: argparse.Namespace, _: None) -> int:
     with Interruption(ANSWER) as interruption:
         result = _sample(model, interruption, budget, random_seed=1979)
         steps = [
-            Step("the report", lambda: say(report(model, result, budget))),
-            Step("picture", lambda: draw(result, picture), picture),
+            Step("the report", lambda _: say(report(model, result, budget)), STDOUT),
+            Step("picture", partial(draw, result), picture),
         ]
         for written in carry_out(steps, interruption):
             say(f"\nWritten: {written}")
@@ -248,7 +239,7 @@ def _sample(
                 return bf.sample(model, draws, chains=chains, **options)
             seeds = np.random.SeedSequence(options.pop("random_seed", None)).spawn(chains)
             more = []
-            for at, point in enumerate(last_points(before, model)):
+            for at, point in enumerate(_last_points(before, model)):
                 share = (at + 1) / chains
                 options |= {"start": point, "random_seed": int(seeds[at].generate_state(1)[0])}
                 more.append(bf.sample(model, draws, tune=0, chains=1, **options))
@@ -261,7 +252,48 @@ def _sample(
             raise CommandError(
                 f"no draw could be made in this time; give more --time. Got: {budget.seconds:g} s"
             ) from None
-    return lengthened(model, before, more)
+    return _lengthened(model, before, more)
+
+
+def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
+    """Return the last draw of every chain, as values at which it goes on."""
+    observation_of(before, model)  # raises unless the result is of this model
+    plan, sampler = make_plan(model), before.attrs.get("sampler")
+    if sampler != "gibbs" or not plan.whole or plan.observation.labels.moves_labels:
+        raise CommandError(
+            "--resume continues chains of Gibbs sweeps: NUTS would tune anew, and labels on a "
+            f"graph go on from labels that files do not hold. Got: {sampler} of "
+            f"{type(model).__name__}"
+        )
+    names = [variable.name for variable in model.free_RVs]
+    if missing := sorted(set(names) - set(before["posterior"].dataset)):
+        raise CommandError(
+            f"--resume needs the options of the saved result. Got: no {missing[0]!r} in its draws"
+        )
+    last = before["posterior"].dataset[names].isel(draw=-1)
+    return [
+        {name: last[name].values[at].astype(float) for name in names}
+        for at in range(last.sizes["chain"])
+    ]
+
+
+def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -> xr.DataTree:
+    """Return a saved result with more draws of each chain, and what follows from all draws."""
+    made = min(each["posterior"].sizes["draw"] for each in more)
+    old = before["posterior"].dataset
+    first = old.sizes["draw"]
+    added = xr.concat(
+        [each["posterior"].dataset.isel(draw=slice(made)) for each in more], "chain"
+    ).assign_coords(chain=old["chain"], draw=range(first, first + made))
+    plan = make_plan(model)
+    names = [variable.name for variable in model.free_RVs + model.deterministics]
+    draws = xr.concat([old[names], added[names]], "draw")
+    result = xr.DataTree.from_dict({"posterior": draws, "sample_stats": xr.Dataset()})
+    result.attrs = before.attrs
+    add_data(result, plan.model)
+    add_labels(result, None, plan, None)
+    round_off(result, before.attrs.get("precision", "double"))
+    return result
 
 
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
@@ -270,8 +302,5 @@ def doctor(_: argparse.Namespace, tables: Tables) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace, Any], int]] = {
-    "fit": fit,
-    "doctor": doctor,
-    "demo": demo,
-}  # commands by name, from arguments to exit status
+COMMANDS: dict[str, Callable[[argparse.Namespace, Any], int]]
+COMMANDS = {"fit": fit, "doctor": doctor, "demo": demo}  # return the exit status

@@ -6,21 +6,20 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.files import STDOUT
 from bayesfuse.numerics.interruption import Interruption
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step after sampling, with its output file; completed even after Ctrl-C if ``needed``."""
+class Step(NamedTuple):
+    """A step after sampling, with its output, None to leave it out; ``needed`` despite Ctrl-C."""
 
     what: str
-    work: Callable[[], None]
-    path: Path | None = None
+    work: Callable[[Path], None]
+    path: Path | None
     needed: bool = False
 
 
@@ -30,21 +29,23 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
     failed: list[str] = []
     unexpected: Exception | None = None
     before = interruption.presses
-    for step in steps:
-        interruption.wait(math.inf if step.needed else 0)
+    for what, work, path, needed in steps:
+        if path is None:
+            continue
+        file = [] if path == STDOUT else [f"{path} ({what})"]
+        interruption.wait(math.inf if needed else 0)
         try:
-            if interruption.presses > before and not step.needed:
+            if interruption.presses > before and not needed:
                 raise KeyboardInterrupt
-            step.work()
-            if step.path is not None:
-                written.append(f"{step.path} ({step.what})")
+            work(path)
+            written += file
         except KeyboardInterrupt:
-            if step.path is not None:
-                tell(f"bayesfuse: not written: {step.path} ({step.what})")
+            if file:
+                tell(f"bayesfuse: not written: {file[0]}")
         except CommandError as error:
             failed.append(str(error))
         except OSError as error:
-            failed.append(f"cannot write {step.path or step.what}: {error.strerror or error}")
+            failed.append(f"cannot write {path if file else what}: {error.strerror or error}")
         except Exception as error:
             unexpected = error
         finally:

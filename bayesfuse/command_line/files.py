@@ -9,8 +9,9 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -21,35 +22,47 @@ STDOUT = Path("-")
 
 NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")  # suffixes of NetCDF files
 PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".eps", ".ps")
+PACKED = (".gz", ".bz2", ".xz", ".zip")
 BOOKS = (".xlsx", ".xls", ".ods", ".parquet", ".json")  # not written as text with commas
 
 
 def place(arguments: argparse.Namespace) -> None:
     """Fill in the names of output files, and check all files before anything is read."""
-    output, one_model = arguments.output, arguments.model is not None
+    table, output, picture = arguments.responses, arguments.output, arguments.picture
     if output is not None:
-        _check_netcdf(output)
+        if output.is_dir():
+            raise CommandError(f"cannot write {output}: it is a folder")
+        if output.suffix.lower() not in NETCDF:
+            raise CommandError(
+                "--output must end in .nc, because the posterior is a NetCDF file; use --labels "
+                f"FILE.csv for labels and --picture FILE.png for the plot. Got: --output {output}"
+            )
         if arguments.resume and not output.is_file():
             raise CommandError(f"--resume continues the chains in {output}. Got: no such file")
     if arguments.labels is not None and arguments.labels.suffix.lower() in BOOKS:
         raise CommandError(
             f"--labels is a file with commas (.csv) or tabs (.tsv). Got: {arguments.labels}"
         )
-    picture = arguments.picture
     if picture is not None and picture.suffix.lower() not in PICTURES:
         raise CommandError(f"--picture must end in one of {PICTURES}. Got: {picture.name}")
-    if arguments.labels is None:
-        arguments.labels = _name_labels(arguments.responses, output)
+    stem = Path(table.stem if table.suffix in PACKED else table.name).stem
+    if arguments.labels is None and output is not None:
+        arguments.labels = output.with_name(f"{output.stem}-labels.csv")
+    elif arguments.labels is None:
+        arguments.labels = STDOUT if table == STDIN else Path(f"{stem}-labels.csv")
     if arguments.ask is not None and arguments.ask_file is None:
-        arguments.ask_file = _name_asked(_stem(arguments.responses))
+        names = (
+            Path(f"{stem}-ask{'' if number == 1 else f'-{number}'}.csv") for number in count(1)
+        )
+        arguments.ask_file = next(name for name in names if not name.exists())
     if arguments.ask_file is not None and arguments.ask_file.is_file():
         raise CommandError(
             "--ask-file is a new file, because an old one may hold labels that were filled in. "
             f"Got: {arguments.ask_file}, which exists"
         )
-    if one_model and arguments.picture is None and output is not None:
+    if arguments.model is not None and picture is None and output is not None:
         arguments.picture = output.with_suffix(".png")
-    given = arguments.responses, arguments.items, arguments.gold, arguments.graph
+    given = table, arguments.items, arguments.gold, arguments.graph
     inputs = [path for path in given if path is not None]
     if inputs.count(STDIN) > 1:
         raise CommandError("only one table can come from standard input. Got: - for several")
@@ -64,57 +77,16 @@ def place(arguments: argparse.Namespace) -> None:
     check_outputs([path for path in outputs if path is not None], inputs)
 
 
-def _check_netcdf(path: Path) -> None:
-    """Raise CommandError unless the name is that of a NetCDF file."""
-    if path.is_dir():
-        raise CommandError(f"cannot write {path}: it is a folder")
-    if path.suffix.lower() not in NETCDF:
-        raise CommandError(
-            "--output must end in .nc, because the posterior is a NetCDF file; use --labels "
-            f"FILE.csv for labels and --picture FILE.png for the plot. Got: --output {path}"
-        )
-
-
-def _name_labels(responses: Path, output: Path | None) -> Path:
-    """Return the file of the labels: next to the output, or named like the table."""
-    if output is not None:
-        return output.with_name(f"{output.stem}-labels.csv")
-    if responses == STDIN:
-        return STDOUT
-    return Path(f"{_stem(responses)}-labels.csv")
-
-
-def _name_asked(stem: str) -> Path:
-    """Return the first of NAME-ask.csv, NAME-ask-2.csv, … that does not exist."""
-    names = (Path(f"{stem}-ask{'' if number == 1 else f'-{number}'}.csv") for number in count(1))
-    return next(name for name in names if not name.exists())
-
-
-def _stem(responses: Path) -> str:
-    """Return the name of a table without its suffixes."""
-    packed = responses.suffix in (".gz", ".bz2", ".xz", ".zip")
-    return Path(responses.stem if packed else responses.name).stem
-
-
-def open_table(path: Path) -> Path | io.BytesIO:
-    """Return a source that pandas can read more than once; pipes are read into memory."""
+def open_table(path: Path) -> Callable[[], Path | io.BytesIO]:
+    """Return a function that opens a table for pandas, again; pipes are read into memory."""
     if path == STDIN:
         if sys.stdin is None:
             raise CommandError(f"cannot read {path}: it is closed")
-        return io.BytesIO(sys.stdin.buffer.read())
+        return partial(io.BytesIO, sys.stdin.buffer.read())
     mode = path.stat().st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # may be endless
         raise CommandError(f"cannot read {path}: it is a device")
-    if stat.S_ISFIFO(mode):
-        return io.BytesIO(path.read_bytes())
-    return path
-
-
-def rewound(source: Path | io.BytesIO) -> Path | io.BytesIO:
-    """Return a source at its beginning."""
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    return source
+    return partial(io.BytesIO, path.read_bytes()) if stat.S_ISFIFO(mode) else lambda: path
 
 
 def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:

@@ -104,6 +104,12 @@ class _Sink(io.FileIO):
             self.error = error
         return len(data)
 
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        count = super().readinto(view) or 0
+        view[count:] = bytes(len(view) - count)  # HDF5 takes what was never written for pointers
+        return len(view)
+
     def truncate(self, size: int | None = None) -> int:
         try:
             return super().truncate(size)

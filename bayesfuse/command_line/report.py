@@ -13,18 +13,11 @@ from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import SURE, of_model
 from bayesfuse.answer.fused import VISIBLE, WIDTH, bullet, least_certain, likely
-from bayesfuse.checks import collapse, group_summary
 from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
-from bayesfuse.data.graph import Graph
-from bayesfuse.data.sequences import Sequences
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.results.class_shares import class_shares
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
-from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.rater_tables import sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -44,6 +37,8 @@ CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
+ESTIMATE = "{:.2f} ({:.2f}–{:.2f})".format  # mean and interval
+
 SEED = 1  # seed of the checks, so that the same fit gives the same report
 
 CHECKED = 1000  # approximate number of parameters whose convergence is checked
@@ -56,15 +51,14 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
     the time for posterior predictive checks, None for none.
     """
     sizes = require_draws(result, "A report").sizes
-    settings = result.attrs
-    probability = label_probabilities(result, model)
+    settings, how = result.attrs, result["label_posterior"].attrs
+    probability = bf.label_probabilities(result, model)
     labels = observation_of(result, model).labels
-    sequences: Sequences | None = getattr(labels, "sequences", None)
-    graph: Graph | None = getattr(labels, "graph", None)
+    sequences: bf.Sequences | None = getattr(labels, "sequences", None)
+    graph: bf.Graph | None = getattr(labels, "graph", None)
     structure = Inputs(model.responses, sequences, graph)
     data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
-    how, classes = result["label_posterior"].attrs, collapse(result, model)
-    rules = isinstance(model, bf.models.LabellingFunctions)
+    classes = bf.checks.collapse(result, model)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
@@ -74,21 +68,22 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
     said += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
     if not how["exact"]:
         said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
+    rules = isinstance(model, bf.models.LabellingFunctions)
     parts = [
         "\n".join(data),
         said,
         _class_table(result, probability),
-        *([fill(classes.attrs["verdict"], WIDTH)] if classes.attrs["collapsed"] else []),
-        *([_transition_table(result)] if sequences is not None else []),
-        *([_coupling(result)] if graph is not None else []),
-        *([_group_table(result)] if hasattr(model, "groups") else []),
+        fill(classes.attrs["verdict"], WIDTH) if classes.attrs["collapsed"] else "",
+        _transition_table(result) if sequences is not None else "",
+        _coupling(result) if graph is not None else "",
+        _group_table(result) if hasattr(model, "groups") else "",
         _source_table(model, result) if rules else _rater_table(result),
         _item_table(probability, sequences),
-        *([_hard_items(model, result)] if isinstance(model, bf.models.ItemTypes) else []),
-        *([_check_list(model, result, structure, budget)] if budget and not rules else []),
+        _hard_items(model, result) if isinstance(model, bf.models.ItemTypes) else "",
+        _check_list(model, result, structure, budget) if budget and not rules else "",
         _convergence(model, result),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
@@ -127,7 +122,7 @@ def _coupling(result: xr.DataTree) -> str:
 
 def _group_table(result: xr.DataTree) -> str:
     """Return the groups of raters who share a source, and their informedness."""
-    groups = group_summary(result)
+    groups = bf.checks.group_summary(result)
     if len(groups) == 0:
         return (
             "No raters were found to share a source, so this is the model of Dawid and Skene.\n"
@@ -136,9 +131,10 @@ def _group_table(result: xr.DataTree) -> str:
     lines = ["Raters who share a source (informedness 0: independent of the truth):"]
     for each in groups.itertuples():
         names = fill(", ".join(map(in_one_line, each.raters)), WIDTH, subsequent_indent="    ")
+        informedness = ESTIMATE(each.informedness, each.low, each.high)
         lines.append(
             f"* {names}\n    probability {each.probability:.2f}, informedness of the source "
-            f"{each.informedness:.2f} ({each.low:.2f}–{each.high:.2f})"
+            f"{informedness}"
         )
     return "\n".join(lines)
 
@@ -169,13 +165,12 @@ def _rater_table(result: xr.DataTree) -> str:
 
 def shares_by(result: xr.DataTree, groups: pd.Series, name: str) -> str:
     """Return the shares of the classes by group, and differences of the groups."""
-    shares, contrasts = class_shares(result, groups, random_seed=0)
+    shares, contrasts = bf.class_shares(result, groups, random_seed=0)
     rows = []
     for row in shares.to_dict("records"):
         said = [in_one_line(row[key]) for key in ("group", "class")]
         said += [f"{row[key]:,}" for key in ("items", "known")]
-        said.append(f"{row['votes']:.2f}")
-        said.append("{share:.2f} ({low:.2f}–{high:.2f})".format(**row))
+        said += [f"{row['votes']:.2f}", ESTIMATE(row["share"], row["low"], row["high"])]
         rows.append([*said, "{new_low:.2f}–{new_high:.2f}".format(**row)])
     header = [in_one_line(name), "class", "items", "known", "votes", "share", "new items"]
     text = as_columns(header, rows)
@@ -195,15 +190,12 @@ def shares_by(result: xr.DataTree, groups: pd.Series, name: str) -> str:
 
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     """Return every vote's coverage, conflicts and accuracy, or of many the best and worst."""
-    found = sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
-    rows = [
-        [
-            *map(in_one_line, (source, label)),
-            *(f"{share:.3f}" for share in (row.coverage, row.conflicts)),
-            f"{row.accuracy:.2f} ({row.accuracy_lower:.2f}–{row.accuracy_upper:.2f})",
-        ]
-        for (source, label), row in found.iterrows()
-    ]
+    found = bf.sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
+    rows = []
+    for vote, row in found.iterrows():
+        shares = [f"{share:.3f}" for share in (row.coverage, row.conflicts)]
+        accuracy = ESTIMATE(row.accuracy, row.accuracy_lower, row.accuracy_upper)
+        rows.append([*map(in_one_line, vote), *shares, accuracy])
     header = ["source", "label", "coverage", "conflicts", "accuracy"]
     words = (
         f"The dispersion of the votes is {result.attrs['dispersion']} (about one: sources are "
@@ -212,7 +204,7 @@ def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     return f"{as_columns(header, shortened(rows))}\n{fill(words, WIDTH)}"
 
 
-def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
+def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> str:
     """Return the least certain items with more than one visible class."""
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
     several = probability[(probability.values >= VISIBLE).sum(axis=1) > 1]
@@ -225,19 +217,13 @@ def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
 
 def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
     """Return the hardest items with what raters say of them, and the most frequent mistake."""
-    found = difficulty(result, model)
-    hardest = np.argsort(-found["disagreement"].values, kind="stable")[:FEW]
-    header = ["hardest", "raters disagree", "what those who look say"]
-    rows = [
-        [
-            in_one_line(each["item"].values),
-            "{:.2f} ({:.2f}–{:.2f})".format(
-                *(float(each[name]) for name in ("disagreement", "low", "high"))
-            ),
-            likely(each["answer"], each["consensus"].values),
-        ]
-        for each in (found.isel(item=at) for at in hardest)
-    ]
+    found = bf.difficulty(result, model)
+    header, rows = ["hardest", "raters disagree", "what those who look say"], []
+    for at in np.argsort(-found["disagreement"].values, kind="stable")[:FEW]:
+        each = found.isel(item=at)
+        hard = ESTIMATE(*(float(each[name]) for name in ("disagreement", "low", "high")))
+        said = likely(each["answer"], each["consensus"].values)
+        rows.append([in_one_line(each["item"].values), hard, said])
     return f"{as_columns(header, rows)}\n{fill(found.attrs['verdict'], WIDTH)}"
 
 
@@ -249,9 +235,8 @@ def _check_list(model: LabelModel, result: xr.DataTree, structure: Inputs, budge
 
 def _estimates(draws: xr.DataArray) -> list[str]:
     """Return means with intervals as text, from draws (chain, draw, one more dimension)."""
-    ends = interval(draws)
-    triples = zip(draws.mean(("chain", "draw")).values, *(end.values for end in ends), strict=True)
-    return [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in triples]
+    numbers = draws.mean(("chain", "draw")), *interval(draws)
+    return [ESTIMATE(*each) for each in zip(*(own.values for own in numbers), strict=True)]
 
 
 def _convergence(model: LabelModel, result: xr.DataTree) -> str:

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.console import tell
-from bayesfuse.command_line.files import STDIN, open_table, rewound
+from bayesfuse.command_line.files import STDIN, open_table
 from bayesfuse.data.arrays import usual
 from bayesfuse.data.reading import odd_column
 from bayesfuse.data.tables import known_as_text
@@ -30,6 +30,7 @@ MISSING = ("", "NA", "NaN", "nan")
 
 MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
 
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 WEIGHT = "weight"  # the column of weights in a table of edges
@@ -94,7 +95,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments, responses) if arguments.gold else None
-    groups = None if arguments.by is None else _read_groups(arguments, responses)
+    groups = _read_groups(arguments, responses) if arguments.by is not None else None
     return Tables(responses, gold, sequences, graph, places, groups)
 
 
@@ -129,8 +130,7 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     if missing := [name for name in (item, *by) if name not in frame]:
         raise CommandError(
             f"{path} has no column {missing[0]!r}: --item names the column of the items, which "
-            "--wide needs. Got: "
-            f"columns {frame.columns.tolist()}"
+            f"--wide needs. Got: columns {frame.columns.tolist()}"
         )
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
     _require_unique(frame[item], path, "an item has one row with --wide")
@@ -288,14 +288,13 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
                 "keep_default_na": False,
                 "index_col": False,
             }
-            source = open_table(path)
+            opened = open_table(path)
             if ".jsonl" in path.suffixes or path.suffix == ".parquet":
-                own = _read_objects if ".jsonl" in path.suffixes else _read_parquet
-                frame = own(source)
+                frame = _read_values(path, opened())
                 header, separator = frame.columns.tolist(), ","
             else:
-                header, separator = _header(path, source, columns, settings)
-                frame = pd.read_csv(rewound(source), sep=separator, na_values=MISSING, **settings)
+                header, separator = _header(path, opened, columns, settings)
+                frame = pd.read_csv(opened(), sep=separator, na_values=MISSING, **settings)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -326,24 +325,20 @@ def _as_wanted(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.Da
     return frame.rename(columns=renamed)
 
 
-def _read_objects(source: Path | BytesIO) -> pd.DataFrame:
-    """Read one JSON object a line as unchanged text."""
-    raw = source.read_bytes() if isinstance(source, Path) else source.getvalue()
-    rows = [json.loads(line) for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
-    text = [{key: str(value) for key, value in row.items() if value is not None} for row in rows]
-    frame = pd.DataFrame(text, dtype=str)
-    return frame.mask(frame.isin(MISSING))
-
-
-def _read_parquet(source: Path | BytesIO) -> pd.DataFrame:
-    """Read a Parquet file as text."""
-    frame = pd.read_parquet(source, dtype_backend="numpy_nullable")
+def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
+    """Read a Parquet file, or a file of one JSON object a line, as unchanged text."""
+    if path.suffix == ".parquet":
+        frame = pd.read_parquet(source, dtype_backend="numpy_nullable")
+    else:
+        raw = source.read_bytes() if isinstance(source, Path) else source.getvalue()
+        lines = filter(str.strip, raw.decode("utf-8-sig").splitlines())
+        frame = pd.DataFrame([{**json.loads(line)} for line in lines], dtype=object)
     text = frame.astype("string").astype(object)
     return text.mask(text.isna() | text.isin(MISSING))
 
 
 def _header(
-    path: Path, source: Path | BytesIO, columns: Sequence[str], settings: dict[str, Any]
+    path: Path, opened: Callable[[], Any], columns: Sequence[str], settings: dict[str, Any]
 ) -> tuple[list[str], str]:
     """Return the column names, duplicates included, and the separator.
 
@@ -354,7 +349,7 @@ def _header(
     found = []
     for separator in separators:
         # read as a row, because pandas renames duplicate columns
-        frame = pd.read_csv(rewound(source), sep=separator, header=None, nrows=1, **settings)
+        frame = pd.read_csv(opened(), sep=separator, header=None, nrows=1, **settings)
         found.append((frame.iloc[0].tolist(), separator))
     return max(found, key=lambda each: (len({*each[0]} & {*columns}), len(each[0])))
 
@@ -382,13 +377,8 @@ def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, pa
 def _plain_names(names: Iterable[str]) -> dict[str, Any]:
     """Map names to integers if all are plain integers, else to themselves."""
     listed = list(names)
-    try:
-        numbers = [int(name) for name in listed]
-    except ValueError:
-        return dict(zip(listed, listed, strict=True))
-    same = all(str(number) == name for number, name in zip(numbers, listed, strict=True))
-    fits = all(abs(number) < 2**63 for number in numbers)
-    return dict(zip(listed, numbers if same and fits else listed, strict=True))
+    plain = all(INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
+    return {name: int(name) if plain else name for name in listed}
 
 
 def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,6 @@ from pandas.api.types import infer_dtype, is_list_like
 from bayesfuse.errors import ResponsesError
 
 LARGEST = 2**53  # above this, floats do not hold every whole number
-
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),
     "boolean": (np.bool_,),
@@ -35,24 +35,6 @@ USUAL = {
 """Usual names of the columns of a long table, in any case and with or without "id"."""
 
 
-def column(frame: Any, name: str) -> Any:
-    """Return a column as an array, or as a Categorical if it is one."""
-    frame = present(frame)
-    columns = column_names(frame) or []
-    if name not in columns:
-        raise ResponsesError(
-            f"Every named column must be in the table. Got: {name!r}, which is not among "
-            f"{shown(columns)}."
-        )
-    values = as_array(frame[name])
-    if values.ndim != 1:
-        raise ResponsesError(
-            "A column must hold one value per row and have a unique name. Got: "
-            f"{name!r} of shape {values.shape}."
-        )
-    return values
-
-
 def usual(wanted: Iterable[str], names: list[Any] | None) -> list[str]:
     """Return the wanted columns, or the only one with another of the ``USUAL`` names for it."""
     plain = {n: re.sub(r"(?<=\w)[ _-](?=\w)|id$", "", str(n).casefold()) for n in names or ()}
@@ -65,8 +47,21 @@ def usual(wanted: Iterable[str], names: list[Any] | None) -> list[str]:
 
 
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
-    """Return columns of a table of ``what``, of one length and at least one row."""
-    values = [column(frame, name) for name in names]
+    """Return columns of a table of ``what``, arrays or Categoricals of one length, not empty."""
+    frame = present(frame)
+    known, values = column_names(frame) or [], []
+    for name in names:
+        if name not in known:
+            raise ResponsesError(
+                f"Every named column must be in the table. Got: {name!r}, which is not among "
+                f"{shown(known)}."
+            )
+        values.append(as_array(frame[name]))
+        if values[-1].ndim != 1:
+            raise ResponsesError(
+                "A column must hold one value per row and have a unique name. Got: "
+                f"{name!r} of shape {values[-1].shape}."
+            )
     sizes = [len(each) for each in values]
     if len(set(sizes)) > 1:
         told = ", ".join(f"{name!r} with {n}" for name, n in zip(names, sizes, strict=True))
@@ -139,19 +134,15 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 def _times(values: NDArray[Any]) -> NDArray[Any]:
     """Return dates or times in a unit of pandas (s to ns), objects with a time zone unchanged."""
-    try:
+    objects, array = values.dtype == object, None
+    with suppress(ValueError, TypeError):  # out of bounds or several time zones
         times = pd.DatetimeIndex(values.ravel())
-    except (ValueError, TypeError):  # out of bounds or several time zones
-        if values.dtype == object:
-            return values
-        array = None
-    else:
         if times.tz is not None:
             return values
         array = times.to_numpy().reshape(values.shape)
-    if array is None or not (
-        values.dtype == object or np.all((array == values) | np.isnat(values))
-    ):
+    if array is None and objects:
+        return values
+    if array is None or not (objects or np.all((array == values) | np.isnat(values))):
         raise ResponsesError(
             "Times must be whole nanoseconds, the finest unit in files, and fit 64 bits. Got: "
             f"{values.dtype}."

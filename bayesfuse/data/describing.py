@@ -37,9 +37,8 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         f"{responses.n_classes:,} classes"
     )
     totals = np.bincount(responses.label, weight, minlength=responses.n_classes).astype(np.int64)
-    used = [
-        f"{in_one_line(name)} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)
-    ]
+    pairs = zip(responses.classes, totals, strict=True)
+    used = [f"{in_one_line(name)} ({n:,})" for name, n in pairs]
     rows = [
         ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
         ("responses per item", spread(responses.per_item, responses.multiplicity)),
@@ -52,11 +51,9 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         given = "; silent on all others" if responses.silent.complete else " given to the source"
         rows.append(("coverage", f"{ends} of the items{given}"))
     if (stated := responses.stated) is not None:
-        by, on = len(np.unique(stated.rater)), int(np.count_nonzero(stated.per_item))
-        sources, those = (
-            f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((by, "rater"), (on, "item"))
-        )
-        rows.append(("statements", f"{len(stated.rater):,} by {sources}, on {those}"))
+        on = {"rater": len(np.unique(stated.rater)), "item": len(np.flatnonzero(stated.per_item))}
+        by, of = (f"{n:,} {what}{'s' * (n != 1)}" for what, n in on.items())
+        rows.append(("statements", f"{len(stated.rater):,} by {by}, on {of}"))
     return title, rows
 
 
@@ -101,10 +98,8 @@ def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -
 def as_columns(header: list[str], rows: list[list[str]]) -> str:
     """Return rows of text as left-aligned columns; a row may end early."""
     lines = [header, *rows]
-    widths = [
-        max(len(line[column]) for line in lines if column < len(line))
-        for column in range(len(header))
-    ]
+    columns = range(len(header))
+    widths = [max(len(line[at]) for line in lines if at < len(line)) for at in columns]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
         for line in lines

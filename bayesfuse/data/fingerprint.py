@@ -1,4 +1,4 @@
-"""Digests of data, stored in results to detect results of other models."""
+"""Digests of data, which detect results of other models, and items with the same responses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesfuse.data.responses import Responses
-
 ROWS_AT_ONCE = 2_000_000  # responses hashed at a time
 
 MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Odd multipliers that mix 64 bits."""
 
 
-def of_responses(responses: Responses) -> dict[str, str]:
+def of_responses(responses: Any) -> dict[str, str]:
     """Return digests of the names, in order, and of the responses, in any order."""
     items, raters, classes = (
         _numbers(names) for names in (responses.items, responses.raters, responses.classes)
@@ -49,11 +47,16 @@ def of_responses(responses: Responses) -> dict[str, str]:
     }
 
 
-def of_gold(responses: Responses, gold: NDArray[np.int64]) -> str:
+def of_gold(responses: Any, gold: NDArray[np.int64]) -> str:
     """Return a digest of the known labels, for items in any order."""
     known = np.flatnonzero(gold >= 0)
     items, classes = _numbers(responses.items)[known], _numbers(responses.classes)[gold[known]]
     return _digest([np.sort(_mixed(items, classes))]) if len(known) else ""
+
+
+def of_set(numbers: NDArray[np.int64]) -> str:
+    """Return a digest of numbers that does not depend on their order."""
+    return of_arrays([np.sort(numbers, axis=None)])
 
 
 def of_arrays(arrays: Iterable[NDArray[Any]]) -> str:
@@ -95,3 +98,39 @@ def _digest(arrays: list[NDArray[Any]]) -> str:
         made.update(str(array.shape).encode())
         made.update(np.ascontiguousarray(array).tobytes())
     return made.hexdigest()
+
+
+def first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first index of each distinct value, in order, and the number of every value."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[inverse]
+
+
+def item_patterns(
+    responses: Any, key: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Apply :func:`first_occurrences` to items, which are equal if responses and ``key`` are."""
+
+    # A sum of random 64-bit words does not depend on the order of the rows, and two items collide
+    # with probability 2⁻⁶⁴; with two such sums no exact comparison is needed.
+    def words(seed: int, count: int) -> NDArray[np.uint64]:
+        rng = np.random.default_rng(seed)
+        return rng.integers(0, 2**64, size=(2, count), dtype=np.uint64)
+
+    marks = np.empty((responses.n_items, 3), dtype=np.uint64)
+    for mark, word in zip(
+        marks.T, words(0, responses.n_raters * responses.n_classes), strict=False
+    ):
+        total = np.concatenate([[np.uint64(0)], np.cumsum(word[responses.cell], dtype=np.uint64)])
+        mark[:] = total[responses.start[1:]] - total[responses.start[:-1]]
+    if responses.silent is not None:
+        for mark, word in zip(marks.T, words(1, responses.n_raters), strict=False):
+            mark += responses.silent.sums(word, responses.n_items)
+    if responses.stated is not None:  # statements are seldom equal, so their items stay apart
+        alone = np.flatnonzero(responses.stated.per_item)
+        marks[alone, :2] = words(2, len(alone)).T
+    marks[:, 2] = 0 if key is None else np.asarray(key).astype(np.uint64)
+    return first_occurrences(marks.view([("a", "u8"), ("b", "u8"), ("c", "u8")]).ravel())

@@ -26,19 +26,17 @@ from bayesfuse.data.neighbours import (
     sorted_edges,
 )
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.sequences import item_places
+from bayesfuse.data.sequences import Structured
 from bayesfuse.errors import ResponsesError, require_kind
 
 __all__ = ["Graph"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(Structured):
     """Items with undirected, weighted edges: pixels, citing documents, neighbours in features.
 
-    Build a graph with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`grid`
-    or :meth:`nearest_neighbours`. Items are matched to a table of responses by name, in any order.
-    Items without edges are allowed.
+    Items are matched to a table of responses by name, in any order, and may have no edges.
 
     Attributes
     ----------
@@ -73,6 +71,7 @@ class Graph:
     start: NDArray[np.int64]
     neighbour: NDArray[np.int32]
     edge: NDArray[np.int32]
+    words = "Items of a graph", "the graph (items=…)"
 
     @classmethod
     def from_edges(
@@ -91,8 +90,8 @@ class Graph:
         weights : array-like, shape (edges,), optional
             Positive; default one.
         items : sequence, optional
-            All names, in order. Declare them to keep items without edges; by default the sorted
-            names in the edges.
+            All names, in order, to keep items without edges; by default the sorted names in the
+            edges.
 
         Raises
         ------
@@ -115,16 +114,15 @@ class Graph:
         Parameters
         ----------
         matrix : sparse matrix or array, shape (items, items)
-            Symmetric, or with one entry per edge on either side of the diagonal. Stored zeros
-            are ignored.
+            Symmetric, or with one entry per edge on either side of the diagonal; zeros are ignored.
         items : sequence, optional
             Names of the rows; by default 0, 1, 2, …
 
         Raises
         ------
         ResponsesError
-            Not sparse, not square, two different weights for one edge, self-loops, weights that
-            are not positive numbers, a wrong number of names.
+            As :meth:`from_edges`; not sparse or square, two different weights for one edge, a wrong
+            number of names.
 
         Examples
         --------
@@ -143,7 +141,6 @@ class Graph:
         Parameters
         ----------
         graph : networkx.Graph
-            Its nodes are the items.
         weight : str
             Name of the edge attribute that holds the weight; one where it is missing.
         items : sequence, optional
@@ -152,7 +149,7 @@ class Graph:
         Raises
         ------
         ResponsesError
-            A directed graph, parallel edges; as :meth:`from_edges`.
+            As :meth:`from_edges`; a directed graph, parallel edges.
         """
         if not hasattr(graph, "is_directed"):
             raise ResponsesError(
@@ -165,9 +162,9 @@ class Graph:
                 f"Got: a {type(graph).__name__}."
             )
         found = list(graph.edges(data=weight, default=1.0))
-        names = unique_names(list(graph.nodes) if items is None else items, "item")
-        pairs = [edge[:2] for edge in found]
-        return cls.from_edges(pairs, [edge[2] for edge in found], items=names)
+        names = list(graph.nodes) if items is None else items
+        pairs, weights = [edge[:2] for edge in found], [edge[2] for edge in found]
+        return cls.from_edges(pairs, weights, items=names)
 
     @classmethod
     def grid(
@@ -182,7 +179,6 @@ class Graph:
         Parameters
         ----------
         shape : sequence of int
-            Rows and columns (or one size per axis).
         neighbours : int, optional
             In two dimensions 4, cells that share a side (default), or 8, also cells that share a
             corner; in three dimensions 6 or 26.
@@ -192,8 +188,7 @@ class Graph:
         Raises
         ------
         ResponsesError
-            Sizes that are not positive integers, an impossible number of neighbours, a wrong
-            number of names.
+            Sizes that are not positive integers; wrong numbers of neighbours or names.
 
         Examples
         --------
@@ -219,15 +214,14 @@ class Graph:
     def nearest_neighbours(
         cls, features: Any, k: int, *, items: Sequence[Any] | None = None
     ) -> Graph:
-        """Join every item to its k nearest neighbours in feature space.
+        """Join every two items of which either is among the k nearest neighbours of the other.
 
-        Two items are joined if either is among the k nearest (Euclidean distance) of the other, so
-        an item may have more than k neighbours. Scale the features, or normalise their rows, first.
+        Distances are Euclidean. Scale the features, or normalise their rows, first.
 
         Parameters
         ----------
         features : array-like or sparse matrix, shape (items, features)
-            With more than a few features all pairs of items are compared, in blocks.
+            With more than a few features all pairs of items are compared.
         k : int
             From 1 to the number of items minus 1.
         items : sequence, optional
@@ -261,11 +255,6 @@ class Graph:
         """Build from edges between item indices."""
         edges, weights = sorted_edges(items, pairs, weights)
         return cls(items, edges, weights, *adjacency(edges, len(items)))
-
-    @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(self.items)
 
     @property
     def n_edges(self) -> int:
@@ -326,31 +315,8 @@ class Graph:
         first, second = self.items[self.edges.T]
         return pd.DataFrame({"item": first, "neighbour": second, "weight": self.weights})
 
-    def places(self, responses: Responses) -> NDArray[np.int64]:
-        """Return the index of every item in a table of responses, shape (items,).
-
-        Raises
-        ------
-        ResponsesError
-            Different items.
-        """
-        return item_places(self.items, responses, "Items of a graph", "the graph (items=…)")
-
     def ordered(self, responses: Responses) -> Graph:
-        """Return this graph with the items in the order of a table of responses.
-
-        Raises
-        ------
-        ResponsesError
-            Different items.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> responses = bf.Responses.from_matrix([[0], [1], [0]], items=["c", "a", "b"])
-        >>> bf.Graph.from_edges([("a", "b"), ("b", "c")]).ordered(responses).edges.tolist()
-        [[0, 2], [1, 2]]
-        """
+        """Return this graph with the items in the order of a table of the same items."""
         place = self.places(responses)
         if np.array_equal(place, np.arange(self.n_items)):
             return self
@@ -369,5 +335,4 @@ def as_graph(given: Any) -> Graph:
         return Graph.from_scipy(given)
     if hasattr(given, "is_directed"):
         return Graph.from_networkx(given)
-    require_kind("graph=", given, Graph)
-    return given
+    return require_kind("graph=", given, Graph)

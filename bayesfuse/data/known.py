@@ -16,21 +16,17 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, require_numbers
 from bayesfuse.numerics.kernels import Array
 
-CLOSE = 1e-3
-"""Tolerance of the sums of a classifier's probabilities, which may be in single precision."""
-
+CLOSE = 1e-3  # tolerance of sums of a classifier's probabilities, perhaps in single precision
 SHARES = "class_shares must be positive numbers that sum to one, or intervals (low, high) of such"
-
 WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
 
 
 def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
     """Return the index of the known class of every item, −1 where unknown (items,)."""
     known = np.full(responses.n_items, -1)
-    if gold is None:
-        return known
-    require_gold(gold)
-    if len(gold) == 0:
+    if gold is not None:
+        require_gold(gold)
+    if gold is None or len(gold) == 0:
         return known
     given = zip(*gold.items(), strict=True)
     items, labels = map(_places, given, (responses.items, responses.classes))
@@ -75,8 +71,6 @@ def unknown_item(item: Any, names: Any = None, number: int = 1) -> ResponsesErro
 
 def found_in(responses: Responses, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
     """Return which of the items with gold labels are in a table."""
-    if len(gold) == 0:
-        return np.zeros(0, dtype=bool)
     return _places(list(gold.keys()), responses.items) >= 0
 
 
@@ -158,20 +152,13 @@ def read_populations(
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
     missing = pd.isna(values)
-    refuse(
-        missing,
-        f"Every {unit} must belong to a {group}; {unit}s whose {group} is unknown can form a "
-        f"{group}.",
-        lambda _: f"none for {shown(units[missing], 3)}",
-    )
+    rule = f"Every {unit} must belong to a {group}; {unit}s of an unknown {group} can form one."
+    refuse(missing, rule, lambda _: f"none for {shown(units[missing], 3)}")
     if names is None:
         return encode(values, None, group, what)[::-1]
     codes = places(values, names)
-    refuse(
-        codes < 0,
-        f"Populations must be among {shown(names)}.",
-        lambda n: f"{plain(values[n])!r} for {unit} {plain(units[n])!r}",
-    )
+    rule = f"Populations must be among {shown(names)}."
+    refuse(codes < 0, rule, lambda n: f"{plain(values[n])!r} for {unit} {plain(units[n])!r}")
     return names, codes
 
 
@@ -218,11 +205,8 @@ def read_classifier(responses: Responses, given: Any) -> Array:
     table = table[:, order]
     sound = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
     sound &= np.abs(table.sum(axis=1) - 1) < CLOSE
-    refuse(
-        ~sound,
-        "Every row of classifier= must be probabilities that sum to one.",
-        lambda n: f"{table[n].tolist()} for item {plain(responses.items[n])!r}",
-    )
+    rule = "Every row of classifier= must be probabilities that sum to one."
+    refuse(~sound, rule, lambda n: f"{table[n].tolist()} for item {plain(responses.items[n])!r}")
     return table
 
 

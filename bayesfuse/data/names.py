@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import infer_dtype, is_list_like
+from pandas.api.types import infer_dtype, is_hashable, is_list_like
 
 from bayesfuse.data.arrays import as_array, fit_floats, plain, refuse, shown
 from bayesfuse.errors import ResponsesError
@@ -78,16 +78,9 @@ def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     try:
         index = pd.Index(names, dtype=dtype).get_indexer(pd.Index(values, dtype=dtype))
     except TypeError:  # unhashable, such as a list
-        return places(np.frompyfunc(_hashable, 1, 1)(values), names)
+        hashable = np.frompyfunc(lambda value: value if is_hashable(value) else None, 1, 1)
+        return places(hashable(values), names)
     return index.astype(np.int64)
-
-
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return None
-    return value
 
 
 def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) -> NDArray[np.int64]:

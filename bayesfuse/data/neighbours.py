@@ -59,11 +59,10 @@ def read_weights(
     again = np.zeros(len(pairs), dtype=bool)
     again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
     names = names_of(given.shape[0], items, "item")
-    refuse(
-        again[1:] & (weight[1:] != weight[:-1]),
-        "A matrix of weights must be symmetric, because edges are undirected.",
-        lambda n: f"{weight[n]} and {weight[n + 1]} for {shown(names[pairs[n]])}",
-    )
+    unlike = again[1:] & (weight[1:] != weight[:-1])
+    rule = "A matrix of weights must be symmetric, because edges are undirected."
+    told = "{} and {} for {}".format
+    refuse(unlike, rule, lambda n: told(weight[n], weight[n + 1], shown(names[pairs[n]])))
     return names, pairs[~again], weight[~again]
 
 
@@ -80,25 +79,17 @@ def sorted_edges(
             f"{weight.dtype} of shape {weight.shape}."
         )
     weight = weight.astype(np.float64)
-    refuse(
-        ~(np.isfinite(weight) & (weight > 0)),
-        "Weights of edges must be positive and finite, because an edge means that labels tend to "
-        "agree.",
-        lambda n: f"{weight[n]} for edge {shown(items[pairs[n]])}",
-    )
-    refuse(
-        pairs[:, 0] == pairs[:, 1],
-        "An edge must join two different items, because an item always agrees with itself.",
-        lambda n: shown(items[pairs[n]]),
-    )
+    sound = np.isfinite(weight) & (weight > 0)
+    rule = "Weights of edges must be positive and finite, because an edge means that labels agree."
+    refuse(~sound, rule, lambda n: f"{weight[n]} for edge {shown(items[pairs[n]])}")
+    rule = "An edge must join two different items, because an item always agrees with itself."
+    refuse(pairs[:, 0] == pairs[:, 1], rule, lambda n: shown(items[pairs[n]]))
     low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
     key = low * len(items) + high
     order = np.argsort(key)
-    refuse(
-        np.diff(key[order]) == 0,
-        "An edge must be given once, in either direction, because it has one weight.",
-        lambda n: f"{shown(items[pairs[order[n]]])} more than once",
-    )
+    twice = np.diff(key[order]) == 0
+    rule = "An edge must be given once, in either direction, because it has one weight."
+    refuse(twice, rule, lambda n: f"{shown(items[pairs[order[n]]])} more than once")
     return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
 
 

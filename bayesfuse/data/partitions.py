@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from glob import glob
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -58,10 +60,8 @@ class Layout:
         """Return the sequences of a partition."""
         if self.sequence is None:
             return None
-        rows = frame.drop_duplicates(self.item)
-        return Sequences.from_table(
-            rows, item=self.item, sequence=self.sequence, position=self.position
-        )
+        names = {name: getattr(self, name) for name in ("item", "sequence", "position")}
+        return Sequences.from_table(frame.drop_duplicates(self.item), **names)
 
 
 @dataclass(frozen=True)
@@ -112,24 +112,23 @@ def read(layout: Layout, source: Any) -> pd.DataFrame:
         ) from error
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """Names and sizes of a partition, before names have numbers; ``dtype`` is of the labels."""
 
     rows: int
     items: int
     raters: Any
     classes: Any
-    range: tuple[Any, Any] | None
+    range: tuple[Any, Any]
     kinds: tuple[str, ...]
     content: int
     dtype: Any
 
 
-def survey(frame: pd.DataFrame, layout: Layout) -> Survey:
-    """Look through a partition."""
+def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
+    """Look through a partition; None if it has no rows."""
     if not len(frame):
-        return Survey(0, 0, [], [], None, (), 0, None)
+        return None
     label, own = frame[layout.label], frame[layout.unit]
     label = label[label != EMPTY]  # refused where the partition is read
     if layout.abstain is not None:
@@ -154,30 +153,26 @@ def _kind(column: pd.Series) -> str:
     return names.get(kind, "text")
 
 
-def _hashed(frame: pd.DataFrame, layout: Layout) -> tuple[pd.Series, NDArray[np.uint64]]:
-    """Return the names of the items (or sequences) of a partition, and their hashes."""
+def hashes(frame: pd.DataFrame, layout: Layout) -> pd.Series:
+    """Return hashes of items (or sequences), by name."""
     names = pd.Series(frame[layout.unit].unique())
-    return names, pd.util.hash_pandas_object(names, index=False).to_numpy()
+    return pd.util.hash_pandas_object(names, index=False).set_axis(names)
 
 
-def hashes(frame: pd.DataFrame, layout: Layout, bucket: int, n_buckets: int) -> NDArray[np.uint64]:
-    """Return the hashes of one bucket."""
-    _, found = _hashed(frame, layout)
-    return found[found % np.uint64(n_buckets) == bucket]
+def in_bucket(frame: pd.DataFrame, layout: Layout, number: int, of: int) -> NDArray[np.uint64]:
+    """Return the hashes in one of some buckets."""
+    found = hashes(frame, layout).to_numpy()
+    return found[found % np.uint64(of) == number]
 
 
-def named(frame: pd.DataFrame, layout: Layout, digest: int) -> Any:
-    """Return the name with a hash, None if it is not in the partition."""
-    names, found = _hashed(frame, layout)
-    same = found == np.uint64(digest)
-    return plain(names[same].iloc[0]) if same.any() else None
+def named(frame: pd.DataFrame, layout: Layout, digest: np.uint64) -> list[Any]:
+    """Return the names with a hash, one or none."""
+    found = hashes(frame, layout)
+    return found.index[found == digest].tolist()
 
 
 class Partitions:
-    """A table of responses in partitions, made by ``Responses.from_parquet`` or ``from_dask``.
-
-    Models take it in place of :class:`bayesfuse.Responses`. The rows of an item, or of a sequence,
-    are in one partition.
+    """A table read by ``Responses.from_parquet`` or ``from_dask``, for models in its place.
 
     Attributes
     ----------
@@ -198,19 +193,13 @@ class Partitions:
     (1, 45, 315)
     """
 
-    raters: NDArray[Any]
-    classes: NDArray[Any]
-
     def __init__(self, layout: Layout, sources: Sequence[Any]) -> None:
-        if not sources:
-            raise ResponsesError("A table must have at least one partition. Got: none.")
-        found: list[Survey] = _parts(layout, sources).map(survey, (layout,))
-        kept = [index for index, one in enumerate(found) if one.rows]
-        if not kept:
+        seen: list[Survey | None] = _parts(layout, sources).map(survey, (layout,))
+        if not (found := [one for one in seen if one is not None]):
             raise ResponsesError(
                 f"A table must have at least one row. Got: {len(sources)} partitions without rows."
             )
-        self.sources, found = [sources[index] for index in kept], [found[index] for index in kept]
+        self.sources = [source for source, one in zip(sources, seen, strict=True) if one]
         _require_kinds(found, self.sources, layout)
         self.raters = _names([one.raters for one in found], layout.raters, "rater")
         self.classes = _names([one.classes for one in found], layout.classes, "class")
@@ -246,13 +235,7 @@ class Partitions:
 
     @cached_property
     def sequences(self) -> Sequences:
-        """The sequences of the first partition: ``HiddenMarkov(table, table.sequences)``.
-
-        Raises
-        ------
-        ResponsesError
-            The table was read without ``sequence=``.
-        """
+        """The sequences of the first partition: ``HiddenMarkov(table, table.sequences)``."""
         found = self.layout.sequences(self._first)
         if found is None:
             raise ResponsesError(
@@ -262,13 +245,13 @@ class Partitions:
         return found
 
     def __repr__(self) -> str:
-        least, most = self.per_partition[:, 1].min(), self.per_partition[:, 1].max()
+        sizes, counts = self.per_partition[:, 1], (len(self.raters), len(self.classes))
         title = (
-            f"{self.n_responses:,} responses to {self.n_items:,} items by {len(self.raters):,} "
-            f"raters, {len(self.classes):,} classes"
+            f"{self.n_responses:,} responses to {self.n_items:,} items by {counts[0]:,} raters, "
+            f"{counts[1]:,} classes"
         )
-        sizes = f"{self.n_partitions:,} of {least:,} to {most:,} responses"
-        rows = [("partitions", sizes), ("classes", shown(self.classes))]
+        parts = f"{self.n_partitions:,} of {sizes.min():,} to {sizes.max():,} responses"
+        rows = [("partitions", parts), ("classes", shown(self.classes))]
         return as_text("Responses in partitions", title, rows)
 
 
@@ -278,40 +261,138 @@ def _parts(layout: Layout, sources: Sequence[Any]) -> Parts:
 
 def _names(found: list[Any], declared: Any, what: str) -> NDArray[Any]:
     """Return the declared names, or the sorted ones of all partitions."""
-    if declared is not None:
-        return unique_names(declared, what)
-    every = pd.unique(np.concatenate([np.asarray(each) for each in found]))
-    return unique_names(np.sort(every), what)
+    if declared is None:
+        declared = np.unique(np.concatenate([np.asarray(each) for each in found]))
+    return unique_names(declared, what)
 
 
 def _require_kinds(found: list[Survey], sources: list[Any], layout: Layout) -> None:
-    for at, name in enumerate(layout.columns[:3]):
-        first = found[0].kinds[at]
-        for one, source in zip(found, sources, strict=True):
-            if one.kinds[at] != first:
+    for one, source in zip(found, sources, strict=True):
+        for name, first, kind in zip(layout.columns, found[0].kinds, one.kinds, strict=False):
+            if kind != first:
                 raise ResponsesError(
                     f"Column {name!r} must be of one kind in all partitions, because names are "
-                    f"compared. Got: {first} in {sources[0]}, {one.kinds[at]} in {source}."
+                    f"compared. Got: {first} in {sources[0]}, {kind} in {source}."
                 )
 
 
 def _require_apart(found: list[Survey], sources: list[Any], layout: Layout) -> None:
     """Raise ResponsesError if an item, or a sequence, is in two partitions."""
-    spans = sorted(one.range for one in found if one.range is not None)
+    spans = sorted(one.range for one in found)
     if all(before[1] < after[0] for before, after in pairwise(spans)):
         return
     n_buckets = -(-sum(one.items for one in found) // AT_ONCE)
     parts = _parts(layout, sources)
     for bucket in range(n_buckets):
-        every = np.concatenate(parts.map(hashes, (layout, bucket, n_buckets)))
+        every = np.concatenate(parts.map(in_bucket, (layout, bucket, n_buckets)))
         digests, count = np.unique(every, return_counts=True)
         if (count > 1).any():
-            which = parts.map(named, (layout, int(digests[count > 1][0])))
-            held = [at for at, name in enumerate(which) if name is not None]
+            which = parts.map(named, (layout, digests[count > 1][0]))
+            held = [str(source) for source, own in zip(sources, which, strict=True) if own]
             what = "item" if layout.sequence is None else "sequence"
             raise ResponsesError(
                 f"All rows of one {what} must be in one partition; Dask's "
-                f"frame.shuffle({layout.unit!r}) brings them together. Got: "
-                f"{which[held[0]]!r} in {' and in '.join(str(sources[at]) for at in held)} "
-                f"({int((count > 1).sum())} such)."
+                f"frame.shuffle({layout.unit!r}) brings them together. Got: {max(which)[0]!r} in "
+                f"{' and in '.join(held)} ({int((count > 1).sum())} such)."
             )
+
+
+class ReadsPartitions:
+    """Methods of :class:`bayesfuse.Responses` that read tables in partitions."""
+
+    @classmethod
+    def from_parquet(
+        cls,
+        paths: Any,
+        *,
+        item: str = "item",
+        rater: str = "rater",
+        label: str = "label",
+        sequence: str | None = None,
+        position: str | None = None,
+        raters: Any = None,
+        classes: Any = None,
+        abstain: Any = None,
+        ordered: bool | None = None,
+    ) -> Partitions:
+        """Read a long table in parquet files, each a partition of :class:`Partitions`.
+
+        The files are read once for names and sizes, and again whenever their rows are needed: on
+        the workers of a Dask cluster if there is a client, otherwise here, one at a time on every
+        core.
+
+        Parameters
+        ----------
+        paths : str, path or several
+            Files, folders of files or patterns such as ``"responses/*.parquet"``. All rows of an
+            item (or of a sequence) must be in one file; a few million rows are a good size.
+        item, rater, label, sequence, position : str
+            Names of the columns; the last two are optional.
+        raters, classes, abstain, ordered
+            As in :meth:`from_long`, except that undeclared names are always sorted.
+
+        Raises
+        ------
+        ResponsesError
+            Unreadable files; columns that differ in kind between files; an item in two files;
+            undeclared names.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/1.parquet")
+        >>> bf.Responses.from_parquet(folder)
+        Responses in partitions: 315 responses to 45 items by 5 raters, 4 classes
+          partitions           1 of 315 to 315 responses
+          classes              [1, 2, 3, 4]
+        """
+        given = [str(each) for each in ([paths] if isinstance(paths, str | Path) else paths)]
+        files: list[str] = []
+        for each in given:
+            pattern = str(Path(each, "*.parquet")) if Path(each).is_dir() else each
+            files += sorted(glob(pattern)) or [each] * (pattern == each)
+        if not files:
+            raise ResponsesError(
+                f"There must be at least one parquet file. Got: none in {shown(given)}."
+            )
+        columns = item, rater, label, sequence, position
+        layout = Layout(cls, *columns, raters, classes, abstain, ordered)
+        return Partitions(layout, [ParquetFile(n, path) for n, path in enumerate(files)])
+
+    @classmethod
+    def from_dask(cls, frame: Any, **columns: Any) -> Partitions:
+        """Read a Dask dataframe with one row per response, partition by partition.
+
+        Parameters
+        ----------
+        frame : dask.dataframe.DataFrame
+            All rows of an item (or of a sequence) are in one partition: ``frame.shuffle("item")``.
+        **columns
+            As in :meth:`from_parquet`.
+
+        Raises
+        ------
+        ResponsesError
+            As :meth:`from_parquet`; not a Dask dataframe.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf, dask.dataframe as dd, pandas as pd
+        >>> table = {"item": [1, 1, 2, 2], "rater": list("xyxy"), "label": [0, 0, 1, 0]}
+        >>> frame = dd.from_pandas(pd.DataFrame(table), npartitions=2)
+        >>> bf.Responses.from_dask(frame).per_partition.tolist()
+        [[1, 2], [1, 2]]
+        """
+        if not hasattr(frame, "to_delayed"):
+            raise ResponsesError(
+                "from_dask reads a Dask dataframe; from_long reads others. Got: "
+                f"{type(frame).__name__}."
+            )
+        layout = Layout(cls, **columns)
+        if missing := set(layout.columns) - set(frame.columns):
+            raise ResponsesError(
+                f"The frame must have the columns {layout.columns}. Got: no {sorted(missing)}."
+            )
+        parts = enumerate(frame[layout.columns].to_delayed())
+        return Partitions(layout, [DaskPartition(*each) for each in parts])

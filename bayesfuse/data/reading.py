@@ -27,7 +27,7 @@ from bayesfuse.data.arrays import (
     shown,
 )
 from bayesfuse.data.names import encode, names_of, places, unique_names
-from bayesfuse.data.silence import Silence, apart, require_abstain, with_stand_in
+from bayesfuse.data.silence import require_abstain, silence_of, with_stand_in
 from bayesfuse.errors import ResponsesError, brief
 
 LONG = {"item", "rater", "label"}  # columns of a table with one row per response
@@ -35,22 +35,15 @@ NUMBERED = 6  # rows that no rater numbers by chance
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
 
-class Undeclared:
-    """The default missing mark: −1, unless that is a declared class."""
+UNDECLARED = (-1,)
+"""The default mark of missing responses: −1, unless that is a declared class."""
 
-    def __repr__(self) -> str:
-        return "-1"
-
-
-UNDECLARED = Undeclared()
-
-Rows = tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any], Silence | None]
-"""``(item * raters + rater) * classes + label`` of every response, the names of the three, and
-silence, if that is known."""
+Rows = tuple[Any, ...]
+"""``(item * raters + rater) * classes + label`` of every response, three names, and silence."""
 
 
 def read_long(
-    frame: Any, names: tuple[str, str, str], declared: tuple[Any, Any, Any], abstain: Any = None
+    frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
 ) -> Rows:
     """Read the item, rater and label columns of a table."""
     frame = present(frame)
@@ -82,8 +75,9 @@ def read_long(
         found.append(own)
     silent = None
     if quiet is not None:
-        key, silent = apart(key, quiet, found, declared[1] is not None)
-    return key, found[0], found[1], found[2], silent
+        pair, key = key[quiet] // len(found[2]), key[~quiet]
+        silent = silence_of(pair, key, found, declared[1] is not None)
+    return key, *found, silent
 
 
 def _require_written(labels: Any, classes: Any, column: str) -> None:
@@ -143,7 +137,7 @@ def read_matrix(
         values = _side_by_side(parts)
     else:
         if isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
-            own: list[Any] = [matrix[dim] if dim in matrix.coords else None for dim in matrix.dims]
+            own: Any = list(map(matrix.coords.get, matrix.dims))
             items = own[0] if items is None else items
             raters = own[1] if raters is None else raters
         values = as_array(matrix)
@@ -198,15 +192,13 @@ def read_matrix(
     names.append(class_names)
     key, silent = np.flatnonzero(answered) * len(class_names) + label, None
     if abstain is not None:
-        pairs = np.flatnonzero(quiet) * len(class_names)
-        of_quiet = np.arange(len(key) + len(pairs)) >= len(key)
-        key, silent = apart(np.concatenate([key, pairs]), of_quiet, names, known)
-    return key, names[0], names[1], names[2], silent
+        silent = silence_of(np.flatnonzero(quiet), key, names, known)
+    return key, *names, silent
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
     """Return the marks of missing responses, apart from NaN and None."""
-    given = [-1] if missing is UNDECLARED else missing if is_list_like(missing) else [missing]
+    given = missing if is_list_like(missing) else [missing]
     marks = [mark for mark in given if not np.all(pd.isna(mark))]
     both = [mark for mark in marks if _among(mark, classes)]
     if both and missing is not UNDECLARED:
@@ -217,7 +209,7 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
     if missing is UNDECLARED and (both or (np.isscalar(abstain) and abstain == -1)):
         marks = []
     silent = isinstance(abstain, str) and abstain == EMPTY
-    return marks + ([] if silent or _among(EMPTY, classes) else [EMPTY])
+    return marks if silent or _among(EMPTY, classes) else [*marks, EMPTY]
 
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
@@ -225,10 +217,7 @@ def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
 
 
 def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[Any, str] | None:
-    """Return a column that seems to hold anything but labels, if there is one, and why.
-
-    It has no name if the columns are those of a long table.
-    """
+    """Return a column that seems to hold no labels (None: those of a long table do), and why."""
     if LONG <= set(columns):
         return None, f"columns {sorted(LONG)}"
     try:
@@ -241,21 +230,16 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[
     raters = Counter(label for own in said for label in own)
     number = [sum(own.values()) for own in said]
     odd = []
-    for name, part, own, told in zip(columns, parts, said, number, strict=True):
+    for name, part, own, told in zip(columns, map(np.asarray, parts), said, number, strict=True):
         alone = sum(raters[label] == 1 for label in own)
         whole = told == len(part) <= sum(number) - told  # and others might have said the same
         free = len(own) >= NUMBERED and 2 * len(own) > told  # text in some rows
         if (whole or free) and len(own) > 1 and 2 * alone > len(own):
             odd.append((len(own), name, f"with {len(own)} labels, {alone} of them in no other"))
-        elif whole and len(own) == told >= NUMBERED and _counts_up(part):
-            odd.append((len(own), name, "which numbers the rows"))
+        elif whole and len(own) == told >= NUMBERED and part.dtype.kind in "iu":
+            if (np.diff(part.astype(np.int64)) == 1).all():
+                odd.append((len(own), name, "which numbers the rows"))
     return max(odd, key=lambda each: each[0])[1:] if odd else None
-
-
-def _counts_up(part: Any) -> bool:
-    """Return whether a column holds consecutive integers."""
-    values = np.asarray(part)
-    return values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all())
 
 
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:
@@ -321,14 +305,8 @@ def read_counts(
             "becomes a mapping by to_dict(). Got: no counts."
         )
     count = as_array(counts)
-    if (
-        count.size == 0
-        or count.shape != (len(patterns),)
-        or count.dtype.kind not in "iuf"
-        or not np.all(np.isfinite(count))
-        or not np.all((count >= 0) & (count == np.floor(count)))
-        or count.max() == 0
-    ):
+    numbers = count.size > 0 and count.shape == (len(patterns),) and count.dtype.kind in "iuf"
+    if not (numbers and 0 < count.max() < np.inf and np.all((count >= 0) & (count % 1 == 0))):
         raise ResponsesError(
             f"Counts must be non-negative integers, one for each of the {len(patterns)} "
             f"patterns, and not all zero. Got: {shown(count)}."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import column_names, present, shown, usual
 from bayesfuse.data.describing import as_html, as_text, summarise
-from bayesfuse.data.names import require_32_bits, require_two, smallest_integer
-from bayesfuse.data.partitioned import ReadsPartitions
-from bayesfuse.data.patterns import Merging
+from bayesfuse.data.fingerprint import item_patterns
+from bayesfuse.data.names import smallest_integer
+from bayesfuse.data.partitions import ReadsPartitions
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, with_order
-from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
-from bayesfuse.data.statements import KnowsStatements, Statements
+from bayesfuse.data.silence import ByItem, Silence, first_rows, rows_of
+from bayesfuse.data.statements import KnowsStatements, Statements, table_of
 from bayesfuse.errors import ModelError, ResponsesError, require_kind
 
 __all__ = ["Responses"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
+class Responses(ByItem, KnowsStatements, ReadsPartitions):
     """Responses of imperfect raters to items, with the user's names.
 
-    Build a table with :meth:`from_long`, :meth:`from_matrix`, :meth:`from_counts` or
-    :meth:`from_probabilities`. Rows are sorted by item, rater and label, so their original order
-    does not matter. Repeated responses of a rater to an item all count.
+    Rows are sorted by item, rater and label. Repeated responses of a rater to an item all count.
 
     Attributes
     ----------
@@ -41,14 +39,14 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
     cell : ndarray of uint32, shape (responses,)
         ``rater * n_classes + label`` of every row, an index into tables (rater × label, class).
     multiplicity : ndarray of int64, shape (items,)
-        Number of identical items that each item represents; all ones except for tables of counts.
+        Number of identical items that each item represents, of tables of counts.
     silent : Silence, optional
         Which sources were silent on which items: from ``abstain=``, or by :meth:`completed`. None
         if missing responses are not informative.
     ordered : bool
         Whether the classes are grades, in increasing order.
     stated : Statements, optional
-        Probabilities that sources stated: from :meth:`from_probabilities`, or :meth:`joined`.
+        Probabilities that sources stated, by :meth:`from_probabilities`.
 
     Examples
     --------
@@ -92,7 +90,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Anything with named columns: pandas, polars, Arrow, xarray, a dict of arrays.
+            Of pandas, polars, Arrow or xarray, or a dict of arrays.
         item, rater, label : str
             Names of the columns. By default also task, question, unit or hit; worker, annotator,
             coder or judge; answer, response or vote, in any case and with or without id.
@@ -110,9 +108,9 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         Raises
         ------
         ResponsesError
-            Unknown columns, no rows, missing values (or empty labels), undeclared or duplicate
-            names, names of mixed types, fewer than two classes; ``abstain`` among the classes; an
-            undeclared source that is always silent; an order that is ambiguous.
+            Unknown columns, no rows, missing values, names that are undeclared, duplicate or of
+            mixed types, fewer than two classes; ``abstain`` among the classes; an undeclared source
+            that is always silent; an ambiguous order.
         """
         frame = present(frame)
         columns = usual((item, rater, label), column_names(frame))
@@ -145,17 +143,14 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             and empty text do not if they are declared classes or mean silence.
         items, raters : sequence, optional
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
-        classes : sequence, optional
-            The possible labels, in order; by default the sorted labels found (the categories, if
-            all columns of a frame share them).
-        abstain, ordered : optional
+        classes, abstain, ordered : optional
             As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
 
         Raises
         ------
         ResponsesError
-            Not two-dimensional, no responses, fractional labels, wrong numbers of names; silence as
-            in :meth:`from_long`, or with the mark of missing responses.
+            As :meth:`from_long`; not two-dimensional, no responses, fractional labels, wrong
+            numbers of names; one mark for silence and missing responses.
         """
         table = from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
         return with_order(table, ordered, classes, matrix)
@@ -181,15 +176,10 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             One row of labels per pattern, or a mapping from patterns (tuples of labels, or
             strings with one character per rater) to counts.
         counts : array-like of int, shape (patterns,), optional
-            Number of items with each pattern; not with a mapping.
+            Number of items with each pattern, as ``multiplicity``; not with a mapping.
         missing, items, raters, classes, abstain, ordered
             As in :meth:`from_matrix`. Items are patterns; patterns of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
-
-        Returns
-        -------
-        Responses
-            One item per pattern, with its count as ``multiplicity``.
 
         Raises
         ------
@@ -229,11 +219,6 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         return len(self.cell)
 
     @property
-    def per_item(self) -> NDArray[np.int64]:
-        """Number of responses to every item, shape (items,)."""
-        return self.start[1:].astype(np.int64) - self.start[:-1]
-
-    @property
     def per_rater(self) -> NDArray[np.int64]:
         """Number of responses by every rater, counted with multiplicity, shape (raters,)."""
         weight = None if self.is_plain else np.repeat(self.multiplicity, self.per_item)
@@ -243,11 +228,6 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
     def is_plain(self) -> bool:
         """Whether all multiplicities are one."""
         return bool(np.all(self.multiplicity == 1))
-
-    @property
-    def item(self) -> NDArray[np.int64]:
-        """Item index of every row, shape (responses,)."""
-        return np.repeat(np.arange(self.n_items), self.per_item)
 
     @property
     def rater(self) -> NDArray[np.int64]:
@@ -266,13 +246,53 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         rater = self.cell // np.uint32(self.n_classes)
         return np.repeat(item, self.per_item), rater.astype(smallest_integer(self.n_raters))
 
+    def completed(self) -> Responses:
+        """Return the table as one in which every source was applied to every item.
+
+        A source without a response to an item was then silent there, which is informative about
+        the item. Sources are the raters of the table: declare with ``raters=`` those that may be
+        silent on all of its items. Memory is linear in the responses.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf
+        >>> votes = {"item": [0, 2, 2], "rater": ["link", "link", "caps"], "label": [1, 1, 0]}
+        >>> bf.Responses.from_long(votes, items=range(4)).completed()
+        Responses: 3 responses to 4 items by 2 raters, 2 classes
+          classes              0 (1), 1 (2)
+          responses per item   0 to 2, median 0
+          responses per rater  1 to 2, median 2
+          agreement            0.00 of the pairs of responses to one item
+          coverage             0.25 to 0.50 of the items; silent on all others
+        """
+        return replace(self, silent=Silence())
+
+    def without_silence(self) -> Responses:
+        """Return the table without information about silence, as most models need it."""
+        return replace(self, silent=None)
+
+    @property
+    def coverage(self) -> NDArray[np.float64]:
+        """Share of the items known to be given to a source to which it responded, (raters,)."""
+        weight = self.multiplicity.astype(np.float64)
+        first = first_rows(self)
+        spoke = np.bincount(self.rater[first], weight[self.item[first]], self.n_raters)
+        silent = np.zeros(self.n_raters)
+        if self.silent is not None:
+            if self.silent.complete:
+                return spoke / max(weight.sum(), 1.0)
+            start, rater = self.silent.pairs
+            silent = np.bincount(rater, np.repeat(weight, np.diff(start)), self.n_raters)
+        total = spoke + silent
+        return np.divide(spoke, total, out=np.full(len(total), np.nan), where=total > 0)
+
     def votes(self) -> NDArray[Any]:
         """Count the responses of every item by label, shape (items, classes), statements added."""
         flat = self.item
         flat *= self.n_classes  # in place, to save memory
         flat += self.label
         counts = np.bincount(flat, minlength=self.n_items * self.n_classes)
-        votes: NDArray[Any] = counts.reshape(self.n_items, self.n_classes)
+        votes = counts.reshape(self.n_items, self.n_classes)
         return votes if self.stated is None else votes + self.stated.votes()
 
     def agreement(self) -> float:
@@ -285,34 +305,13 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         return float(same / pairs) if pairs else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the long table: columns item, rater, label (and count, for a table of counts).
-
-        Silence and stated probabilities are not included: see ``silent`` and ``stated``.
-        """
-        frame = pd.DataFrame(
-            {
-                "item": self.items[self.item],
-                "rater": self.raters[self.rater],
-                "label": self.classes[self.label],
-            }
-        )
-        if not self.is_plain:
-            frame["count"] = self.multiplicity[self.item]
-        return frame
+        """Return columns item, rater, label (and count), without ``silent`` and ``stated``."""
+        names = self.items[self.item], self.raters[self.rater], self.classes[self.label]
+        frame = pd.DataFrame(dict(zip(("item", "rater", "label"), names, strict=True)))
+        return frame if self.is_plain else frame.assign(count=self.multiplicity[self.item])
 
     def relabelled(self, label: NDArray[np.int64]) -> Responses:
-        """Return the same table with other labels.
-
-        Parameters
-        ----------
-        label : ndarray of int, shape (responses,)
-            Label index of every row.
-
-        Raises
-        ------
-        ResponsesError
-            Not one class index per row.
-        """
+        """Return the same table with other labels, given by a class index for every row."""
         given = np.asarray(label)
         if (
             given.shape != self.cell.shape
@@ -324,8 +323,33 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
                 f"{self.n_responses} rows. Got: {shown(given.ravel())} of shape {given.shape}."
             )
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
-        table = from_key(key, self.items, self.raters, self.classes)
-        return replace(self, cell=table.cell)
+        return replace(self, cell=from_key(key, self.items, self.raters, self.classes).cell)
+
+    def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
+        """Merge items with the same responses and ``key`` (items,), adding up multiplicities.
+
+        Returns
+        -------
+        responses : Responses
+            One item per pattern, named by the first item with that pattern.
+        inverse : ndarray of int64, shape (items,)
+            Position of every item's pattern in ``responses``.
+        """
+        first, inverse = item_patterns(self, key)
+        size = np.bincount(inverse, self.multiplicity, minlength=len(first)).astype(np.int64)
+        return replace(self.take(first), multiplicity=size), inverse
+
+    def condensed(
+        self, key: NDArray[np.int64] | None = None
+    ) -> tuple[Responses, NDArray[np.int64]]:
+        """Return :meth:`merged` if it at least halves the items (of a sample), else this table."""
+        sample = min(self.n_items, 10_000)
+        few, _ = self.head(sample).merged(None if key is None else key[:sample])
+        if few.n_items <= sample / 2:
+            table, inverse = self.merged(key)
+            if table.n_items <= self.n_items / 2:
+                return table, inverse
+        return self, np.arange(self.n_items)
 
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""
@@ -361,25 +385,8 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         return as_html("Responses", *summarise(self))
 
 
-def from_key(
-    key: NDArray[np.int64],
-    items: NDArray[Any],
-    raters: NDArray[Any],
-    classes: NDArray[Any],
-    silent: Silence | None = None,
-) -> Responses:
-    """Build a table from ``(item * raters + rater) * classes + label`` by row, sorted in place."""
-    require_two(classes)
-    cells = len(raters) * len(classes)
-    require_32_bits(len(key), "responses")
-    require_32_bits(cells, "rater × class cells")
-    key.sort()
-    start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
-    key %= cells
-    multiplicity = np.ones(len(items), dtype=np.int64)
-    return Responses(
-        items, raters, classes, start.astype(np.uint32), key.astype(np.uint32), multiplicity, silent
-    )
+from_key: Callable[..., Responses] = partial(table_of, Responses)
+"""Build a table from a key by row and names of items, raters and classes: see :func:`table_of`."""
 
 
 def each_batch(batches: Any) -> Iterator[Responses]:
@@ -389,9 +396,4 @@ def each_batch(batches: Any) -> Iterator[Responses]:
             "batches= must be an iterable of bf.Responses, because they are read one by one. Got: "
             f"{type(batches).__name__}."
         )
-
-    def checked(batch: Responses) -> Responses:
-        require_kind("Every one of batches=", batch, Responses)
-        return batch
-
-    return map(checked, batches)
+    return map(partial(require_kind, "Every one of batches=", kind=Responses), batches)

@@ -17,12 +17,30 @@ from bayesfuse.errors import ResponsesError
 __all__ = ["Sequences"]
 
 
+class Structured:
+    """Items that are ordered or connected, and matched to a table of responses by name."""
+
+    items: NDArray[Any]
+    words = "Items in sequence", "a sequence"
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.items)
+
+    def places(self, responses: Any) -> NDArray[np.int64]:
+        """Return the index of every item in a table of the same items, shape (items,)."""
+        what, where = self.words
+        known = f"{what} must be items of the responses; declare those without responses by items=."
+        whole = f"Every item of the responses must be in {where}, if only alone."
+        return matched(self.items, responses.items, known, whole)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Sequences:
+class Sequences(Structured):
     """Items in sequence: words of sentences, epochs of recordings, frames of films.
 
-    Build sequences with :meth:`from_table` or :meth:`from_lengths`. Items are matched to a table of
-    responses by name, in any order.
+    Items are matched to a table of responses by name, in any order.
 
     Attributes
     ----------
@@ -36,11 +54,9 @@ class Sequences:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> table = {"word": ["dog", "The", "barks", "Hello"], "sentence": [1, 1, 1, 2],
-    ...          "place": [2, 1, 3, 1]}
-    >>> sequences = bf.Sequences.from_table(
-    ...     table, item="word", sequence="sentence", position="place"
-    ... )
+    >>> table = {"item": ["dog", "The", "barks", "Hello"], "sequence": [1, 1, 1, 2],
+    ...          "position": [2, 1, 3, 1]}
+    >>> sequences = bf.Sequences.from_table(table)
     >>> sequences
     Sequences: 4 items in 2 sequences, 1 to 3 long
     >>> sequences.items.tolist()
@@ -65,18 +81,14 @@ class Sequences:
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Anything with named columns: pandas, polars, a dict of arrays.
-        item, sequence : str
-            Names of the columns.
-        position : str or None
-            Column that orders the items of a sequence (numbers, times, anything that sorts); gaps
-            are ignored. None keeps the order of the rows.
+        item, sequence, position : str
+            Names of the columns. Positions are numbers, times or anything that sorts, and gaps are
+            ignored; None keeps the order of the rows.
 
         Raises
         ------
         ResponsesError
-            Unknown columns, no rows, missing values, duplicate items, two items of a sequence at
-            one position.
+            As :meth:`Responses.from_long`; duplicate items, two at one position.
         """
         names = [item, sequence] if position is None else [item, sequence, position]
         values = columns(frame, names, "sequences")
@@ -117,7 +129,6 @@ class Sequences:
         Parameters
         ----------
         lengths : array-like of int, shape (sequences,)
-            Number of items of every sequence.
         items, names : sequence, optional
             Names of the items and of the sequences; by default 0, 1, 2, …
 
@@ -150,11 +161,6 @@ class Sequences:
         return cls(found, names_of(int(start[-1]), items, "item"), start)
 
     @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(self.items)
-
-    @property
     def n_sequences(self) -> int:
         """Number of sequences."""
         return len(self.names)
@@ -174,16 +180,6 @@ class Sequences:
             }
         )
 
-    def places(self, responses: Any) -> NDArray[np.int64]:
-        """Return the index of every item in a table of responses, shape (items,).
-
-        Raises
-        ------
-        ResponsesError
-            Different items.
-        """
-        return item_places(self.items, responses, "Items in sequence", "a sequence")
-
     def __repr__(self) -> str:
         low, high = int(self.lengths.min()), int(self.lengths.max())
         long = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -201,8 +197,8 @@ def previous_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return by row the rater's own label of the previous item, and the number of that pair.
 
-    Both are −1 where there is none. Of several labels it is the last in class order. Pairs of item
-    and rater are numbered in the order of the rows. Items may be some of those of the sequences.
+    Both are −1 where there is none. Of several labels it is the last. Pairs of item and rater are
+    numbered in the order of the rows. Items may be some of those of the sequences.
     """
     place = _rows_of(sequences, responses.items)
     number = np.full(sequences.n_items, -1)
@@ -232,10 +228,3 @@ def require_separate(responses: Any) -> None:
         raise ResponsesError(
             "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
         )
-
-
-def item_places(items: NDArray[Any], responses: Any, what: str, where: str) -> NDArray[Any]:
-    """Return the index of every item in a table of responses, which must have the same items."""
-    known = f"{what} must be items of the responses; declare items without responses with items=."
-    whole = f"Every item of the responses must be in {where}, if only alone."
-    return matched(items, responses.items, known, whole)

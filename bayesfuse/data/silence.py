@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,22 @@ from pandas.api.types import is_list_like
 from bayesfuse.data.arrays import as_array, narrow, shown
 from bayesfuse.data.names import places, require_32_bits, require_whole, unique_names
 from bayesfuse.errors import ResponsesError
+
+
+class ByItem:
+    """Rows that are sorted by item: those of item ``n`` are ``start[n]:start[n + 1]``."""
+
+    start: NDArray[np.uint32]
+
+    @property
+    def per_item(self) -> NDArray[np.int64]:
+        """Number of rows of every item, shape (items,)."""
+        return self.start[1:].astype(np.int64) - self.start[:-1]
+
+    @property
+    def item(self) -> NDArray[np.int64]:
+        """Item index of every row, shape (rows,)."""
+        return np.repeat(np.arange(len(self.start) - 1), self.per_item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,71 +78,6 @@ class Silence:
         return f"<Silence of {len(self.pairs[1])} pairs of item and source>"
 
 
-class KnowsSilence:
-    """Methods of :class:`bayesfuse.Responses` for silence."""
-
-    silent: Silence | None
-
-    def completed(self) -> Self:
-        """Return the table as one in which every source was applied to every item.
-
-        A source without a response to an item was then silent there, which is informative about
-        the item. Silent pairs are not stored, so memory is linear in the responses.
-
-        Returns
-        -------
-        Responses
-            With ``silent`` set. Sources are the raters of the table, so declare with ``raters=``
-            the sources that may be silent on all of its items.
-
-        Examples
-        --------
-        Two rules that are applied to every message, and respond to few:
-
-        >>> import bayesfuse as bf
-        >>> votes = {"item": [0, 2, 2], "rater": ["link", "link", "caps"], "label": [1, 1, 0]}
-        >>> bf.Responses.from_long(votes, items=range(4)).completed()
-        Responses: 3 responses to 4 items by 2 raters, 2 classes
-          classes              0 (1), 1 (2)
-          responses per item   0 to 2, median 0
-          responses per rater  1 to 2, median 2
-          agreement            0.00 of the pairs of responses to one item
-          coverage             0.25 to 0.50 of the items; silent on all others
-        """
-        return cast(Self, replace(cast(Any, self), silent=Silence()))
-
-    def without_silence(self) -> Self:
-        """Return the table without information about silence, as most models need it.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> table = bf.Responses.from_matrix([[0, 1], [1, -1]], abstain=-1)
-        >>> table.silent, table.without_silence().silent
-        (<Silence of every source without a response>, None)
-        """
-        return cast(Self, replace(cast(Any, self), silent=None))
-
-    @property
-    def coverage(self) -> NDArray[np.float64]:
-        """Share of each source's items to which it responded, shape (raters,).
-
-        Of the items that it is known to have been given: NaN if none, one if no silence is known.
-        """
-        table = cast(Any, self)
-        weight = table.multiplicity.astype(np.float64)
-        first = first_rows(table)
-        spoke = np.bincount(table.rater[first], weight[table.item[first]], table.n_raters)
-        if self.silent is not None and self.silent.complete:
-            return spoke / max(weight.sum(), 1.0)
-        silent = np.zeros(table.n_raters)
-        if self.silent is not None:
-            start, rater = self.silent.pairs
-            silent = np.bincount(rater, np.repeat(weight, np.diff(start)), table.n_raters)
-        total = spoke + silent
-        return np.divide(spoke, total, out=np.full(len(total), np.nan), where=total > 0)
-
-
 def rows_of(
     start: NDArray[np.uint32], items: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -140,11 +91,20 @@ def rows_of(
     return own.astype(np.uint32), row
 
 
+def by_item(
+    key: NDArray[np.int64], n_items: int, size: int, what: str
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return row starts of items, and the rest of a sorted ``item * size + rest`` (overwritten)."""
+    require_32_bits(len(key), what)
+    start = np.searchsorted(key, np.arange(n_items + 1, dtype=np.int64) * size)
+    key %= size
+    return start.astype(np.uint32), key.astype(np.uint32)
+
+
 def first_rows(responses: Any) -> NDArray[np.bool_]:
     """Return which rows are the first of their source on their item, shape (responses,)."""
     rater = responses.cell // np.uint32(responses.n_classes)
-    first = np.ones(len(rater), dtype=bool)
-    first[1:] = rater[1:] != rater[:-1]
+    first = np.append(True, rater[1:] != rater[:-1])[: len(rater)]
     first[responses.start[:-1][responses.per_item > 0]] = True
     return first
 
@@ -191,13 +151,12 @@ def with_stand_in(
     return narrow(filled) if filled.dtype == object else filled, silent
 
 
-def apart(
-    key: NDArray[np.int64], silent: NDArray[np.bool_], names: list[NDArray[Any]], declared: bool
-) -> tuple[NDArray[np.int64], Silence]:
-    """Separate (item × raters + rater) × classes + label of responses from that of silence."""
+def silence_of(
+    pair: NDArray[np.int64], key: NDArray[np.int64], names: list[NDArray[Any]], declared: bool
+) -> Silence:
+    """Return the silence of pairs, item × raters + rater, in a table of responses with a key."""
     items, raters, classes = names
-    pair, votes = key[silent] // len(classes), key[~silent]
-    spoke = np.unique(votes // len(classes))
+    spoke = np.unique(key // len(classes))
     mute = np.setdiff1d(pair % len(raters), spoke % len(raters))
     if len(mute) and not declared:
         raise ResponsesError(
@@ -207,14 +166,12 @@ def apart(
         )
     n_pairs = len(items) * len(raters)
     if len(spoke) + len(pair) == n_pairs and len(np.union1d(spoke, pair)) == n_pairs:
-        return votes, Silence()
-    return votes, of_pairs(pair, len(items), len(raters))
+        return Silence()
+    return of_pairs(pair, len(items), len(raters))
 
 
 def of_pairs(pair: NDArray[np.int64], n_items: int, n_raters: int) -> Silence:
     """Return the silence of pairs, ``item * raters + rater``."""
     # a table in which every source was applied to every item stores none
-    require_32_bits(len(pair), "pairs of an item and a silent source")
-    pair = np.sort(pair)
-    start = np.searchsorted(pair, np.arange(n_items + 1, dtype=np.int64) * n_raters)
-    return Silence(start.astype(np.uint32), (pair % n_raters).astype(np.uint32))
+    what = "pairs of an item and a silent source"
+    return Silence(*by_item(np.sort(pair), n_items, n_raters, what))

@@ -20,7 +20,7 @@ from bayesfuse.data.names import (
     require_whole,
     unique_names,
 )
-from bayesfuse.data.silence import rows_of
+from bayesfuse.data.silence import ByItem, by_item, rows_of
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import Array
 
@@ -28,22 +28,12 @@ TOLERANCE = 1e-6  # of the sum of probabilities, which are not rescaled
 
 
 @dataclass(frozen=True, eq=False)
-class Statements:
+class Statements(ByItem):
     """Probabilities of classes that sources stated: ``start[n]:start[n + 1]`` are of item ``n``."""
 
     start: NDArray[np.uint32]  # (items + 1,)
     rater: NDArray[np.uint32]  # index (statements,)
     probability: Array  # (statements, classes)
-
-    @property
-    def per_item(self) -> NDArray[np.int64]:
-        """Number of statements on every item, shape (items,)."""
-        return self.start[1:].astype(np.int64) - self.start[:-1]
-
-    @property
-    def item(self) -> NDArray[np.int64]:
-        """Item index of every row, shape (statements,)."""
-        return np.repeat(np.arange(len(self.start) - 1), self.per_item)
 
     def take(self, items: NDArray[np.int64]) -> Statements:
         """Return the statements on items, by number and in the given order."""
@@ -87,14 +77,13 @@ class KnowsStatements:
         Parameters
         ----------
         frame : dataframe, mapping of arrays, or array, shape (items, raters, classes)
-            A table with one row per statement: columns for the item and the rater, and one column
-            of probabilities per class, named after it. Or an array or DataArray with these axes in
-            this order, with NaN for all classes where a source stated nothing of an item.
+            A table with one row per statement: columns ``item`` and ``rater``, and one column of
+            probabilities per class, named after it. Or an array or DataArray, with NaN for all
+            classes where a source stated nothing of an item.
         item, rater : str
-            Names of the columns of a table.
         items, raters, classes : sequence, optional
-            All names, in order. By default the names in the table: items and raters sorted, classes
-            in the order of the columns; of an array its coordinates, or 0, 1, 2, …
+            All names, in order. By default items and raters of a table sorted, and classes in the
+            order of the columns; of an array its coordinates, or 0, 1, 2, …
 
         Returns
         -------
@@ -104,9 +93,8 @@ class KnowsStatements:
         Raises
         ------
         ResponsesError
-            Probabilities outside [0, 1], or that do not sum to one (tolerance 1e-6); columns that
-            are not declared classes, declared classes without a column; names as in
-            :meth:`from_long`.
+            As :meth:`from_long`; probabilities outside [0, 1], or that do not sum to one (tolerance
+            1e-6); columns that are not declared classes, declared classes without a column.
 
         Examples
         --------
@@ -119,25 +107,22 @@ class KnowsStatements:
         """
         frame = present(frame)
         if column_names(frame) is not None and not isinstance(frame, xr.DataArray):
-            code, names, probability = read_table(frame, (item, rater), (items, raters), classes)
+            pair, names, probability = read_table(frame, (item, rater), (items, raters), classes)
         else:
-            code, names, probability = read_array(frame, items, raters, classes)
-        return cast(Self, _table(cls, names, np.empty((0, 3), np.int64), code, probability))
+            pair, names, probability = read_array(frame, items, raters, classes)
+        table = table_of(cls, np.empty(0, np.int64), *names)
+        return replace(
+            table, stated=statements_of(pair, probability, table.n_items, table.n_raters)
+        )
 
     def joined(self, other: Self) -> Self:
-        """Return the responses and statements of two tables as one.
+        """Return the responses and statements of two tables as one, in the order of this table.
 
         Parameters
         ----------
         other : Responses
             A table of the same classes, in any order. Items and raters are matched by name; a
             response that is in both tables counts twice.
-
-        Returns
-        -------
-        Responses
-            Items and raters of this table, then the others of the second table; classes in the
-            order of this table.
 
         Raises
         ------
@@ -147,13 +132,10 @@ class KnowsStatements:
 
         Examples
         --------
-        Two raters, and a classifier that states probabilities:
-
         >>> import bayesfuse as bf
         >>> hard = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1]], raters=["ann", "bob"])
-        >>> soft = bf.Responses.from_probabilities(
-        ...     {"item": [0, 1, 3], "rater": ["net"] * 3, 0: [0.9, 0.3, 0.2], 1: [0.1, 0.7, 0.8]})
-        >>> hard.joined(soft)
+        >>> soft = {"item": [0, 1, 3], "rater": ["net"] * 3, 0: [0.9, 0.3, 0.2], 1: [0.1, 0.7, 0.8]}
+        >>> hard.joined(bf.Responses.from_probabilities(soft))
         Responses: 6 responses to 4 items by 3 raters, 2 classes
           classes              0 (3), 1 (3)
           responses per item   0 to 2, median 2
@@ -184,51 +166,40 @@ class KnowsStatements:
             )
         items, item_codes = _united([table.items for table in both], "item")
         raters, rater_codes = _united([table.raters for table in both], "rater")
-        hard, code, probability = [], [], []
-        for table, of_item, of_rater in zip(both, item_codes, rater_codes, strict=True):
-            order = places(as_array(table.classes), first.classes)
-            rows = of_item[table.item], of_rater[table.rater], order[table.label]
-            hard.append(np.column_stack(rows))
+        keys, pairs, probability = [], [], []
+        orders = np.arange(len(place)), place
+        each = zip(both, item_codes, rater_codes, orders, strict=True)
+        for table, of_item, of_rater, order in each:
+            pair = of_item[table.item] * len(raters) + of_rater[table.rater]
+            keys.append(pair * len(order) + order[table.label])
             if (stated := table.stated) is not None:
-                code.append(np.column_stack([of_item[stated.item], of_rater[stated.rater]]))
+                pairs.append(of_item[stated.item] * len(raters) + of_rater[stated.rater])
                 probability.append(stated.with_classes(order, len(order)).probability)
-        names = items, raters, first.classes
-        found = (np.concatenate(code), np.concatenate(probability)) if code else (None, None)
-        table = _table(type(self), names, np.concatenate(hard), *found)
-        return cast(Self, replace(table, ordered=first.ordered))
+        stated = None
+        if pairs:
+            rows = np.concatenate(pairs), np.concatenate(probability)
+            stated = statements_of(*rows, len(items), len(raters))
+        table = table_of(type(self), np.concatenate(keys), items, raters, first.classes)
+        return replace(table, ordered=first.ordered, stated=stated)
 
     def without_statements(self) -> Self:
-        """Return the table with hard labels only, for models that take no probabilities.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> table = bf.Responses.from_probabilities([[[0.9, 0.1]], [[0.5, 0.5]]])
-        >>> table.stated, table.without_statements().stated
-        (<Statements: 2 rows>, None)
-        """
-        return cast(Self, replace(cast(Any, self), stated=None))
+        """Return the table with hard labels only, for models that take no probabilities."""
+        return replace(cast(Any, self), stated=None)
 
 
 def read_table(
     frame: Any, ends: tuple[str, str], declared: tuple[Any, Any], classes: Any
-) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...], Array]:
-    """Return item and rater of every row of a table, the names, and the probabilities."""
+) -> tuple[NDArray[np.int64], Any, Array]:
+    """Return ``item * raters + rater`` of every row of a table, the names, and probabilities."""
     others = [name for name in column_names(frame) or [] if name not in ends]
     names = unique_names(others if classes is None else classes, "class")
-    others_at = places(as_array(others), names) if classes is not None else np.arange(len(names))
-    if (others_at < 0).any():
-        raise ResponsesError(
-            "Every column besides item and rater must be a declared class, because it holds "
-            f"the probabilities of one. Got: {others[int(np.argmin(others_at))]!r}, which is "
-            f"not among {shown(names)}."
-        )
-    if absent := sorted(set(range(len(names))) - set(others_at.tolist())):
-        raise ResponsesError(
-            "Every declared class must have a column of probabilities; state zeros for a class "
-            f"that no source knows. Got: no column for {plain(names[absent[0]])!r}."
-        )
-    others = [others[n] for n in np.argsort(others_at)]
+    place = places(as_array(others), names)
+    rule = "Every other column must be a declared class, because it holds the probabilities of one."
+    refuse(place < 0, rule, lambda n: f"{others[n]!r}, which is not among {shown(names)}")
+    rule = "Every declared class must have a column: zeros for a class that no source knows."
+    absent = ~np.isin(np.arange(len(names)), place)
+    refuse(absent, rule, lambda n: f"no column for {plain(names[n])!r}")
+    others = [others[n] for n in np.argsort(place)]
     require_two(names)
     item, rater, *values = columns(frame, [*ends, *others], "statements")
     of_item, items = encode(item, declared[0], "item", ends[0])
@@ -237,17 +208,15 @@ def read_table(
     for name, each in zip(others, values, strict=True):
         require_whole(each, name)
         probability.append(_numbers(each, repr(name)))
-    code = np.column_stack([of_item, of_rater])
-    return code, (items, raters, names), np.column_stack(probability)
+    pair = of_item * len(raters) + of_rater
+    return pair, (items, raters, names), np.column_stack(probability)
 
 
-def read_array(
-    values: Any, items: Any, raters: Any, classes: Any
-) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...], Array]:
-    """Return item and rater of every statement of an array, the names, and the probabilities."""
-    own: list[Any] = [None, None, None]
+def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array]:
+    """Return ``item * raters + rater`` of the statements of an array, the names, and these."""
+    own: Any = [None] * 3
     if isinstance(values, xr.DataArray) and values.ndim == 3:
-        own = [values[dim] if dim in values.coords else None for dim in values.dims]
+        own = map(values.coords.get, values.dims)
     array = as_array(values)
     if getattr(array, "ndim", 0) != 3:
         raise ResponsesError(
@@ -255,20 +224,14 @@ def read_array(
             f"classes. Got: {type(values).__name__} of shape {np.shape(array)}."
         )
     cells = _numbers(array, "the array")
-    given = (items, raters, classes)
-    names = tuple(
-        names_of(size, theirs if chosen is None else chosen, what)
-        for size, chosen, theirs, what in zip(
-            cells.shape, given, own, ("item", "rater", "class"), strict=True
-        )
-    )
-    require_two(names[2])
+    given = [theirs if ours is None else ours for ours, theirs in zip(chosen, own, strict=True)]
+    names = tuple(map(names_of, cells.shape, given, ("item", "rater", "class")))
     there = ~np.isnan(cells).all(axis=2)
     if not there.any():
         raise ResponsesError(
             f"An array must hold at least one statement. Got: shape {cells.shape}, all missing."
         )
-    return np.argwhere(there), names, cells[there]
+    return np.flatnonzero(there), names, cells[there]
 
 
 def _numbers(values: Any, where: str) -> Array:
@@ -282,17 +245,15 @@ def _numbers(values: Any, where: str) -> Array:
     return np.asarray(values, dtype=np.float64)
 
 
-def require_probabilities(probability: Array) -> None:
-    """Raise ResponsesError unless every row holds probabilities that sum to one."""
+def statements_of(
+    pair: NDArray[np.int64], probability: Array, n_items: int, n_raters: int
+) -> Statements:
+    """Return statements of pairs, ``item * raters + rater``, checked."""
     wrong = ~((probability >= 0) & (probability <= 1))  # true for NaN
-    refuse(
-        wrong.any(axis=1),
-        "Stated probabilities must be from 0 to 1, and none missing.",
-        lambda n: (
-            f"{float(probability[n, np.argmax(wrong[n])])!r} for class number "
-            f"{np.argmax(wrong[n])} of statement {n}, counted from 0"
-        ),
-    )
+    rule = "Stated probabilities must be from 0 to 1, and none missing."
+    told = "{!r} for class number {} of statement {}, counted from 0".format
+    at = wrong.argmax(axis=1)
+    refuse(wrong.any(axis=1), rule, lambda n: told(float(probability[n, at[n]]), at[n], n))
     total = probability.sum(axis=1)
     refuse(
         np.abs(total - 1) > TOLERANCE,
@@ -300,36 +261,26 @@ def require_probabilities(probability: Array) -> None:
         "hide mistakes: divide them by their sum if that is intended.",
         lambda n: f"a sum of {float(total[n])!r} in statement {n}, counted from 0",
     )
+    order = np.lexsort((*probability.T[::-1], pair))
+    rows = by_item(pair[order], n_items, n_raters, "statements")
+    return Statements(*rows, probability[order] + 0.0)
 
 
-def _table(
+def table_of(
     kind: Any,
-    names: tuple[NDArray[Any], ...],
-    hard: NDArray[np.int64],
-    code: NDArray[np.int64] | None,
-    probability: Array | None,
+    key: NDArray[np.int64],
+    items: NDArray[Any],
+    raters: NDArray[Any],
+    classes: NDArray[Any],
+    silent: Any = None,
 ) -> Any:
-    """Build a table of hard rows (item, rater, label) and statements (item, rater)."""
-    items, raters, classes = names
-    stated = None
-    if code is not None and probability is not None:
-        require_probabilities(probability)
-        order = np.lexsort((*probability.T[::-1], code[:, 1], code[:, 0]))
-        begin = np.searchsorted(code[order, 0], np.arange(len(items) + 1))
-        stated = Statements(
-            begin.astype(np.uint32), code[order, 1].astype(np.uint32), probability[order] + 0.0
-        )
-    require_32_bits(max(len(hard), 0 if stated is None else len(stated.rater)), "responses")
-    item, rater, label = hard[np.lexsort(hard.T[::-1])].T
-    return kind(
-        items,
-        raters,
-        classes,
-        np.searchsorted(item, np.arange(len(items) + 1)).astype(np.uint32),
-        (rater * len(classes) + label).astype(np.uint32),
-        np.ones(len(items), dtype=np.int64),
-        stated=stated,
-    )
+    """Build a table from ``(item * raters + rater) * classes + label`` by row, sorted in place."""
+    require_two(classes)
+    cells = len(raters) * len(classes)
+    require_32_bits(cells, "rater × class cells")
+    key.sort()
+    rows = by_item(key, len(items), cells, "responses")
+    return kind(items, raters, classes, *rows, np.ones(len(items), dtype=np.int64), silent)
 
 
 def _united(both: list[NDArray[Any]], what: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:

@@ -39,12 +39,9 @@ def read_table(
     missing: str = "error",
     classes: Sequence[Any] | None = None,
 ) -> tuple[Responses, str]:
-    """Return a table as responses, and in words how it was read.
+    """Return a table as responses, and in words how it was read: see ``RULE``.
 
-    A table with a column ``rater`` or ``label`` has one row per response. Any other table has one
-    row per item (named by the column ``item`` if there is one, else by the index) and one column
-    per rater. With ``missing="drop"`` rows of a long table without a label are left out.
-    ``classes`` are all that there may be.
+    Items of a wide table are named by the column ``item`` if there is one, else by the index.
     """
     own = {"item": item, "rater": rater, "label": label}
     if missing not in ("error", "drop"):
@@ -82,7 +79,9 @@ def read_table(
         table = Responses.from_long(given, item=item, rater=rater, label=label, classes=classes)
         words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
         return table, f"{words}.{dropped}{_minus_one(table)}"
-    frame = _framed(given, names)
+    frame = given
+    if not isinstance(frame, pd.DataFrame):
+        frame = pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
     if item in names:
         twice = frame[item][frame[item].duplicated()]
         if len(twice):
@@ -145,13 +144,6 @@ def _matrix(cells: Any, classes: Sequence[Any] | None) -> Responses:
     return Responses.from_matrix(cells, classes=classes)
 
 
-def _framed(given: Any, names: list[Any]) -> pd.DataFrame:
-    """Return any table with named columns as a DataFrame."""
-    if isinstance(given, pd.DataFrame):
-        return given
-    return pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
-
-
 def _wide(table: Responses, cells: Any, items: str) -> str:
     """Return in words how a wide table was read, with the number of missing responses."""
     words = f"Read as a wide table, one row per item ({items}) and one column per rater"
@@ -199,17 +191,12 @@ def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple
     return kept, f" Dropped rows without a label: {dropped:,}."
 
 
-# ---------------------------------------------------------------- known labels
-
-
 def read_gold(
     given: Any, names: Responses, item: str = ITEM, label: str = LABEL
 ) -> Mapping[Any, Any] | pd.Series | None:
-    """Return known labels as a mapping, or as a Series, in which names may still be repeated.
+    """Return known labels as a mapping, or as a Series, in which names may be repeated.
 
-    ``given`` is such a mapping, a DataFrame with the columns ``item`` and ``label`` (or the items
-    in the index and one column), or the path of a CSV file with these columns, whose text stands
-    for the names of the table ``names``. Items without a label are not known.
+    The text of a file stands for the names of the table ``names``.
     """
     found = _gold(given, names, item, label)
     if "" in names.classes.tolist():
@@ -223,14 +210,25 @@ def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
     """Return known labels as a mapping or Series, in which labels may be missing."""
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
-    if isinstance(given, str | PathLike):
-        return _from_file(given, names, item, label)
+    is_file = isinstance(given, str | PathLike)
+    if is_file:
+        try:
+            given = pd.read_csv(given, dtype=str, keep_default_na=False)
+        except (OSError, ValueError) as error:
+            raise ResponsesError(
+                f"Known labels as text are the path of a CSV file with the columns {item!r} and "
+                f"{label!r}. Got: {brief(str(given))} ({in_short(error)})."
+            ) from None
     found = column_names(given)
     item, label = usual((item, label), found)
     if found is not None and {item, label} <= set(found):
+        if is_file:
+            rule = "Every row of a file of known labels must have an item."
+            refuse(given[item] == "", rule, lambda n: f"an empty one in row {n}, counted from 0")
+            return known_as_text(given[item], given[label], names)
         items, labels = columns(given, (item, label), "known labels")
-        return pd.Series(_plain(labels), index=pd.Index(_plain(items), dtype=object), dtype=object)
-    if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
+        return pd.Series(labels, index=pd.Index(items, dtype=object), dtype=object)
+    if isinstance(given, pd.DataFrame) and given.shape[1] == 1 and not is_file:
         return given.iloc[:, 0]
     got = type(given).__name__ if found is None else f"columns {shown(found)}"
     raise ResponsesError(
@@ -239,29 +237,6 @@ def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
         "file with these; dict(zip(items, labels)) makes a mapping of two lists. Got: "
         f"{got}."
     )
-
-
-def _from_file(path: str | PathLike[str], names: Responses, item: str, label: str) -> pd.Series:
-    """Read known labels from a file, whose text is matched with the names of a table."""
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise ResponsesError(
-            f"Known labels as text are the path of a CSV file with the columns {item!r} and "
-            f"{label!r}. Got: {brief(str(path))} ({in_short(error)})."
-        ) from None
-    item, label = usual((item, label), list(frame))
-    if absent := [name for name in (item, label) if name not in frame]:
-        raise ResponsesError(
-            f"A file of known labels must have the columns {item!r} and {label!r}. Got: no column "
-            f"{absent[0]!r} among {shown(frame.columns)} in {brief(str(path))}."
-        )
-    refuse(
-        frame[item] == "",
-        "Every row of a file of known labels must have an item.",
-        lambda n: f"an empty one in row {n}, counted from 0",
-    )
-    return known_as_text(frame[item], frame[label], names)
 
 
 def known_as_text(items: pd.Series, labels: pd.Series, names: Responses) -> pd.Series:
@@ -278,7 +253,3 @@ def known_as_text(items: pd.Series, labels: pd.Series, names: Responses) -> pd.S
 def in_short(error: Exception) -> str:
     """Return the first line of an error's message."""
     return getattr(error, "strerror", None) or str(error).partition("\n")[0]
-
-
-def _plain(values: Any) -> NDArray[Any]:
-    return np.asarray(values, dtype=object)

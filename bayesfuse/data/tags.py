@@ -21,13 +21,7 @@ class Tag(NamedTuple):
 
 
 def read_tags(classes: Iterable[Any], outside: Any = "O") -> list[Tag]:
-    """Return the tags of classes named ``outside``, B-X or I-X, or B and I.
-
-    Raises
-    ------
-    ModelError
-        Other names.
-    """
+    """Return the tags of classes named ``outside``, B-X or I-X, or B and I, or raise ModelError."""
     found = []
     for name in classes:
         text = str(name)
@@ -44,10 +38,7 @@ def read_tags(classes: Iterable[Any], outside: Any = "O") -> list[Tag]:
 
 
 def mark_spans(classes: Iterable[Any]) -> bool:
-    """Return whether the names are O and tags, with an inside tag, and a beginning for every one.
-
-    Without inside tags every order is allowed.
-    """
+    """Return whether names are O and tags, with inside tags, each with a beginning, in an order."""
     try:
         tags = read_tags(classes)
     except ModelError:
@@ -69,10 +60,7 @@ def spans_begin_with_b(responses: Responses, sequences: Sequences) -> bool:
 def legal_tags(
     known: NDArray[np.int64], responses: Responses, sequences: Sequences
 ) -> NDArray[np.int64]:
-    """Return codes of known tags (items,), −1 for none, where spans begin with a B.
-
-    Inside tags are beginnings at the start of a sequence and after a known tag of another kind.
-    """
+    """Return codes of known tags (items,), −1 for none, with spans that begin with a B."""
     place = sequences.places(responses)
     kind, begins, new = _beginnings(known[place], responses, sequences)
     begin = {each: code for code, each in enumerate(kind) if begins[code]}

@@ -53,30 +53,26 @@ def read_verdicts(
 
     Parameters
     ----------
-    table : DataFrame or path
-        With one row per verdict, or with ``judges`` one row per item and a column per judge. A path
-        is of a CSV, JSON or JSONL file, which pandas reads.
-    item : str or sequence of str
-        Columns that name an item together, such as ``["question", "system"]``.
-    judge : str or sequence of str
-        Columns that name a judge together, such as ``["model", "prompt"]``.
+    table : DataFrame or path of a CSV, JSON or JSONL file
+        With one row per verdict, or with ``judges`` one row per item and a column per judge.
+    item, judge : str or sequence of str
+        Columns that name an item or a judge together, such as ``["question", "system"]``.
     verdict : str
         Column of the verdicts.
     judges : sequence of str, optional
-        Columns of a wide table, one for every judge. ``judge`` and ``verdict`` are not used then.
+        Columns of a wide table, one for every judge, in place of ``judge`` and ``verdict``.
     swapped : str, optional
-        Column that says whether the judge saw the two outputs in the other order: true, yes or 1,
-        or false, no or 0. Swapped verdicts are turned back, and are of a judge with " (swapped)" in
-        its name.
+        Column that says (true, yes, 1 or false, no, 0) whether the judge saw the two outputs in the
+        other order. Verdicts are turned back, and are of a judge with " (swapped)" in its name.
     missing : sequence
         Verdicts that count as none, in upper or lower case: silence and failures.
 
     Returns
     -------
     responses : Responses
-        For :func:`bayesfuse.fuse`. If all verdicts are preferences ("A", "B", "tie", "A>B",
-        "[[B]]", "B wins", …), classes are "A", "B" and, if there are any, "tie"; numbers are
-        grades, in their order; all other verdicts are classes as they are.
+        If all verdicts are preferences ("A", "B", "tie", "A>B", "[[B]]", "B wins", …), classes are
+        "A", "B" and, if there are any, "tie"; numbers are grades, in their order; all other
+        verdicts are classes as they are.
     items : DataFrame
         Columns of the table, such as the system, that have one value for every item, which is the
         index: ``items["system"]`` is ``by=`` of :func:`bayesfuse.class_shares`.
@@ -86,9 +82,9 @@ def read_verdicts(
     Raises
     ------
     ResponsesError
-        Columns that are not there; rows without an item or a judge; no verdicts; other verdicts
-        among preferences; more than 101 grades; ``swapped`` without preferences, or other words in
-        it; files that pandas cannot read.
+        Unknown columns; rows without an item or a judge; no verdicts; other verdicts among
+        preferences; more than 101 grades; ``swapped`` without preferences, or with other words;
+        files that pandas cannot read.
 
     Examples
     --------
@@ -96,10 +92,8 @@ def read_verdicts(
     >>> rows = [(1, "new", "x", "[[A]]"), (1, "new", "y", "B>A"), (2, "old", "x", "tie")]
     >>> table = pd.DataFrame(rows, columns=["question", "system", "judge", "verdict"])
     >>> responses, items, _ = bf.read_verdicts(table, item=["question", "system"])
-    >>> responses.classes.tolist(), responses.raters.tolist()
-    (['A', 'B', 'tie'], ['x', 'y'])
-    >>> items["system"].to_dict()
-    {'1 / new': 'new', '2 / old': 'old'}
+    >>> responses.classes.tolist(), items["system"].to_dict()
+    (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """
     frame = _frame(table)
     of_item, of_judge, wide = (
@@ -120,7 +114,15 @@ def read_verdicts(
             f"{row}, counted from 0, of column {naming[column]!r}."
         )
     frame = frame.assign(**{"": _joined(frame, of_item, " / ")})
-    turned = _true(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
+    turned = np.zeros(len(frame), dtype=bool)
+    if swapped:
+        told = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
+        if told.isna().any():
+            raise ResponsesError(
+                "swapped= says true, yes or 1, or false, no or 0, in every row. Got: "
+                f"{shown(frame[swapped][told.isna()].unique())}."
+            )
+        turned = told.to_numpy(dtype=bool)
     parts = [(frame[name], name) for name in wide]
     parts = parts or [(frame[verdict], _joined(frame, of_judge, " "))]
     long = pd.concat(
@@ -142,12 +144,7 @@ def read_verdicts(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
                 f"Got: verdicts {shown(pd.unique(labels))}."
             )
-        labels = np.array(
-            [
-                TURNED.get(each, each) if back else each
-                for each, back in zip(labels, turned[there], strict=True)
-            ]
-        )
+        labels = np.where(turned[there], [TURNED.get(each, each) for each in labels], labels)
     responses = Responses.from_long(
         {"item": long[""][there].to_numpy(), "rater": judges_of[there], "label": labels},
         items=list(dict.fromkeys(frame[""])),
@@ -180,22 +177,10 @@ def _frame(table: Any) -> pd.DataFrame:
         ) from None
 
 
-def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> pd.Series:
+def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> Any:
     """Return one column as it is, several as text joined."""
-    if len(columns) == 1:
-        return frame[columns[0]]
-    joined: pd.Series = frame[columns].astype(str).agg(by.join, axis=1)
-    return joined
-
-
-def _true(column: pd.Series) -> Any:
-    told = column.astype(str).str.strip().str.casefold().map(ORDER)
-    if told.isna().any():
-        raise ResponsesError(
-            "swapped= says true, yes or 1, or false, no or 0, in every row. Got: "
-            f"{shown(column[told.isna()].unique())}."
-        )
-    return told.to_numpy(dtype=bool)
+    one = len(columns) == 1
+    return frame[columns[0]] if one else frame[columns].astype(str).agg(by.join, axis=1)
 
 
 def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
@@ -228,12 +213,11 @@ def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
 
 def _constant(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the first row of every item, of the columns that are the same in all its rows."""
+    groups = frame.groupby("", sort=False)
     kept = [
         name
-        for name in frame.columns
-        if name != "" and frame[name].map(pd.api.types.is_hashable).all()
+        for name in frame.columns.drop("")
+        if frame[name].map(pd.api.types.is_hashable).all()
+        and groups[name].nunique(dropna=False).max() == 1
     ]
-    groups = frame.groupby("", sort=False)
-    kept = [name for name in kept if groups[name].nunique(dropna=False).max() == 1]
-    first: pd.DataFrame = frame.drop_duplicates("").set_index("")[kept]
-    return first.rename_axis("item")
+    return frame.drop_duplicates("").set_index("")[kept].rename_axis("item")

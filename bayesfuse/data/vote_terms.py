@@ -19,29 +19,25 @@ CLIP = 1e-3
 class Terms:
     """Inputs of the logit of every item.
 
-    ``given`` are the centred logarithms of the average of the given label probabilities (items,
-    classes), ``apart`` those of each result less these (items, classes, results; none of a single
-    result), ``votes`` the share of a rater's responses to an item that are of a class, a sparse
-    matrix (items × classes, raters), and ``competence`` how often a rater agrees with the given
-    labels, in log-odds of mean 0 and variance 1 over the responses (raters,).
+    ``votes`` are the share of a rater's responses to an item that are of a class, and
+    ``competence`` how often a rater agrees with the given labels, in log-odds of mean 0 and
+    variance 1 over the responses.
     """
 
-    given: Array
-    apart: Array
-    votes: Any
-    competence: Array
+    given: Array  # centred logarithms of average label probabilities (items, classes)
+    apart: Array  # those of each of several results less these (items, classes, results)
+    votes: Any  # sparse (items × classes, raters)
+    competence: Array  # (raters,)
     responses: Responses
 
     @classmethod
     def of(cls, responses: Responses, probabilities: list[Array]) -> Terms:
         """Return the terms of a table, and of label probabilities (items, classes)."""
         mean = np.mean(probabilities, axis=0)
-        given = _centred(mean)
-        each = probabilities if len(probabilities) > 1 else []
-        apart = np.stack([_centred(own) - given for own in each] or [given[:0]], axis=-1)
-        if not each:
-            apart = np.zeros((*given.shape, 0))
-        votes = _votes(responses)
+        given, votes = _centred(mean), _votes(responses)
+        apart = np.zeros((*given.shape, 0))
+        if len(probabilities) > 1:
+            apart = np.stack([_centred(own) - given for own in probabilities], axis=-1)
         return cls(given, apart, votes, _competence(votes, mean), responses)
 
     @property
@@ -72,7 +68,7 @@ class Terms:
 
 
 def _centred(probability: Array) -> Array:
-    logs: Array = np.log(np.maximum(probability, CLIP))
+    logs = np.log(np.maximum(probability, CLIP))
     return logs - logs.mean(axis=1, keepdims=True)
 
 

@@ -1,9 +1,7 @@
 """Decisions from a posterior: which items to check, whom to ask next, which raters to keep."""
 
-from bayesfuse.decisions.more_labels import errors_after, labels_needed
-from bayesfuse.decisions.next_items import accept, next_items
-from bayesfuse.decisions.panel import panel
-from bayesfuse.decisions.position_bias import position_bias
+from bayesfuse.decisions.next_items import accept, errors_after, labels_needed, next_items
+from bayesfuse.decisions.panel import panel, position_bias
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
 from bayesfuse.decisions.value_of_response import value_of_response
 

@@ -1,18 +1,33 @@
-"""Which items to label next, and which labels to accept as they are."""
+"""Which items to label next, which labels to accept, and what more known labels would buy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayesfuse.decisions.ranks import number_of_errors
-from bayesfuse.errors import ModelError, require_count, require_number, require_seed
-from bayesfuse.results.contents import constants, joint_labels, known_classes
+from bayesfuse.data.known import read_populations
+from bayesfuse.decisions.ranks import interval_of_errors
+from bayesfuse.errors import (
+    ModelError,
+    brief,
+    require_choice,
+    require_count,
+    require_number,
+    require_positive,
+    require_seed,
+)
+from bayesfuse.results.class_shares import ALL
+from bayesfuse.results.contents import constants, joint_labels, known_classes, require_rows
+from bayesfuse.results.joint_labels import SAMPLES, independent
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
+
+ENOUGH = 10  # known labels whose errors say how wrong predictions are; else they say it themselves
 
 
 def next_items(
@@ -24,16 +39,18 @@ def next_items(
 ) -> pd.DataFrame:
     """Choose the items whose labels to find out next; never one whose label is known.
 
+    In simulations with the real truth of six tables (``benchmarks/known_labels.py --ask``), least
+    certain items taught as much of the other items as random ones, and corrected more labels. But
+    raters' accuracies, shares and expected errors are safe only if known items are random.
+
     Parameters
     ----------
-    result : DataTree
-        With label probabilities, such as that of ``bf.fuse``.
+    result : DataTree with label probabilities, such as that of ``bf.fuse``
     n : int, default 20
         Number of items, fewer if fewer are unknown.
     aim : {"learn", "correct"}
         "learn" chooses at random among the items with responses, to learn how far raters and models
-        are to be believed on all others. "correct" chooses the least certain labels, to correct as
-        many of them as possible.
+        are to be believed on all others. "correct" chooses the least certain labels.
     random_seed : int, Generator, optional
 
     Returns
@@ -46,13 +63,6 @@ def next_items(
     ModelError
         No label probabilities; another aim.
 
-    Notes
-    -----
-    In simulations with the real truth of six tables (``benchmarks/known_labels.py --ask``), least
-    certain items taught as much of the other items as random ones, and corrected more labels. But
-    raters' accuracies, shares and expected errors are safe only if known items are random: others
-    need a model that is right about them.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -62,24 +72,20 @@ def next_items(
     [3, 0]
     """
     require_count("n", n)
-    if aim not in ("learn", "correct"):
-        raise ModelError(f"aim must be 'learn' or 'correct'. Got: {aim!r}.")
+    require_choice("aim", aim, "learn", "correct")
     rng = require_seed(random_seed)
-    probability = label_probabilities(result).transpose("item", "class")
-    error = 1.0 - probability.values.max(axis=1)
-    unknown = np.flatnonzero(known_classes(result, len(error)) < 0)
-    if aim == "correct":
-        chosen = unknown[np.argsort(-error[unknown], kind="stable")][:n]
-    else:
-        data = constants(result)
+    labels, error, chosen = _uncertain(result)
+    if aim == "learn":
+        unknown, data = np.sort(chosen), constants(result)
         if "item_index" in data:
             answered = np.bincount(data["item_index"].values, minlength=len(error)) > 0
             unknown = unknown[answered[unknown]] if answered[unknown].any() else unknown
-        chosen = rng.permutation(unknown)[:n]
+        chosen = rng.permutation(unknown)
+    chosen = chosen[:n]
     return pd.DataFrame(
         {
-            "item": probability["item"].values[chosen],
-            "label": probability["class"].values[probability.values[chosen].argmax(axis=1)],
+            "item": labels["item"].values[chosen],
+            "label": labels["class"].values[labels.values[chosen].argmax(axis=1)],
             "error": error[chosen],
         }
     )
@@ -93,12 +99,10 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
 
     Parameters
     ----------
-    result : DataTree
-        With label probabilities, such as that of ``bf.fuse``.
+    result : DataTree with label probabilities, such as that of ``bf.fuse``
     error : float, default 0.02
         Largest expected share of wrong labels.
-    ci_prob : float, optional
-        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
     -------
@@ -107,9 +111,7 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
         known, and ``coverage``, their share of all unknown ones; ``expected``, ``low`` and
         ``high``, the share of wrong labels among them. And by ``order``, from the most to the least
         certain unknown item: ``item_of_order``, and ``risk``, the expected share of wrong labels up
-        to there. The attribute ``method`` names the method of the interval: joint draws of labels
-        where the result has ``label_draws`` (``bf.fuse(gold=…)``), else independent items, whose
-        interval is too narrow.
+        to there. The attribute ``method`` is as in :func:`expected_errors`.
 
     Raises
     ------
@@ -131,43 +133,206 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     (True, True)
     """
     limit = require_number("error", error, most=1.0)
-    probability = label_probabilities(result).transpose("item", "class")
-    wrong = 1.0 - probability.values.max(axis=1)
-    require_plain(result)
-    known = known_classes(result, len(wrong)) >= 0
-    order = np.flatnonzero(~known)
+    labels, wrong, unknown = _uncertain(result)
+    _require_plain(result)
+    order = np.sort(unknown)
     order = order[np.argsort(wrong[order], kind="stable")]
     risk = wrong[order].cumsum() / np.arange(1, len(order) + 1)
     size = int(np.searchsorted(risk, limit + 1e-12, side="right"))  # risk never falls
     taken = order[:size]
-    ends, method = tails(ci_prob), "independent items"
-    if (drawn := joint_labels(result)) is not None:
-        method = "joint draws of the labels"
-        guess = probability.values.argmax(axis=1)
-        errors = (drawn[:, taken] != guess[taken]).sum(axis=1)
-        low, high = np.quantile(errors, ends, method="inverted_cdf")
-    else:
-        below = number_of_errors(wrong[taken], np.ones(size, dtype=np.int64)).cumsum()
-        low, high = (int(np.searchsorted(below, q)) for q in ends)
-    accepted = known.copy()
-    accepted[taken] = True
+    drawn = joint_labels(result)
+    drawn = None if drawn is None else drawn[:, taken]
+    low, high, method = interval_of_errors(labels.values[taken], drawn, tails(ci_prob))
     return xr.Dataset(
         {
-            "accepted": ("item", accepted),
+            "accepted": ("item", ~np.isin(np.arange(len(wrong)), order[size:])),
             "items": size,
             "coverage": size / max(len(order), 1),
             "expected": float(risk[size - 1]) if size else 0.0,
-            "low": float(low) / max(size, 1),
-            "high": float(high) / max(size, 1),
-            "item_of_order": ("order", probability["item"].values[order]),
+            "low": low / max(size, 1),
+            "high": high / max(size, 1),
+            "item_of_order": ("order", labels["item"].values[order]),
             "risk": ("order", risk),
         },
-        {"item": probability["item"].values},
+        {"item": labels["item"].values},
         {"method": method},
     )
 
 
-def require_plain(result: xr.DataTree) -> None:
+def errors_after(
+    result: xr.DataTree,
+    sizes: Iterable[int] = (10, 20, 50, 100),
+    *,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> pd.DataFrame:
+    """Return how many labels are expected to be wrong after more are found out.
+
+    Only the labels themselves are corrected here. What is learnt from them of raters corrects
+    others, too, most of all with few known labels: the curve is an upper bound of what to expect.
+
+    Parameters
+    ----------
+    result : DataTree with label probabilities, such as that of ``bf.fuse``
+    sizes : sequence of int, default (10, 20, 50, 100)
+        Numbers of additional known labels; at most all unknown ones.
+    ci_prob : probability of the equal-tailed intervals, default ``az.rcParams["stats.ci_prob"]``
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    DataFrame
+        ``aim`` ("learn": random items, "correct": the least certain ones, as in
+        :func:`next_items`), ``labels`` (0 first), and the expected number of ``wrong`` labels of
+        all items with its interval ``low`` to ``high``, from joint draws of the labels.
+
+    Raises
+    ------
+    ModelError
+        No label probabilities; sizes that are not whole numbers; tables of counts.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(100, 3, 2, random_seed=1)
+    >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
+    >>> found = bf.decisions.errors_after(result, [10], random_seed=1)
+    >>> found[["aim", "labels"]].values.tolist()
+    [['learn', 0], ['learn', 10], ['correct', 0], ['correct', 10]]
+    >>> bool(found["wrong"][3] < found["wrong"][1] < found["wrong"][0])
+    True
+    """
+    rng, level = require_seed(random_seed), tails(ci_prob)
+    if not np.iterable(sizes) or not (more := list(sizes)):
+        raise ModelError(f"sizes must be whole numbers, as in [10, 50]. Got: {brief(sizes)}.")
+    for each in more:
+        require_count("sizes", each)
+    labels, error, order = _uncertain(result)
+    _require_plain(result)
+    drawn = joint_labels(result)
+    drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
+    wrong = drawn != labels.values.argmax(axis=1)
+    total, n_open = wrong.sum(axis=1), len(order)
+    numbers = [0, *(min(each, n_open) for each in more)]
+    rows = []
+    for number in numbers:
+        left = n_open - number
+        errors = rng.hypergeometric(total, n_open - total, left) if left else 0 * total
+        rows.append(["learn", number, error.sum() * left / max(n_open, 1), errors])
+    for number in numbers:
+        errors = total - wrong[:, order[:number]].sum(axis=1)
+        rows.append(["correct", number, error[order[number:]].sum(), errors])
+    found = pd.DataFrame(rows, columns=["aim", "labels", "wrong", "low"])
+    ends = np.quantile(np.stack(found["low"]), level, axis=1, method="inverted_cdf").astype(float)
+    return found.assign(low=ends[0], high=ends[1])
+
+
+def labels_needed(
+    result: xr.DataTree,
+    width: float,
+    of: Literal["shares", "raters"] = "shares",
+    *,
+    by: Any = None,
+    ci_prob: float | None = None,
+) -> pd.DataFrame:
+    r"""Return how many known labels, of random items, an interval of a wanted width takes.
+
+    Parameters
+    ----------
+    result : DataTree, from ``bf.fuse`` or ``WeightedVotes``, best with known labels
+    width : float
+        Wanted width (upper minus lower end) of the interval, above 0.
+    of : {"shares", "raters"}
+        Shares of the classes among these items, or accuracies of the raters on theirs.
+    by : mapping, Series or array, optional
+        Group of every item, of which shares are wanted.
+    ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
+
+    Returns
+    -------
+    DataFrame
+        By ``group`` and ``class``, or by ``rater``: ``items``, ``known``, ``needed``, the number of
+        known items (of a group; for a rater, of those that the rater answered) that gives this
+        width, and ``more``, how many of all items to label at random to have as many.
+
+    Raises
+    ------
+    ModelError
+        A width that is not positive; a result without label probabilities; tables of counts.
+
+    Notes
+    -----
+    Of n known among N items, the difference estimator of :func:`bayesfuse.class_shares`
+    (``method="ppi"``) has the width :math:`2 z s \sqrt{(1 - n / N) / n}`, where s is the standard
+    deviation of the differences between truth and predictions. Here it is that of known items left
+    out, if there are ten, else what the label probabilities expect. Posterior intervals are mostly
+    narrower, and more known labels improve predictions, so that fewer may do.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(400, 5, 2, random_seed=1)
+    >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
+    >>> found = bf.decisions.labels_needed(result, 0.1)
+    >>> found.columns.tolist()
+    ['group', 'class', 'items', 'known', 'needed', 'more']
+    >>> bool((found["needed"] < 400).all())
+    True
+    """
+    from scipy.stats import norm
+
+    width = require_positive("width", width)
+    require_choice("of", of, "shares", "raters")
+    labels = label_probabilities(result).transpose("item", "class")
+    _require_plain(result)
+    low, high = tails(ci_prob)
+    wanted = (width / (norm.ppf(high) - norm.ppf(low))) ** 2  # variance
+    said, gold = labels.values, known_classes(result, labels.sizes["item"])
+    honest = result["label_posterior"].dataset.get("left_out", labels * np.nan).values
+    enough = np.isfinite(honest[:, 0]).sum() >= ENOUGH
+    if of == "shares":
+        names, group = np.array([ALL], dtype=object), np.zeros(len(gold), dtype=np.int64)
+        if by is not None:
+            names, group = read_populations(labels["item"].values, by, what="by=", group="group")
+        item, truth = np.arange(len(gold)), np.eye(said.shape[1])[gold]
+        rows = pd.MultiIndex.from_product([names.tolist(), labels["class"].values])
+        table = rows.to_frame(index=False, name=["group", "class"])
+    else:
+        item, group, label = require_rows(result, "The accuracy of raters")
+        truth = (gold[item] == label)[:, None]
+        said, honest = (each[item, label][:, None] for each in (said, honest))
+        table = pd.DataFrame({"rater": constants(result)["rater"].values})
+    n_groups, n_columns = len(table) // said.shape[1], said.shape[1]
+
+    def total(values: NDArray[Any], of: NDArray[np.int64]) -> NDArray[Any]:
+        return np.stack([np.bincount(of, column, n_groups) for column in values.T], axis=1)
+
+    size = np.bincount(group, minlength=n_groups)[:, None]
+    known = np.bincount(group[gold[item] >= 0], minlength=n_groups)[:, None]
+    variance = total(said * (1.0 - said), group) / np.maximum(size, 1)
+    if enough:
+        seen = np.isfinite(honest[:, 0])
+        squares, of_seen = (truth[seen] - honest[seen]) ** 2, group[seen]
+        number = np.bincount(of_seen, minlength=n_groups)[:, None]
+        # the variance of a group, as if that of all had been seen ten times more
+        variance = (total(squares, of_seen) + ENOUGH * squares.mean(axis=0)) / (number + ENOUGH)
+    needed = np.ceil(variance / (wanted + variance / np.maximum(size, 1)) - 1e-9)
+    short = np.maximum(needed - known, 0) / np.maximum(size - known, 1)
+    more = np.ceil(short * (gold < 0).sum() - 1e-9)
+    columns = {"items": size.repeat(n_columns, 1), "known": known.repeat(n_columns, 1)}
+    columns |= {"needed": needed, "more": more}
+    return table.assign(**{key: each.ravel().astype(np.int64) for key, each in columns.items()})
+
+
+def _uncertain(result: xr.DataTree) -> tuple[xr.DataArray, NDArray[Any], NDArray[np.int64]]:
+    """Return label probabilities, errors, and the items of unknown class, least certain first."""
+    labels = label_probabilities(result).transpose("item", "class")
+    error = 1.0 - labels.values.max(axis=1)
+    unknown = np.flatnonzero(known_classes(result, len(error)) < 0)
+    return labels, error, unknown[np.argsort(-error[unknown], kind="stable")]
+
+
+def _require_plain(result: xr.DataTree) -> None:
     """Raise ModelError for a result of a table of counts."""
     if "multiplicity" in constants(result):
         raise ModelError(

@@ -1,7 +1,8 @@
-"""What each rater of a panel is worth: common errors, effective votes, and cheaper panels."""
+"""What each rater of a panel is worth, and whether judges prefer what they are shown first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ from bayesfuse.results.summaries import tails
 
 MOST = 500  # raters: matrices of pairs are kept for every draw
 AT_ONCE = 20_000_000  # sums of votes in memory
+ENDS = "", "_low", "_high"
+
+# bias and consistency of an item of unknown verdicts, a quarter each: a few items that are alike do
+# not make others certain
+ONE_MORE = np.array([[0, 1], [0, 1], [0.5, 0], [-0.5, 0]])
 
 
 def panel(
@@ -42,13 +48,11 @@ def panel(
 
     Nothing is fitted again. Errors are responses that differ from joint draws of the true labels,
     in which known labels are fixed. A smaller panel labels items by its votes, weighted by the
-    log-likelihoods of the raters' confusion matrices, and its labels are scored by the posterior of
-    the whole panel.
+    log-likelihoods of the raters' confusion matrices, and is scored by the whole panel's posterior.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.fuse``, ``bf.sample`` or ``bf.fit``, with joint draws of the labels.
+    result : DataTree with joint draws of the labels, from ``bf.fuse``, ``bf.sample`` or ``bf.fit``
     cost : mapping or Series of rater to number, optional
         Cost of each rater. Default 1.
     tolerance : float, default 0.01
@@ -56,8 +60,7 @@ def panel(
         panels, which need not be the whole one.
     draws : int, default 200
         Number of joint draws of the labels for the correlations.
-    ci_prob : float, optional
-        Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob : probability of the equal-tailed intervals, default ``az.rcParams["stats.ci_prob"]``
     random_seed : int, Generator, optional
 
     Returns
@@ -87,8 +90,7 @@ def panel(
     :math:`n / (1 + (n - 1) \bar\rho)` independent ones [1]_; raters with one label throughout, or
     none, do not count. In a panel, the votes of a rater are divided by one plus the sum of its
     positive correlations with the others, so that two copies count as one. Repeated responses of a
-    rater to an item count as their mean. Raters are removed greedily, by the increase of the
-    expected errors per cost saved.
+    rater to an item count as their mean. Raters are removed greedily, by errors per cost saved.
 
     References
     ----------
@@ -115,15 +117,12 @@ def panel(
             f"{len(names)}."
         )
     price = _cost(cost, names)
-    correlation = _correlations(
-        labels[evenly_spaced(draws, len(labels))], seen, len(names), labels.shape[1], rng
-    )
+    truths = labels[evenly_spaced(draws, len(labels))]
+    correlation = _correlations(truths, seen, len(names), rng)
     apart = correlation[:, ~np.eye(len(names), dtype=bool)]
     some = np.isfinite(apart)
     mean = np.where(some, apart, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    size = int(seen[2].max(initial=0)) + 1
-    spoken = np.unique(seen[1].astype(np.int64) * size + seen[2]) // size  # raters, once a label
-    number = int((np.bincount(spoken) > 1).sum())
+    number = int((pd.Series(seen[2]).groupby(seen[1]).nunique() > 1).sum())
     worth = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
     found: dict[str, Any] = {}
     for name, values in (
@@ -133,13 +132,13 @@ def panel(
     ):
         ends = np.quantile(values, level, axis=0)  # NaN where it is NaN in some draw
         dims = ("rater", "other") if values.ndim > 1 else ()
-        for end, value in zip(("", "_low", "_high"), (values.mean(axis=0), *ends), strict=True):
+        for end, value in zip(ENDS, (values.mean(axis=0), *ends), strict=True):
             found[name + end] = (dims, value)
     probability = label_probabilities(result).values
-    votes = _Votes(seen, probability, correlation.mean(axis=0))
-    found |= {name: ("rater", row) for name, row in votes.lost(labels, level).items()}
+    labels_of = _labeller(seen, probability, correlation.mean(axis=0))
     gold = known_classes(result, len(probability))
-    order, path = votes.path(price, labels, gold, level)
+    order, path, lost = _path(labels_of, probability, price, labels, gold, level)
+    found |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
     found |= {name: ("step", row) for name, row in path.items()}
     within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))
     removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
@@ -168,27 +167,21 @@ def _cost(cost: Any, names: NDArray[Any]) -> NDArray[Any]:
 
 
 def _correlations(
-    labels: NDArray[Any],
-    seen: tuple[NDArray[Any], ...],
-    n_raters: int,
-    n_items: int,
-    rng: np.random.Generator,
+    labels: NDArray[Any], seen: tuple[NDArray[Any], ...], n_raters: int, rng: np.random.Generator
 ) -> NDArray[Any]:
     """Return correlations of centred errors (draws, raters, raters), items reweighted."""
     from scipy.sparse import csr_array
 
-    item, rater, label = seen
-    size = n_raters * (int(max(labels.max(initial=0), label.max(initial=0))) + 1)
-    n_classes = size // n_raters
+    (item, rater, label), n_items = seen, labels.shape[1]
+    n_classes = int(max(labels.max(initial=0), label.max(initial=0))) + 1
+    size = n_raters * n_classes
     found = np.empty((len(labels), n_raters, n_raters))
-    pair, place, repeats = np.unique(
-        item * n_raters + rater, return_inverse=True, return_counts=True
-    )
+    cell = item * n_raters + rater
+    pair, place, repeats = np.unique(cell, return_inverse=True, return_counts=True)
     shape, at = (n_items, n_raters), np.divmod(pair, n_raters)
     there = csr_array((np.ones(len(pair)), at), shape)
     for target, truth in zip(found, labels, strict=True):
-        weight = rng.standard_exponential(n_items)
-        own = weight[at[0]]
+        own = rng.standard_exponential(labels.shape[1:])[at[0]]  # the weight of the item
         error = np.bincount(place, label != truth[item]) / repeats
         kind = at[1] * n_classes + truth[at[0]]
         total = np.bincount(kind, own, size)
@@ -202,82 +195,194 @@ def _correlations(
     return found
 
 
-class _Votes:
-    """Votes of any panel of the raters, and the labels they give."""
+def _labeller(
+    seen: tuple[NDArray[Any], ...], probability: NDArray[Any], correlation: NDArray[Any]
+) -> Callable[[NDArray[np.bool_]], NDArray[np.int64]]:
+    """Return the function from panels (panels, raters) to the labels (panels, items) they give."""
+    from scipy.sparse import csr_array
 
-    def __init__(
-        self, seen: tuple[NDArray[Any], ...], probability: NDArray[Any], correlation: NDArray[Any]
-    ) -> None:
-        from scipy.sparse import csr_array
+    (item, rater, label), (n_items, n_classes) = seen, probability.shape
+    n_raters = len(correlation)
+    prior = np.log(np.maximum(probability.mean(axis=0), 1e-12))
+    common = np.maximum(np.nan_to_num(correlation), 0.0)
+    np.fill_diagonal(common, 0.0)
+    cell = rater * n_classes + label
+    counts = [np.bincount(cell, own[item], n_raters * n_classes) for own in probability.T]
+    table = np.stack(counts).reshape(n_classes, n_raters, n_classes) + 1.0 / n_classes
+    weight = np.log(table / table.sum(axis=2, keepdims=True))[:, rater, label]
+    repeats = np.bincount(item * n_raters + rater)[item * n_raters + rater]
+    rows = item * n_classes + np.arange(n_classes)[:, None]
+    at = rows.ravel(), np.tile(rater, n_classes)
+    votes = csr_array(((weight / repeats).ravel(), at), (n_items * n_classes, n_raters))
 
-        (item, rater, label), (n_items, n_classes) = seen, probability.shape
-        n_raters = len(correlation)
-        self.probability = probability
-        self.prior = np.log(np.maximum(probability.mean(axis=0), 1e-12))
-        common = np.maximum(np.nan_to_num(correlation), 0.0)
-        self.common = np.where(np.eye(n_raters, dtype=bool), 0.0, common)
-        cell = rater * n_classes + label
-        counts = [np.bincount(cell, own[item], n_raters * n_classes) for own in probability.T]
-        table = np.stack(counts).reshape(n_classes, n_raters, n_classes) + 1.0 / n_classes
-        weight = np.log(table / table.sum(axis=2, keepdims=True))[:, rater, label]
-        repeats = np.bincount(item * n_raters + rater)[item * n_raters + rater]
-        rows = item * n_classes + np.arange(n_classes)[:, None]
-        at = rows.ravel(), np.tile(rater, n_classes)
-        shape = n_items * n_classes, n_raters
-        self.votes = csr_array(((weight / repeats).ravel(), at), shape)
-
-    def labels(self, panels: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the labels (panels, items) that panels (panels, raters) give."""
-        step = max(AT_ONCE // self.votes.shape[0], 1)
+    def labels_of(panels: NDArray[np.bool_]) -> NDArray[np.int64]:
+        step = max(AT_ONCE // votes.shape[0], 1)
         found = []
-        for at in range(0, len(panels), step):
-            some = panels[at : at + step].astype(float)
-            total = self.votes @ (some / (1.0 + some @ self.common)).T
-            total = total.reshape(*self.probability.shape, -1) + self.prior[:, None]
+        for first in range(0, len(panels), step):
+            some = panels[first : first + step].astype(float)
+            total = votes @ (some / (1.0 + some @ common)).T
+            total = total.reshape(n_items, n_classes, -1) + prior[:, None]
             found.append(total.argmax(axis=1).T)
         return np.concatenate(found)
 
-    def expected(self, labels: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the expected number of wrong ones among labels (panels, items)."""
-        right = self.probability[np.arange(labels.shape[1]), labels]
-        return labels.shape[1] - right.sum(axis=1)
+    return labels_of
 
-    def lost(self, draws: NDArray[Any], level: tuple[float, float]) -> dict[str, Any]:
-        """Return how many more labels are wrong without each rater."""
-        n_raters = len(self.common)
-        (now,) = self.labels(np.ones((1, n_raters), dtype=bool))
-        without = self.labels(~np.eye(n_raters, dtype=bool))
-        mean = self.expected(without) - self.expected(now[None])
-        right = (draws == now).sum(axis=1)
-        more = np.stack([right - (draws == then).sum(axis=1) for then in without])
-        ends = np.quantile(more, level, axis=1)
-        return dict(zip(("lost", "lost_low", "lost_high"), (mean, *ends), strict=True))
 
-    def path(
-        self,
-        cost: NDArray[Any],
-        draws: NDArray[Any],
-        gold: NDArray[np.int64],
-        level: tuple[float, float],
-    ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-        """Remove one rater after the other; return these, and what is known of every panel."""
-        left, order, rows = np.ones(len(cost), dtype=bool), [], []
-        while True:
-            now = self.labels(left[None])
-            wrong = np.quantile((draws != now[0]).sum(axis=1), level)
-            missed = int(((gold >= 0) & (gold != now[0])).sum())
-            expected = self.expected(now)[0]
-            rows.append([int(left.sum()), cost[left].sum(), expected, *wrong, missed])
-            if left.sum() == 1:
-                break
-            choice = np.flatnonzero(left)
-            fewer = np.tile(left, (len(choice), 1))
-            fewer[np.arange(len(choice)), choice] = False
-            more = self.expected(self.labels(fewer)) - expected
-            # the increase per cost saved; where there is none, the dearest rater goes first
-            rate = np.where(more > 0, more / cost[choice], more - 1e-9 * cost[choice])
-            order.append(choice[rate.argmin()])
-            left[order[-1]] = False
-        columns = ["raters", "cost", "wrong", "wrong_low", "wrong_high", "known_wrong"]
-        table = zip(columns, zip(*rows, strict=True), strict=True)
-        return np.array(order, dtype=np.int64), {name: np.array(row) for name, row in table}
+def _path(
+    labels_of: Callable[[NDArray[np.bool_]], NDArray[np.int64]],
+    probability: NDArray[Any],
+    cost: NDArray[Any],
+    draws: NDArray[Any],
+    gold: NDArray[np.int64],
+    level: tuple[float, float],
+) -> tuple[NDArray[np.int64], dict[str, Any], list[NDArray[Any]]]:
+    """Remove one rater after the other; return these, their panels, and errors without each."""
+
+    def expected(labels: NDArray[np.int64]) -> NDArray[Any]:
+        right = probability[np.arange(len(probability)), labels]
+        return np.asarray(len(probability) - right.sum(axis=1))
+
+    left, order, rows, lost = np.ones(len(cost), dtype=bool), [], [], []
+    for step in range(len(cost)):
+        now, choice = labels_of(left[None]), np.flatnonzero(left)
+        without = labels_of(left & ~np.eye(len(cost), dtype=bool)[choice])
+        more = expected(without) - expected(now)
+        wrong = (draws != now).sum(axis=1)
+        if step == 0:
+            added = np.stack([(draws != then).sum(axis=1) - wrong for then in without])
+            lost = [more, *np.quantile(added, level, axis=1)]
+        missed = int(((gold >= 0) & (gold != now[0])).sum())
+        number = len(choice), cost[left].sum()
+        rows.append([*number, expected(now)[0], *np.quantile(wrong, level), missed])
+        # the increase per cost saved; where there is none, the dearest rater goes first
+        rate = np.where(more > 0, more / cost[choice], more - 1e-9 * cost[choice])
+        order.append(choice[rate.argmin()])
+        left[order[-1]] = False
+    columns = ["raters", "cost", "wrong", "wrong_low", "wrong_high", "known_wrong"]
+    table = zip(columns, zip(*rows, strict=True), strict=True)
+    return np.array(order[:-1], np.int64), {name: np.array(row) for name, row in table}, lost
+
+
+def position_bias(
+    result: xr.DataTree,
+    pairs_of_raters: Any,
+    *,
+    shown: tuple[Any, Any] | None = None,
+    draws: int = 1000,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> pd.DataFrame:
+    """Return how much judges prefer the first of two outputs, from asking them in both orders.
+
+    A judge asked in both orders is two raters, whose verdicts name the same outputs ("A" or "B",
+    turned back for the swapped order). Without bias, both prefer what is shown first equally often.
+
+    Parameters
+    ----------
+    result : DataTree with joint draws of the labels, from ``bf.fuse``, ``bf.sample`` or ``bf.fit``
+    pairs_of_raters : sequence of (given, swapped)
+        Names of the two raters of every judge: asked in the given order, and in the swapped one.
+    shown : (first, second), optional
+        Classes of the outputs shown first and second in the given order. Default the two classes;
+        needed if there are more. All other classes, such as ties, count as half of each.
+    draws : int, default 1000
+        Number of draws of the Bayesian bootstrap over items.
+    ci_prob : probability of the equal-tailed intervals, default ``az.rcParams["stats.ci_prob"]``
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    DataFrame
+        By judge: ``given``, ``swapped``, ``items`` (answered in both orders), ``bias`` (share of
+        responses for the output shown first, minus .5), ``low``, ``high``, ``consistency`` (share
+        of items with the same verdict in both orders), ``consistency_low``, ``consistency_high``,
+        and the accuracy where the right output is shown first and second (``right_first``,
+        ``right_second``; posterior means).
+
+    Raises
+    ------
+    ModelError
+        Not pairs of raters of the result; no common items; ``shown`` is not two classes; as
+        :func:`bayesfuse.draw_labels` without a model.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> verdicts = [["A", "A"], ["A", "B"], ["A", "B"], ["B", "B"]] * 5
+    >>> judges = ["in order", "swapped"]
+    >>> model = bf.models.DawidSkene(bf.Responses.from_matrix(verdicts, raters=judges))
+    >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.decisions.position_bias(result, [judges], random_seed=1)
+    >>> found[["items", "bias", "consistency"]].values.tolist()
+    [[20.0, 0.25, 0.5]]
+    """
+    require_count("draws", draws)
+    rng, level = require_seed(random_seed), tails(ci_prob)
+    labels, seen = joint_labels.stored(result), require_rows(result, "The bias of a position")
+    first, second = _shown(result, shown)
+    frame = pd.DataFrame(dict(zip(("item", "rater", "label"), seen, strict=True)))
+    worth = np.full(result["label_posterior"].sizes["class"], 0.5)
+    worth[[first, second]] = 1.0, 0.0
+    rows = []
+    for pair in _pairs(result, pairs_of_raters):
+        sides = (frame[frame["rater"] == rater] for rater in pair)
+        both = next(sides).merge(next(sides), on="item", suffixes=("", "_swapped"))
+        names = constants(result)["rater"].values[pair].tolist()
+        if both.empty:
+            raise ModelError(
+                "Both raters of a judge must have answered the same items. Got: none in common for "
+                f"{names}."
+            )
+        given, swapped = both["label"].to_numpy(), both["label_swapped"].to_numpy()
+        bias = (worth[given] - worth[swapped]) / 2
+        table = np.stack([bias, given == swapped], axis=1)
+        table = pd.DataFrame(table).groupby(both["item"].to_numpy()).mean().to_numpy()
+        kinds, place = np.unique(np.concatenate([table, ONE_MORE]), axis=0, return_inverse=True)
+        number = np.bincount(place.ravel(), np.append(np.ones(len(table)), [0.25] * 4))
+        drawn = rng.dirichlet(number, draws) @ kinds  # alike items share their bootstrap weights
+        ends = np.quantile(drawn, level, axis=0)
+        truth = labels[:, both["item"]]
+        right = np.stack([truth == given, truth == swapped])
+        early = np.stack([truth == first, truth == second])  # the right output is shown first
+        accuracy = [right[at].mean() if at.any() else np.nan for at in (early, early[::-1])]
+        values = np.column_stack([table.mean(axis=0), ends.T])  # (measures, mean and ends)
+        rows.append([*names, len(table), *values.ravel(), *accuracy])
+    columns = ["given", "swapped", "items", "bias", "low", "high", "consistency"]
+    columns += ["consistency_low", "consistency_high", "right_first", "right_second"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _shown(result: xr.DataTree, shown: Any) -> NDArray[np.int64]:
+    """Return the codes of the classes that are shown first and second."""
+    classes = result["label_posterior"].dataset["class"].values
+    if shown is None:
+        shown = classes.tolist()
+    code = places(as_array(list(shown)), classes) if np.ndim(shown) == 1 else np.array([])
+    if len(code) != 2 or code.min() < 0 or code[0] == code[1]:
+        raise ModelError(
+            "shown= must be the classes of the outputs shown first and second, two of "
+            f"{classes.tolist()}. Got: {brief(shown)}."
+        )
+    return code
+
+
+def _pairs(result: xr.DataTree, given: Any) -> NDArray[np.int64]:
+    """Return the codes of pairs of raters (pairs, 2)."""
+    names = constants(result)["rater"].values
+    pairs = np.asarray(given, dtype=object)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise ModelError(
+            "pairs_of_raters must be pairs of names of raters, such as [(given, swapped)]. Got: "
+            f"{brief(given)}."
+        )
+    code = places(as_array(pairs.ravel().tolist()), names)
+    if code.min() < 0:
+        raise ModelError(
+            f"pairs_of_raters must be raters of the result. Got: {pairs.ravel()[code.argmin()]!r}."
+        )
+    if len(set(code.tolist())) < len(code):
+        raise ModelError(
+            "A rater is one judge asked in one order, so it is in one pair. Got: a rater in two "
+            f"places of {brief(given)}."
+        )
+    return code.reshape(-1, 2)

@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, require_count, require_seed
+from bayesfuse.errors import ModelError, require_choice, require_count, require_seed
 from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
@@ -24,8 +24,7 @@ def rank_items(
 
     Parameters
     ----------
-    result : DataTree or DataArray, dims (item, class)
-        A result, or its label probabilities.
+    result : DataTree, or its label probabilities, a DataArray, dims (item, class)
     by : {"error", "entropy"}
         By the probability that the most probable label is wrong, or by the entropy of the label,
         which may differ with more than two classes.
@@ -48,8 +47,7 @@ def rank_items(
     >>> bf.decisions.rank_items(point)["item"].head(3).tolist()
     [30, 32, 7]
     """
-    if by not in ("error", "entropy"):
-        raise ModelError(f"Items are ranked by 'error' or 'entropy'. Got: {by!r}.")
+    require_choice("by", by, "error", "entropy")
     probability = most_uncertain(result)  # by error
     values = probability.values
     table = pd.DataFrame(
@@ -67,9 +65,9 @@ def rank_items(
 
 def entropy(probability: NDArray[Any]) -> NDArray[Any]:
     """Return the entropy of rows of probabilities, in nats."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(probability > 0, probability * np.log(probability), 0.0)
-    return np.maximum(-terms.sum(axis=-1), 0.0)
+    from scipy.special import entr
+
+    return np.maximum(entr(probability).sum(axis=-1), 0.0)
 
 
 def expected_errors(
@@ -85,19 +83,15 @@ def expected_errors(
     The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, or if the
     result has ``label_draws`` (``bf.fuse(gold=…)``), the interval is from joint draws of the labels
     and so reflects their dependence. Else labels are treated as independent given the data
-    (Poisson-binomial), and the interval is too narrow if there are few raters or their accuracy is
-    uncertain.
+    (Poisson-binomial), and the interval is too narrow if raters are few or of uncertain accuracy.
 
     Parameters
     ----------
-    result : DataTree
-        With label probabilities.
-    model : pymc.Model, optional
-        The model of the result.
+    result, model
+        A result with label probabilities and, optionally, its model.
     draws : int, default 1000
         Number of joint draws of the labels, with a model.
-    ci_prob : float, optional
-        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
     random_seed : int, Generator, optional
 
     Returns
@@ -122,31 +116,34 @@ def expected_errors(
     """
     require_count("draws", draws)
     generator = require_seed(random_seed)
-    probability = label_probabilities(result, model)
-    error = 1 - probability.max("class").values
-    known = constants(result)
-    copies = np.ones(len(error), dtype=np.int64)
-    if "multiplicity" in known:
+    probability = label_probabilities(result, model).transpose("item", "class").values
+    copies = np.ones(len(probability), dtype=np.int64)
+    if "multiplicity" in (known := constants(result)):
         copies = known["multiplicity"].values
-    ends = tails(ci_prob)
     drawn = joint_labels(result)
     if model is not None:
         drawn = draw_labels(result, model, draws, random_seed=generator).values
-    if drawn is None or (copies != 1).any():
-        method = "independent items"
-        below = number_of_errors(error, copies).cumsum()
-        low, high = (int(np.searchsorted(below, q)) for q in ends)
-    else:
-        method = "joint draws of the labels"
-        wrong = (drawn != probability.values.argmax(axis=1)).sum(axis=1)
-        low, high = np.quantile(wrong, ends, method="inverted_cdf")
-    numbers = {
-        "expected": float(copies @ error),
-        "low": float(low),
-        "high": float(high),
-        "items": int(copies.sum()),
-    }
+    low, high, method = interval_of_errors(probability, drawn, tails(ci_prob), copies)
+    expected = float(copies @ (1 - probability.max(axis=1)))
+    numbers = {"expected": expected, "low": low, "high": high, "items": int(copies.sum())}
     return xr.Dataset(numbers, attrs={"method": method})
+
+
+def interval_of_errors(
+    probability: NDArray[Any],
+    drawn: NDArray[Any] | None,
+    ends: tuple[float, float],
+    copies: NDArray[np.int64] | None = None,
+) -> tuple[float, float, str]:
+    """Return quantiles of the number of wrong labels, and the method: joint draws, if there are."""
+    copies = np.ones(len(probability), dtype=np.int64) if copies is None else copies
+    if drawn is None or (copies != 1).any():
+        below = number_of_errors(1 - probability.max(axis=1), copies).cumsum()
+        low, high = np.searchsorted(below, ends)
+        return float(low), float(high), "independent items"
+    wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
+    low, high = np.quantile(wrong, ends, method="inverted_cdf")
+    return float(low), float(high), "joint draws of the labels"
 
 
 def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:
@@ -175,14 +172,11 @@ def rank_raters(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, with ``confusion``, ``sensitivity`` and ``specificity``.
+    result : DataTree with ``confusion``, ``sensitivity`` and ``specificity``, from ``bf.sample``
     by : str or DataArray, dims (chain, draw, rater)
         "balanced_accuracy" (the mean over classes; informedness gives the same ranks), "accuracy"
-        (weighted by prevalence), with two classes "sensitivity" or "specificity", or draws of any
-        other quantity.
-    ci_prob : float, optional
-        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+        (weighted by prevalence), with two classes "sensitivity" or "specificity", or other draws.
+    ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
     -------
@@ -198,14 +192,12 @@ def rank_raters(
 
     References
     ----------
-    Laird & Louis (1989), Empirical Bayes ranking methods, Journal of Educational Statistics 14,
-    29–46.
+    Laird & Louis (1989), Empirical Bayes ranking methods, J. of Educational Statistics 14, 29–46.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.DawidSkene(bf.datasets.caries())
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
     >>> found = bf.decisions.rank_raters(result)
     >>> found["rater"].values.tolist()[0], found.sizes["rank"]
     ('dentist 2', 5)
@@ -214,9 +206,7 @@ def rank_raters(
     values = quality.values.reshape(-1, quality.sizes["rater"])
     n_draws, n_raters = values.shape
     order = np.argsort(-values, axis=1, kind="stable")
-    counts = np.zeros((n_raters, n_raters))
-    for rank in range(n_raters):
-        counts[:, rank] = np.bincount(order[:, rank], minlength=n_raters)
+    counts = np.apply_along_axis(np.bincount, 0, order, minlength=n_raters)  # (raters, ranks)
     probability = counts / n_draws
     ranks = np.arange(1, n_raters + 1)
     expected = probability @ ranks
@@ -243,10 +233,9 @@ def _quality(result: xr.DataTree, by: Any) -> xr.DataArray:
         return balanced_accuracy(result)
     if by == "accuracy":
         draws = posterior_draws(result, "prevalence", "confusion")
-        right = np.diagonal(draws["confusion"].values, axis1=-2, axis2=-1)
-        share = xr.DataArray(right, dims=("chain", "draw", "rater", "class"))
-        found = (share * draws["prevalence"].drop_vars("class")).sum("class")
-        return found.assign_coords(rater=draws["rater"])
+        confusion, prevalence = draws["confusion"].values, draws["prevalence"].values
+        right = np.einsum("...rkk,...k->...r", confusion, prevalence)
+        return xr.DataArray(right, {"rater": draws["rater"]}, ("chain", "draw", "rater"))
     if by in ("sensitivity", "specificity"):
         draws = posterior_draws(result, by)[by]
         if "class" not in draws.dims:

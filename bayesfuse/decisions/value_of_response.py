@@ -6,19 +6,20 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_array
+from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.decisions.ranks import entropy
-from bayesfuse.errors import ModelError, require_count, require_flag, require_names
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.errors import ModelError, require_choice, require_count, require_flag, require_names
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 from bayesfuse.results.summaries import balanced_accuracy
 
-ROWS_AT_ONCE = 2_000_000
-"""Responses that are in memory at one time, in copies of the table with one more response."""
+ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
 
 
 def value_of_response(
@@ -37,30 +38,28 @@ def value_of_response(
     With :math:`J_{kc} = \mathrm{E}_\theta[p(y_n = k \mid x, \theta)\, p(c \mid k, x_n, \theta)]`,
     the probability that item n is of class k *and* the rater responds c, the expected number of
     wrong labels falls by :math:`\sum_c \max_k J_{kc} - \max_k \sum_c J_{kc}`, and the entropy by
-    the mutual information of label and response. Both are exact sums over the classes; the mean
-    over θ is over posterior draws.
+    the mutual information of label and response. The mean over θ is over posterior draws.
+    After two raters of a group, the third is worth little. The information about other items (of
+    the same sequence, or through the rater's accuracy) is ignored, so values are slightly too low.
+    Labels on graphs are summed out approximately. If rows depend on the rater's previous answer,
+    their average over these is used.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` (or ``bf.find_map``).
+    result : DataTree, from ``bf.sample`` (or ``bf.find_map``)
     model : pymc.Model, optional
         The model of the result. Needed for labels on a graph or with covariates, a classifier or
-        populations of sequences, for silence and stated probabilities, and for factors of your own:
-        results do not store these.
+        populations of sequences, silence, stated probabilities or factors of your own.
     raters : list of names, optional
         Raters who can be asked. Default the ``candidates`` raters of highest balanced accuracy.
-    candidates : int, default 20
-        Number of raters who can be asked, unless they are named.
-    most : int, default 3
-        Number of raters to return for each item.
+    candidates, most, draws : int, default 20, 3 and 50
+        Numbers of raters who can be asked, unless they are named, of raters to return for each
+        item, and of evenly spaced posterior draws to average over.
     of : {"errors", "entropy"}
         Minimise the expected number of wrong labels, or the entropy (in nats).
     repeats : bool, default False
         Whether raters may be asked again about an item. The model assumes that their second
         response is independent of the first, which is rarely true.
-    draws : int, default 50
-        Number of evenly spaced posterior draws to average over.
 
     Returns
     -------
@@ -72,13 +71,6 @@ def value_of_response(
     ------
     ModelError
         A result of another model, unknown raters, numbers below one, another ``of``.
-
-    Notes
-    -----
-    The information about other items (of the same sequence, or through the rater's accuracy) is
-    ignored, so values are slightly too low. Labels on graphs are summed out approximately.
-    Dependence within groups is taken into account: after two raters of a group, the third is worth
-    little. If rows depend on the rater's previous answer, their average over these is used.
 
     References
     ----------
@@ -94,8 +86,7 @@ def value_of_response(
     >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())
     (3, True)
     """
-    if of not in ("errors", "entropy"):
-        raise ModelError(f"of must be 'errors' or 'entropy'. Got: {of!r}.")
+    require_choice("of", of, "errors", "entropy")
     for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
         require_count(name, number)
     require_flag("repeats", repeats)
@@ -111,6 +102,8 @@ def value_of_response(
     probability = np.array(
         [observation.by_item(observation.marginal(p).probability) for p in points]
     )
+    channel = observation.raters.bare()
+    at_points = [(point, observation.tables(point)) for point in points]
     n_items, n_classes = probability.shape[1:]
     most = min(most, len(asked))
     value, choice = np.full((n_items, most), np.nan), np.zeros((n_items, most), dtype=np.int64)
@@ -118,7 +111,7 @@ def value_of_response(
     step = max(int(ROWS_AT_ONCE / rows_each), 1)
     for at in range(0, n_items, step):
         part = np.arange(at, min(at + step, n_items))
-        joint = _joint(observation, points, probability[:, part], part, asked)
+        joint = _joint(responses, channel, at_points, probability[:, part], part, asked)
         gain = _gain(joint, of)
         if not repeats:
             gain[_has_responded(responses, part, asked)] = -np.inf
@@ -145,66 +138,57 @@ def _candidates(
         quality = balanced_accuracy(result).mean(("chain", "draw")).values
         return np.argsort(-quality, kind="stable")[:candidates]
     raters = require_names("raters", raters)
-    place = {name: m for m, name in enumerate(responses.raters.tolist())}
-    if unknown := [name for name in raters if name not in place]:
+    code = places(as_array(raters), responses.raters)
+    if code.min() < 0:
         raise ModelError(
             "raters must be raters of the table, because the accuracy of others is unknown. Got: "
-            f"{unknown[0]!r}."
+            f"{raters[code.argmin()]!r}."
         )
-    return np.array([place[name] for name in raters])
+    return code
 
 
 def _has_responded(
     responses: Responses, part: NDArray[np.int64], asked: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return which candidates responded to which items, (items, candidates)."""
-    first, last = responses.start[part[0]], responses.start[part[-1] + 1]
-    rows = slice(int(first), int(last))
+    rows = slice(int(responses.start[part[0]]), int(responses.start[part[-1] + 1]))
     item = np.repeat(np.arange(len(part)), responses.per_item[part])
-    number = np.full(responses.n_raters, -1)
-    number[asked] = np.arange(len(asked))
-    own = number[responses.cell[rows] // responses.n_classes]
+    own = pd.Index(asked).get_indexer(responses.cell[rows] // responses.n_classes)
     found = np.zeros((len(part), len(asked)), dtype=bool)
     found[item[own >= 0], own[own >= 0]] = True
     return found
 
 
 def _joint(
-    observation: Observation,
-    points: list[Rows],
+    responses: Responses,
+    channel: Any,
+    points: list[tuple[dict[str, Any], tuple[Any, ...]]],
     probability: NDArray[Any],
     part: NDArray[np.int64],
     asked: NDArray[np.int64],
 ) -> NDArray[Any]:
     """Return p(class, next response) of some items, (items, candidates, classes, labels).
 
-    The probability of the response is the ratio of the likelihoods with and without it, so any
+    ``points`` are parameters and log tables of the rater channel at some draws. The probability of
+    the response is the ratio of the likelihoods with and without it, so any
     dependence on earlier responses is included.
     """
-    responses = observation.responses
-    n_classes, n_asked = responses.n_classes, len(asked)
+    n_classes = responses.n_classes
     before = replace(responses.take(part), multiplicity=np.ones(len(part), dtype=np.int64))
-    after = _with_one_more(before, asked)
-    channel = observation.raters.bare()
-    if channel.needs:  # the answer to another item decides on the matrix: take the average one
-        total = np.zeros((len(part), n_asked, n_classes, n_classes))
-        for point, share in zip(points, probability, strict=True):
-            rows = channel.confusion(observation.tables(point), n_classes, np)[asked]
-            total += share[:, None, :, None] * rows
-        return total / len(points)
-    tables = [channel.structure(table, np.full(table.n_items, -1)) for table in (before, after)]
-    total = np.zeros((len(part), n_asked, n_classes, n_classes))
-    for point, share in zip(points, probability, strict=True):
-        log_lik = []
-        for structure in tables:
-            known, arranged = channel.bare().at(point, structure)
-            log_lik.append(known.log_lik(observation.tables(point), arranged))
-        now, then = log_lik
-        then = then.reshape(len(part), n_asked, n_classes, n_classes)  # (…, label, class)
-        possible = now > -np.inf
-        base = np.where(possible, now, 0.0)[:, None, None, :]
-        ratio = np.exp(np.where(possible[:, None, None, :], then - base, -np.inf))
-        total += share[:, None, :, None] * ratio.swapaxes(2, 3)
+    structures = []
+    if not channel.needs:
+        both = before, _with_one_more(before, asked)
+        structures = [channel.structure(each, np.full(each.n_items, -1)) for each in both]
+    total = np.zeros((len(part), len(asked), n_classes, n_classes))
+    for (point, tables), share in zip(points, probability, strict=True):
+        if channel.needs:  # the answer to another item decides on the matrix: take the average one
+            total += share[:, None, :, None] * channel.confusion(tables, n_classes, np)[asked]
+            continue
+        at = (channel.at(point, structure) for structure in structures)
+        now, then = (known.log_lik(tables, arranged) for known, arranged in at)
+        then = then.reshape(total.shape)  # (…, label, class)
+        now = np.where(now > -np.inf, now, np.inf)[:, None, None, :]  # ratios of zero
+        total += share[:, None, :, None] * np.exp(then - now).swapaxes(2, 3)
     return total / len(points)
 
 

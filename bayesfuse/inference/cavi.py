@@ -6,20 +6,55 @@ q(y) given q(θ) is what the kernels compute at rows exp E[log θ]: an iteration
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import RowPrior
 
 RowPriors = Mapping[str, RowPrior]  # priors or approximations of rows, by parameter
 
+EPOCHS = 100  # epochs of batches at most
 FORGETTING = 0.7  # exponent of the step sizes of the stochastic form
 SETTLED = 1e-6  # change of the averaged bound per response that ends the stochastic form
+LARGE_K = 0.7  # Pareto shape above which a fit could not even serve as a proposal
+FEW_DRAWS = 100  # below so many draws nothing can be said about the tail of their importance ratios
+SAME = 1e-6  # log ratios that differ by less differ by rounding
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """Draws (draw, …), bound by iteration, k̂, and prior and fit by parameter where Dirichlet."""
+
+    values: dict[str, Array]
+    trace: Array
+    converged: bool
+    pareto_k: float
+    rows: Mapping[str, tuple[RowPrior, RowPrior]] = field(default_factory=dict)
+
+
+def pareto_shape(log_ratio: Array) -> float:
+    """Return k̂ of log importance ratios (draws,), NaN for fewer than 100 draws.
+
+    Below 0.5 an approximation is close, above 0.7 it misses much of the joint posterior. Yao,
+    Vehtari, Simpson & Gelman (2018), Yes, but did it work?, ICML, algorithm 1.
+    """
+    from arviz_stats.base import array_stats
+
+    finite = log_ratio[np.isfinite(log_ratio)]
+    if len(finite) < FEW_DRAWS:
+        return float("nan")
+    if np.ptp(finite) < SAME:
+        return 0.0
+    return float(array_stats.psislw(-finite)[1])  # made for the ratios 1 / likelihood
 
 
 @dataclass(frozen=True)
@@ -154,3 +189,96 @@ def _add(priors: RowPriors, counts: Rows, times: float = 1.0) -> RowPriors:
 def _between(one: RowPriors, other: RowPriors, share: float) -> RowPriors:
     """Return distributions a share of the way from one to the other, in natural parameters."""
     return {name: one[name] + share * (other[name] - one[name]) for name in one}
+
+
+def approximate(
+    observation: Observation,
+    begun: Rows,
+    priors: Mapping[str, Prior],
+    *,
+    batch_size: int | None,
+    batches: Iterable[Responses] | None,
+    n_items: int | None,
+    iterations: int | None,
+    tolerance: float | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Approximation, Rows]:
+    """Fit to all data at once, to random batches of units, or to batches that are read once.
+
+    Return the approximation with draws of log rows, and parameters that stay where they begin.
+    """
+    prior = {name: each for name, each in priors.items() if isinstance(each, RowPrior)}
+    # all other parameters stay where EM has put them
+    held = {name: begun[name] for name in priors if name not in prior}
+    given: dict[str, Any] = {"held": held} | ({} if tolerance is None else {"tolerance": tolerance})
+    if batches is not None and observation.labels.defining(observation.label_structure):
+        raise ModelError(
+            "Batches from a stream are items that depend on no others; labels in sequence or on a "
+            "graph are of the items that the model knows, so fit it without batches=. Got: a "
+            f"model of {type(observation.labels).__name__} labels."
+        )
+    once = batches is not None
+    if batches is not None and n_items is not None:
+        read = _read(observation, batches, n_items)
+        found = fit_stochastic(read, begun, prior, **given)
+    elif batch_size:
+        order = rng.permutation(len(observation.labels.units(observation.table)))
+        cuts = np.split(order, range(batch_size, len(order), batch_size))
+        parts = [observation.part(np.sort(units)) for units in cuts]
+        epochs = _epochs(parts, EPOCHS if iterations is None else iterations, rng)
+        found = fit_stochastic(epochs, begun, prior, window=len(parts), **given)
+        whole = bound(observation, found.approximation, prior, held)
+        found = replace(found, trace=np.append(found.trace, whole))
+    else:
+        given |= {} if iterations is None else {"iterations": iterations}
+        found = fit(observation, begun, prior, **given)
+    q = found.approximation
+    rows = draw_rows(q, draws, rng)
+    shape = float("nan") if once else _judge(observation, prior, q, rows, held)
+    converged = once or found.converged  # the end of a stream is as good an end as any
+    fitted = {name: (prior[name], each) for name, each in q.items()}
+    return Approximation(rows, found.trace, converged, shape, fitted), held
+
+
+def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
+    """Draw log rows (draw, …) of every parameter."""
+    return {name: draw_dirichlet(q.picked(rng, draws), rng) for name, q in approximation.items()}
+
+
+def _judge(
+    observation: Observation, priors: RowPriors, q: RowPriors, rows: Rows, held: Rows
+) -> float:
+    """Return the Pareto shape of draws of log rows (draw, …)."""
+    log_ratio = np.empty(len(next(iter(rows.values()))))
+    for draw in range(len(log_ratio)):
+        at = {name: drawn[draw] for name, drawn in rows.items()}
+        log_ratio[draw] = observation.evidence(at | held)[0] + log_density(priors, at)
+        log_ratio[draw] -= log_density(q, at)
+    return pareto_shape(log_ratio)
+
+
+def _epochs(
+    parts: list[Observation], epochs: int, rng: np.random.Generator
+) -> Iterator[tuple[Observation, float]]:
+    """Yield all parts, epoch after epoch, each time in another order."""
+    for _ in range(epochs):
+        for index in rng.permutation(len(parts)):
+            yield parts[index], float(len(parts))
+
+
+def _read(
+    observation: Observation, batches: Iterable[Responses], n_items: int
+) -> Iterator[tuple[Observation, float]]:
+    """Yield batches from outside, seen as the model's own table."""
+    own = observation.responses
+    for batch in each_batch(batches):
+        for what in ("raters", "classes"):
+            if not np.array_equal(getattr(batch, what), getattr(own, what)):
+                raise ModelError(
+                    f"Every batch must have the {what} of the model's table, in their order: "
+                    f"declare {what}= when you read it. Got: {len(getattr(batch, what))} {what}, "
+                    f"where the model has {len(getattr(own, what))}, or others."
+                )
+        part = Observation.build(batch, observation.labels, observation.raters)
+        yield part, n_items / float(batch.multiplicity.sum())

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -76,16 +77,16 @@ class SteppedChain(Chain):
                 return
 
 
-def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> bool:
-    """Advance chains on ``cores`` threads (one: this thread); return whether interrupted."""
-    try:
+def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> None:
+    """Advance chains on ``cores`` threads (one: this thread) until complete or interrupted."""
+    with suppress(KeyboardInterrupt):
         if cores == 1:
             while going := [each for each in enumerate(chains) if not each[1].complete]:
                 for number, chain in going:
                     before = chain.done
                     chain.advance(SLICE)
                     progress(number, chain.done - before, chain.complete)
-            return False
+            return
         with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
             running = {pool.submit(chain.advance, SLICE): (n, 0) for n, chain in enumerate(chains)}
             try:
@@ -102,9 +103,6 @@ def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None
                     chain.stopped = True
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-    except KeyboardInterrupt:
-        return True
-    return False
 
 
 class ProgressBar(ProgressBarManager):

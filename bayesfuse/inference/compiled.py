@@ -1,52 +1,44 @@
 """Whole chains in one compiled function, where every parameter is updated in closed form.
 
-It returns after some draws, so Python shows progress and notices interruptions in between.
+The function is put together from those of the two factors, or the channel has one of its own. It
+returns after some draws, so Python shows progress and notices interruptions in between.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bayesfuse.inference import turning
-from bayesfuse.inference.chain_kernel import chain_of
 from bayesfuse.inference.chains import Chain
-from bayesfuse.inference.gibbs import State, Sweep
+from bayesfuse.inference.gibbs import State, Sweep, least_angle
 from bayesfuse.inference.plan import Plan, PooledBlock
-from bayesfuse.labels.independent import Independent
+from bayesfuse.numerics.chains import chain_of
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
-from bayesfuse.parameters.consensus_shares import ConsensusShares
+from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Factor, InChain
 from bayesfuse.parameters.pool import SharedMean
-from bayesfuse.raters.consensus_chain import chain as consensus_chain
-
-MANY = 4_000_000
-"""Most entries (items × types) for which chains of types are compiled, which keep them."""
 
 
-def compilable(plan: Plan) -> type[WholeChain] | None:
+def compilable(plan: Plan) -> type[CompiledChain] | None:
     """Return the kind of chain that can be compiled: see ``InChain`` and CONTRIBUTING."""
-    observation = plan.observation
-    if type(observation) is not Observation or not plan.whole:
+    if type(plan.observation) is not Observation or not plan.whole:
         return None
-    if any(type(each.pool) is ConsensusShares for each in plan.pools):
-        return ConsensusChain if _has_types(plan) else None
-    return CompiledChain if not plan.constants and _of_factors(plan) else None
+    own = _own_chain(plan.observation, plan.pools) is not None
+    return CompiledChain if own or (not plan.constants and _of_factors(plan)) else None
 
 
-def _has_types(plan: Plan) -> bool:
-    """Return whether types of independent labels are drawn, of kinds that do not differ."""
-    observation = plan.observation
-    raters: Any = observation.raters
-    few = observation.table.n_items * len(observation.rater_structure[4][0]) <= MANY
-    pooled = {each.pool.parameter for each in plan.pools} == set(raters.parameters)
-    return few and pooled and raters.n_kinds == 0 and type(observation.labels) is Independent
+def _own_chain(
+    observation: Observation, pools: tuple[PooledBlock, ...]
+) -> Callable[..., Any] | None:
+    raters, above = observation.raters, {each.pool.parameter: each.pool for each in pools}
+    return raters.own_chain(
+        observation.labels, observation.table, observation.rater_structure, above
+    )
 
 
 def _of_factors(plan: Plan) -> bool:
@@ -105,10 +97,47 @@ class _Rows:
         return [part.reshape(*lead, *s) for part, s in zip(parts, self.shapes, strict=True)]
 
 
-class WholeChain(Chain):
+class CompiledChain(Chain):
     """A chain of compiled sweeps, as many at a time as fit into some seconds."""
 
     _seconds = 0.0  # of a draw
+
+    def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
+        super().__init__(sweep, state, rng, **sizes)
+        observation = sweep.observation
+        # whether to turn, how many were tried and accepted, and the least angle
+        self._turns = np.array([state.turns, 0.0, 0.0, least_angle(observation)])
+        self._parts: list[_Rows] = []
+        values, kept = (
+            {each.pool.parameter: each.values(rows) for each in sweep.pools}
+            for rows in (state.rows, self.kept)
+        )
+        if begin := _own_chain(observation, sweep.pools):
+            self._chain, self._arguments = begin(state.rows, self.kept, values, kept, rng)
+            return
+        pools: Any = [each.pool for each in sweep.pools]
+        pool: Any = [p.in_chain(values[p.parameter], kept[p.parameter]) for p in pools]
+        found, table = _functions(observation), observation.table
+        assert found is not None  # as `compilable` has found
+        structures = observation.label_structure, observation.rater_structure
+        factors = []
+        for factor, functions, structure in zip(
+            (observation.labels, observation.raters), found, structures, strict=True
+        ):
+            part = _Rows(factor, functions, sweep, state)
+            made = np.empty((self.draws, *part.rows.shape))
+            self.kept |= dict(zip(part.names, part.split(made), strict=True))
+            self._parts.append(part)
+            both = part.rows, part.prior, part.counts, part.tables, part.counted
+            factors.append((*both, structure, made))
+        copies = bool((table.multiplicity != 1).any())
+        shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
+        drawn = np.zeros(shape, float if copies else np.int32)
+        labels, raters = found
+        own = labels.draw, labels.count, raters.likelihood, raters.count
+        self._chain = chain_of(*own, bool(pools), state.turns)
+        each = table.multiplicity, table.n_classes
+        self._arguments = (*factors, pool[0] if pool else (), drawn, each, self._turns, rng)
 
     def advance(self, seconds: float) -> None:
         """Make as many draws at a time as fit into the seconds."""
@@ -126,118 +155,14 @@ class WholeChain(Chain):
             ended = time.perf_counter()
             self._seconds = (ended - began) / number
             if tuning and self.done == self.tune:
-                self._tuned()
+                tried, accepted = self._turns[1:3].astype(int).tolist()
+                self.state = self.state._replace(tried=tried, accepted=accepted).tuned()
+                self._turns[0] = self.state.turns
             if ended > until:
                 return
 
-    @abstractmethod
     def _make(self, number: int, sweeps: int, first: int) -> None:
-        """Make draws of some sweeps each, written from ``first`` on unless negative."""
-
-    def _tuned(self) -> None:
-        """Adapt to what tuning has shown."""
-
-
-class ConsensusChain(WholeChain):
-    """A chain of types of items with fixed consensus rows, under independent labels."""
-
-    least_sweeps = 4  # of a draw: chains of a thousand draws then agree in all labels
-
-    def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
-        super().__init__(sweep, state, rng, **sizes)
-        observation, rows = sweep.observation, state.rows
-        start, cell, gold, _, types, values = observation.rater_structure
-        pools = {pooled.pool.parameter: pooled for pooled in sweep.pools}
-        own: Any = pools["share"].pool
-        log_share = np.array(rows["share: type_share"], dtype=float)[None]
-        trust = np.array([float(own.trust_at(pools["share"].values(rows)))])
-        mean_sd = (np.nan, np.nan) if own.fixed else own.trust_prior
-        each = np.full(log_share.shape, own.concentration / log_share.size)
-        kept = self.kept["share: type_share"], self.kept.get("share: trust", np.empty(self.draws))
-        shares = log_share, each, trust, *mean_sd, own.log_consensus, *kept
-        n_raters, n_classes = observation.table.n_raters, observation.table.n_classes
-        competence = self._rows(rows, pools["competence"])
-        even = np.full((n_raters, n_classes), -math.log(n_classes))
-        guess, guess_pool, kept_guess = even, None, np.empty((0, n_raters, n_classes))
-        if "guess" in pools:
-            guess, guess_pool, kept_guess = self._rows(rows, pools["guess"])
-        copies = observation.table.multiplicity
-        data = start, cell, gold, copies, types, len(values)
-        self._arguments = shares, competence, (guess, kept_guess), guess_pool, data, values, rng
-
-    def _rows(self, rows: Rows, pooled: PooledBlock) -> tuple[Any, ...]:
-        """Return rows, their pool and the draws of the rows."""
-        name = pooled.pool.parameter
-        pool = pool_arrays(pooled, rows, self.kept)
-        return np.array(rows[name], dtype=float), pool, self.kept[name]
-
-    def _make(self, number: int, sweeps: int, first: int) -> None:
-        consensus_chain(number, sweeps, first, *self._arguments)
-
-
-def pool_arrays(pooled: PooledBlock, rows: Rows, kept: dict[str, Array]) -> tuple[Any, ...]:
-    """Return the arrays of a pool for a compiled chain, which writes its draws into ``kept``."""
-    pool: Any = pooled.pool
-    values = pooled.values(rows)
-    columns = pool.mean_prior.shape[-1]
-    mean = np.exp(values["mean"]).reshape(-1, columns)
-    concentration = np.array(values["concentration"], dtype=float).reshape(-1)
-    means, concentrations = (
-        kept[pooled.members[role].parameter] for role in ("mean", "concentration")
-    )
-    prior = np.ascontiguousarray(pool.mean_prior, dtype=float).reshape(-1, columns)
-    scale = float(pool.shape), float(pool.rate)
-    n_draws = len(means)
-    shapes = (n_draws, *mean.shape), (n_draws, concentration.size)
-    kept_of = (means.reshape(shapes[0]), concentrations.reshape(shapes[1]))
-    return mean, concentration, prior, *scale, *kept_of
-
-
-class CompiledChain(WholeChain):
-    """A chain whose sweeps are compiled from the functions of two factors."""
-
-    def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
-        super().__init__(sweep, state, rng, **sizes)
-        observation = sweep.observation
-        table, found = observation.table, _functions(observation)
-        assert found is not None  # as `compilable` has found
-        labels, raters = found
-        copies = bool((table.multiplicity != 1).any())
-        self._parts = (
-            _Rows(observation.labels, labels, sweep, state),
-            _Rows(observation.raters, raters, sweep, state),
-        )
-        shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
-        drawn = np.zeros(shape, float if copies else np.int32)
-        self._kept = tuple(np.empty((self.draws, *part.rows.shape)) for part in self._parts)
-        self._pool: Any = ()
-        for pooled in sweep.pools:
-            self._pool = pool_arrays(pooled, state.rows, self.kept)
-        # whether to turn, how many were tried and accepted, and the least angle
-        self._turns = np.array([state.turns, 0.0, 0.0, turning.least_angle(observation)])
-        own = labels.draw, labels.count, raters.likelihood, raters.count
-        self._chain = chain_of(*own, bool(sweep.pools), state.turns)
-        structures = observation.label_structure, observation.rater_structure
-        factors = [
-            (part.rows, part.prior, part.counts, part.tables, part.counted, structure, kept)
-            for part, structure, kept in zip(self._parts, structures, self._kept, strict=True)
-        ]
-        each = table.multiplicity, table.n_classes
-        self._arguments = (*factors, self._pool, drawn, each, self._turns, rng)
-        self._fill()
-
-    def _fill(self) -> None:
-        """Let ``kept`` hold the arrays that the compiled function writes."""
-        for part, kept in zip(self._parts, self._kept, strict=True):
-            self.kept |= dict(zip(part.names, part.split(kept), strict=True))
-
-    def _tuned(self) -> None:
-        tried, accepted = self._turns[1:3].astype(int).tolist()
-        self.state = self.state._replace(tried=tried, accepted=accepted).tuned()
-        self._turns[0] = self.state.turns
-
-    def _make(self, number: int, sweeps: int, first: int) -> None:
-        """Make draws, or raise ImpossibleDataError."""
+        """Make draws, written from ``first`` on unless negative, or raise ImpossibleDataError."""
         if self._chain(number, sweeps, first, *self._arguments) < number:
             rows: dict[str, Array] = {}
             for part in self._parts:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 import xarray as xr
 
 from bayesfuse.data.known import read_covariates
@@ -29,9 +30,10 @@ def cross_classify(
     """Return class probabilities of items from their covariates, by cross-fitting.
 
     The sequences are divided into folds. For each, a multinomial logistic regression is fitted to
-    the label probabilities of the items of all other folds, at the mode of slopes with normal
-    priors. So no response to an item, or to others of its sequence, informs its probabilities, and
-    a model may take them as evidence beside the responses.
+    the label probabilities of all other folds, at the mode of slopes with normal priors. So no
+    response to an item, or to others of its sequence, informs its probabilities, and a model may
+    take them as evidence beside the responses. Time and memory are linear in the entries of a
+    sparse matrix and in covariates × classes.
 
     Parameters
     ----------
@@ -52,14 +54,8 @@ def cross_classify(
 
     Raises
     ------
-    ModelError
-        Fewer sequences than folds; a sparse matrix with other rows.
-    ResponsesError
-        Covariates of other items, missing or infinite.
-
-    Notes
-    -----
-    Time and memory are linear in the entries of a sparse matrix and in covariates × classes.
+    ModelError, ResponsesError
+        Fewer sequences than folds; covariates of other items, missing or infinite.
 
     Examples
     --------
@@ -106,7 +102,7 @@ def cross_classify(
         other = fold != own
         offset = np.log(np.maximum(probability[other].mean(axis=0), np.finfo(float).tiny))
         slope = _slopes(inputs[other], probability[other], offset, slope_sd**-2)
-        found[~other] = np.exp(_log_softmax(inputs[~other] @ slope + offset))
+        found[~other] = np.exp(scipy.special.log_softmax(inputs[~other] @ slope + offset, axis=1))
     classes = labels["class"].values
     return pd.DataFrame(found, pd.Index(labels["item"].values, name="item"), classes)
 
@@ -120,7 +116,7 @@ def _slopes(inputs: Any, probability: Array, offset: Array, precision: float) ->
 
     def loss(flat: Array) -> tuple[float, Array]:
         slope = flat.reshape(shape)
-        log_share = _log_softmax(inputs @ slope + offset)
+        log_share = scipy.special.log_softmax(inputs @ slope + offset, axis=1)
         down = transposed @ (np.exp(log_share) - probability) + precision * slope
         value = 0.5 * precision * (slope**2).sum() - (probability * log_share).sum()
         return float(value), down.ravel()
@@ -129,9 +125,3 @@ def _slopes(inputs: Any, probability: Array, offset: Array, precision: float) ->
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
     slope: Array = found.x.reshape(shape)
     return slope
-
-
-def _log_softmax(odds: Array) -> Array:
-    odds = odds - odds.max(axis=1, keepdims=True)
-    found: Array = odds - np.log(np.exp(odds).sum(axis=1, keepdims=True))
-    return found

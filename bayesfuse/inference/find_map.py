@@ -7,13 +7,14 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.inference import em
-from bayesfuse.inference.gradients import Gradients, gradients_of
+from bayesfuse.inference.begin import start_of
+from bayesfuse.inference.gradients import Gradients
 from bayesfuse.inference.plan import make_plan, require_mode
-from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
-from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import RowPrior
+from bayesfuse.pymc.evaluate import add_data, add_deterministics, as_posterior
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
 
@@ -35,18 +36,11 @@ def find_map(
         Parameters with Dirichlet or Beta priors, and a coupling, are maximised in closed form or in
         one dimension; all other variables take gradient steps up PyMC's density in every
         iteration. Concentrations below one count as one, because densities with poles at zero have
-        no mode. A mode may not exist for hyperparameters, for example with ``pooled=True``; see the
-        attribute ``converged``.
-    start : {"moments", "majority", "prior"}
-        Where to begin: spectral moments or majority vote, whichever EM takes higher (default),
-        majority vote, or the prior mean.
-    iterations : int, default 1000
-        Maximum number of iterations.
-    tolerance : float, default 1e-8
-        Stop when the log posterior gains less than this per response.
-    cores : int, optional
-        Maximum number of threads for a large table, by default all cores. Results do not depend on
-        it.
+        no mode. Hyperparameters may have none (``pooled=True``): see the attribute ``converged``.
+    start, cores : optional
+        As in :func:`bayesfuse.sample`, without values to start from.
+    iterations, tolerance : int and float
+        Maximum number of iterations, and least gain of the log posterior per response.
 
     Returns
     -------
@@ -68,8 +62,7 @@ def find_map(
     Warns
     -----
     CollapseWarning
-        The labels have lost a class that the responses favour, see
-        :func:`bayesfuse.checks.collapse`.
+        As for :func:`bayesfuse.sample`.
 
     References
     ----------
@@ -101,7 +94,7 @@ def find_map(
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)
     observation = plan.begun()
-    begun = find_start(observation, plan.continuous_priors(), start, gradients_of(plan))
+    begun, _ = start_of(plan, start)
     rest = Gradients(plan, jacobian=False) if plan.others else None
     rows = begun.rows
     if rest is not None and plan.complete:

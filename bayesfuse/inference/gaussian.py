@@ -10,9 +10,9 @@ import pymc as pm
 from rich.progress import track
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.gradients import Gradients, natural
+from bayesfuse.inference.cavi import Approximation, pareto_shape
+from bayesfuse.inference.gradients import Gradients
 from bayesfuse.inference.plan import Plan
-from bayesfuse.inference.recording import Approximation, pareto_shape
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python, value_function
@@ -46,7 +46,7 @@ def fit_advi(
     model = plan.model
     seed = int(rng.integers(2**31))
     family = pm.ADVI if method == "advi" else pm.FullRankADVI
-    inference = family(model=model, start=natural(plan, rest, begun.rows), random_seed=seed)
+    inference = family(model=model, start=_values(plan, rest, begun), random_seed=seed)
     (group,) = inference.approx.groups
     parameters = group.params_dict
     _set_scales(plan, rest, begun, group)
@@ -72,6 +72,11 @@ def fit_advi(
         log_p = np.array([float(log_joint(point)) for point in points])
     values = {name: np.stack([value[name] for value in drawn]) for name in drawn[0]}
     return Approximation(values, trace, converged, pareto_shape(log_p - log_q))
+
+
+def _values(plan: Plan, rest: Gradients | None, begun: Start) -> dict[str, Array]:
+    """Return values of the model's variables at the start."""
+    return plan.natural(begun.rows) | ({} if rest is None else rest.natural(begun.rows))
 
 
 def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) -> None:
@@ -158,7 +163,7 @@ def fit_pathfinder(
     settings = {
         "model": plan.model,
         "num_draws": draws,
-        "initvals": natural(plan, rest, begun.rows),
+        "initvals": _values(plan, rest, begun),
         "jitter": JITTER,
         "parallel": False,
         "progressbar": progressbar,

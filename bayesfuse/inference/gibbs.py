@@ -1,7 +1,12 @@
-"""Gibbs sweeps: labels given the parameters, then parameters given the labels."""
+"""Gibbs sweeps: labels given the parameters, then parameters given the labels.
+
+Responses determine the prevalence weakly. So some sweeps begin with a Metropolis move of it, labels
+summed out: turning the classes into each other keeps the raters' means and all covariances.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -9,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.inference import turning
-from bayesfuse.inference.chain_kernel import TURNS
 from bayesfuse.inference.plan import Plan, PooledBlock
+from bayesfuse.numerics.chains import TURNS
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.turns import WIDEST, mixing_of
 from bayesfuse.observation import Counts, Observation, Rows
-from bayesfuse.parameters.contract import Prior, draw_all
+from bayesfuse.parameters.contract import Prior, Role, Statistic
+from bayesfuse.parameters.dirichlet import RowPrior
 
 WORTH_TURNING = 0.1  # acceptance rate of turns below which drawing labels moves prevalence as well
 
@@ -40,7 +46,7 @@ class Sweep:
             priors | plan.constants,
             drawn,
             plan.pools if pools is None else tuple(pools),
-            turning.possible(plan.observation, plan.indices(), own),
+            may_turn(plan.observation, plan.indices(), own),
         )
 
     def begin(self, rows: Rows, labels: NDArray[Any] | None = None) -> State:
@@ -75,7 +81,7 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     observation, rows, priors, seen = sweep.observation, state.rows, sweep.priors, None
     if state.turns and rng.random() < TURNS:
         all_priors: Any = {**priors, **sweep.below_pools(rows)}
-        turned, seen = turning.turn(observation, rows, all_priors, rng)
+        turned, seen = turn(observation, rows, all_priors, rng)
         accepted = state.accepted + (turned is not rows)
         rows, state = turned, state._replace(tried=state.tried + 1, accepted=accepted)
     if sweep.pools:
@@ -93,6 +99,16 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
         proposed |= {n: rows[n] for n in observation.labels.parameters if n in proposed}
     kept = labels if observation.labels.moves_labels else None
     return state._replace(rows=rows | found | proposed, labels=kept)
+
+
+def draw_all(
+    priors: Mapping[str, Prior],
+    statistics: Mapping[str, Statistic],
+    values: Mapping[str, Array],
+    rng: np.random.Generator,
+) -> dict[str, Array]:
+    """Draw parameters given their statistics."""
+    return {name: prior.draw(statistics[name], values[name], rng) for name, prior in priors.items()}
 
 
 def _draw_labels(
@@ -143,3 +159,71 @@ def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
         raters = sweep.observation.raters
         raters.require_priors({n: found.priors[n] for n in set(raters.parameters) - indices})
     return found
+
+
+def turn(
+    observation: Observation, rows: Rows, priors: Mapping[str, RowPrior], rng: np.random.Generator
+) -> tuple[Rows, tuple[Array, Array] | None]:
+    r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
+
+    With :math:`s = \sqrt\pi`, turned to t by the rotation Q, every matrix Θ that starts at the
+    truth becomes :math:`\mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta` (Jaffe, Nadler &
+    Kluger 2015, eq. 5 and theorem 2). Returns rows and, where computed, the likelihood there.
+    """
+    share: Any = observation.labels.named(Role.CLASS_SHARES)  # `may_turn` has asked
+    moved = observation.raters.from_truth(rows)
+    # of any order up to the widest: some fit, whatever the responses say, and nothing needs tuning
+    angle = WIDEST * (least_angle(observation) / WIDEST) ** rng.random()
+    proposed = propose(rows, share, moved, angle, rng)
+    if proposed is None:
+        return rows, None
+    new, log_ratio = proposed
+    (before, now), (after, then) = observation.evidence(rows), observation.evidence(new)
+    log_ratio += after - before
+    for name in (share, *moved):
+        log_ratio += priors[name].log_density(new[name]) - priors[name].log_density(rows[name])
+    return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
+
+
+def may_turn(
+    observation: Observation, indices: Mapping[str, Any], priors: Mapping[str, Prior | None]
+) -> bool:
+    """Return whether :func:`turn` can be used: what it moves has priors without zeros."""
+    share = observation.labels.named(Role.CLASS_SHARES)
+    if share is None:
+        return False
+    names = {share, *observation.raters.from_truth(indices)}
+    return (
+        len(names) > 1
+        and names <= set(priors)
+        and not any(isinstance(p, RowPrior) and p.has_zeros for p in map(priors.get, names))
+    )
+
+
+def propose(
+    rows: Rows, share: str, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
+) -> tuple[Rows, float] | None:
+    """Turn rows by an angle; return them and the log ratio of densities, None off the simplex."""
+    if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
+        return None
+    log_shares = np.empty_like(rows[share])
+    mixing, possible = mixing_of(
+        rows[share], angle, rng.standard_normal(log_shares.size), log_shares
+    )
+    if not possible:
+        return None
+    new, n_columns = {**rows, share: log_shares}, 0
+    for name, places in moved.items():
+        turned = mixing @ np.exp(rows[name][places])
+        if turned.min(initial=1.0) <= 0.0:
+            return None
+        new[name] = rows[name].copy()
+        new[name][places] = np.log(turned)
+        n_columns += len(turned) * (turned.shape[-1] - 1)
+    # uniform on the sphere is a Dirichlet of halves; a column of a matrix scales by det(mixing)
+    return new, 0.5 * (1 - n_columns) * (new[share] - rows[share]).sum()
+
+
+def least_angle(observation: Observation) -> float:
+    """Return the angle of one item."""
+    return WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+import scipy
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
@@ -23,6 +25,7 @@ from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior
 
 VALUE = "value of "  # before names of values, in PyMC's coordinates, of other variables in rows
+AVERAGE = "log-odds of average items"  # the value that stands for the class shares
 WIDEST = 1.0  # largest standard deviation, in PyMC's coordinates, that starting points differ by
 STEP = 1e-4  # difference of a coordinate between two gradients that tell a curvature
 
@@ -34,20 +37,44 @@ class Gradients:
     """
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
-        self.plan, self.observation = plan, plan.begun()
-        model = plan.model
-        self.start = model.initial_point(0)
-        continuous = [v for v in plan.others if v.dtype.startswith("float")]
-        value = {v: model.rvs_to_values[v].name for v in continuous}
-        self.moved = list(value.values())
-        self._upper = [value[v] for v in appear_above(model, continuous)]
+        self.observation = observation = plan.begun()
         self.varying = {name: b for name, b in plan.blocks.items() if b.prior is None}
+        own = [v for v in plan.others if v.dtype.startswith("float")]
         fixed = plan.blocks.keys() | plan.constants.keys()
         implied = {name: v for name, v in plan.variables.items() if name not in fixed}
+        self._read(plan, own, implied)
+        self._begun = [plan.model.rvs_to_values[v].name for v in plan.others]
         with plain_python():
-            self._implied = value_function(model, implied)
-            self._natural = value_function(model, {v.name: v for v in continuous})
-            self._objective = self._compile(jacobian)
+            total, counts = _expected_density(plan, observation, own, jacobian)
+            values = [plan.model.rvs_to_values[v] for v in own]
+            linear = observation.labels.linear
+            self._objective = _with_slopes(
+                plan.model,
+                total,
+                values,
+                (plan.model.value_vars, counts),
+                lambda used: (*used.labels, *used.raters) if linear else used.raters,
+            )
+
+    def _read(self, plan: Plan, own: list[Any], implied: Mapping[str, Any]) -> None:
+        """Take from a plan what moves, and what follows from it."""
+        model, self.blocks = plan.model, plan.blocks
+        value = {v: model.rvs_to_values[v].name for v in own}
+        self.start, self.moved = model.initial_point(0), list(value.values())
+        self._upper = [value[v] for v in appear_above(model, own)]
+        self._graphs = model, implied, {v.name: v for v in own}
+
+    @cached_property
+    def _implied(self) -> Callable[..., dict[str, Array]]:
+        model, implied, _ = self._graphs
+        with plain_python():
+            return value_function(model, implied)
+
+    @cached_property
+    def _natural(self) -> Callable[..., dict[str, Array]]:
+        model, _, own = self._graphs
+        with plain_python():
+            return value_function(model, own)
 
     def only(self, *, upper: bool) -> Gradients:
         """Return the same for moves of hyperparameters only, or of all others, which move first."""
@@ -58,8 +85,7 @@ class Gradients:
 
     def begin(self, rows: Rows) -> Rows:
         """Complete the rows of blocks and constants: other variables where PyMC begins."""
-        others = [self.plan.model.rvs_to_values[v].name for v in self.plan.others]
-        rows = self.implied(rows | {VALUE + name: self.start[name] for name in others})
+        rows = self.implied(rows | {VALUE + name: self.start[name] for name in self._begun})
         return rows | {name: prior.centre() for name, prior in self.priors(rows).items()}
 
     def priors(self, rows: Rows) -> dict[str, Prior]:
@@ -139,7 +165,7 @@ class Gradients:
 
     def between(self, one: Rows, other: Rows) -> Rows:
         """Return rows half way between two, blocks by the logs of their means."""
-        half = {n: np.logaddexp(one[n], other[n]) - np.log(2.0) for n in self.plan.blocks}
+        half = {n: np.logaddexp(one[n], other[n]) - np.log(2.0) for n in self.blocks}
         moved = {name: (one[VALUE + name] + other[VALUE + name]) / 2 for name in self.moved}
         return self._moved(one | half, moved)
 
@@ -152,7 +178,7 @@ class Gradients:
         others = {n.removeprefix(VALUE): v for n, v in rows.items() if n.startswith(VALUE)}
         written = {
             block.value: block.coordinates.write(rows[name])
-            for name, block in self.plan.blocks.items()
+            for name, block in self.blocks.items()
             if name in rows
         }
         return self.start | others | written
@@ -171,49 +197,81 @@ class Gradients:
 
         return np.concatenate([np.zeros(0), *map(np.ravel, values.values())]), unflatten
 
-    def _compile(self, jacobian: bool) -> Callable[..., tuple[Any, dict[str, Array]]]:
-        """Compile log density plus expected log-likelihood, given counts of tables, and slopes."""
-        plan, model, observation = self.plan, self.plan.model, self.observation
-        others = [v for v in plan.others if v.dtype.startswith("float")]
-        own = [block.variable for block in self.varying.values()]
-        own += [v for v in plan.others if v not in others]
-        own += [v for v in model.observed_RVs if v is not plan.answers] + model.potentials
-        terms = model.logp(others, jacobian=jacobian, sum=False) if others else []
-        terms += model.logp(own, jacobian=False, sum=False) if own else []
-        total = sum((term.sum() for term in terms), pt.constant(0.0))
-        parameters = dict(
-            zip(
-                plan.variables,
-                model.replace_rvs_by_values(list(plan.variables.values())),
-                strict=True,
+
+class Tilts(Gradients):
+    """What is behind the input of the one pool of a plan: the ``tilt`` of labels' log-odds."""
+
+    def __init__(self, plan: Plan, observation: Observation) -> None:
+        self.observation, self.varying = observation, {}
+        model = plan.model
+        (pooled,) = (each for each in plan.pools if each.inputs)
+        members = {block.variable for each in plan.pools for block in each.members.values()}
+        own = [v for v in plan.others if v not in members]
+        ((self._key, tilt),) = pooled.inputs.items()
+        (self._label,) = observation.labels.parameters
+        self._read(plan, own, {self._key: tilt})
+        self.start |= {AVERAGE: np.zeros(observation.table.n_classes)}
+        self.moved.append(AVERAGE)
+        self._begun = self.moved
+        counts, average = pt.dmatrix(), pt.dvector(AVERAGE)
+        with plain_python():
+            (moved,) = model.replace_rvs_by_values([tilt])
+            total = sum((t.sum() for t in model.logp(own, sum=False)), pt.constant(0.0))
+            total += pt.special.log_softmax(average).sum()  # of a flat prior of the class shares
+            total += (counts * pt.special.log_softmax(average + moved, axis=1)).sum()
+            values = [*(model.rvs_to_values[v] for v in own), average]
+            self._objective = _with_slopes(
+                model, total, values, (values, [counts]), lambda used: used.labels[:1]
             )
-        )
-        n_classes = observation.table.n_classes
-        tables: list[TensorVariable] = []
-        linear = [observation.labels] if observation.labels.linear else []
-        for factor in (*linear, observation.raters):
-            rows = factor.to_kernel({name: parameters[name] for name in factor.parameters}, pt)
-            tables += map(pt.as_tensor, factor.expand(tuple(rows.values()), n_classes, pt))
-        counts = [TensorType("float64", (None,) * table.type.ndim)() for table in tables]
-        for table, used in zip(tables, counts, strict=True):
-            unused = pt.eq(used, 0.0)  # nothing of what is impossible
-            total += pt.sum(used * pt.switch(unused, 0.0, table))
-        values = [model.rvs_to_values[v] for v in others]
-        slopes = pt.grad(total, values, disconnected_inputs="ignore") if values else []
-        function = model.compile_fn(
-            [total, *slopes],
-            inputs=[*model.value_vars, *counts],
-            point_fn=False,
-            on_unused_input="ignore",
-        )
-        names = [value.name for value in values]
 
-        def evaluate(point: Mapping[str, Array], given: Counts) -> Any:
-            used = (*given.labels, *given.raters) if linear else given.raters
-            total, *slopes = function(*(point[v.name] for v in model.value_vars), *used)
-            return total, dict(zip(names, slopes, strict=True))
+    def implied(self, rows: Rows) -> Rows:
+        """Return rows with the tilt and the label prior's parameter that follow."""
+        found: Rows = self._implied(self._point(rows))
+        odds = scipy.special.log_softmax(rows[VALUE + AVERAGE] + found[self._key], axis=1)
+        return rows | found | {self._label: odds}
 
-        return evaluate
+
+def _expected_density(
+    plan: Plan, observation: Observation, own: list[Any], jacobian: bool
+) -> tuple[Any, list[TensorVariable]]:
+    """Return log density plus expected log-likelihood, and the counts of tables that it takes."""
+    model = plan.model
+    above = [block.variable for block in plan.blocks.values() if block.prior is None]
+    above += [v for v in plan.others if v not in own]
+    above += [v for v in model.observed_RVs if v is not plan.answers] + model.potentials
+    terms = model.logp(own, jacobian=jacobian, sum=False) if own else []
+    terms += model.logp(above, jacobian=False, sum=False) if above else []
+    total = sum((term.sum() for term in terms), pt.constant(0.0))
+    graphs = model.replace_rvs_by_values(list(plan.variables.values()))
+    parameters = dict(zip(plan.variables, graphs, strict=True))
+    tables: list[TensorVariable] = []
+    linear = [observation.labels] if observation.labels.linear else []
+    for factor in (*linear, observation.raters):
+        rows = factor.to_kernel({name: parameters[name] for name in factor.parameters}, pt)
+        found = factor.expand(tuple(rows.values()), observation.table.n_classes, pt)
+        tables += map(pt.as_tensor, found)
+    counts = [TensorType("float64", (None,) * table.type.ndim)() for table in tables]
+    for table, used in zip(tables, counts, strict=True):
+        unused = pt.eq(used, 0.0)  # nothing of what is impossible
+        total += pt.sum(used * pt.switch(unused, 0.0, table))
+    return total, counts
+
+
+def _with_slopes(
+    model: Any, total: Any, moved: list[Any], inputs: tuple[Any, Any], used: Callable[..., Any]
+) -> Callable[..., tuple[Any, dict[str, Array]]]:
+    """Compile a function of a point and of counts, with its slopes along the moved values."""
+    slopes = pt.grad(total, moved, disconnected_inputs="ignore") if moved else []
+    values, counts = inputs
+    function = model.compile_fn(
+        [total, *slopes], inputs=[*values, *counts], point_fn=False, on_unused_input="ignore"
+    )
+
+    def evaluate(point: Mapping[str, Array], given: Counts) -> Any:
+        total, *slopes = function(*(point[value.name] for value in values), *used(given))
+        return total, dict(zip((value.name for value in moved), slopes, strict=True))
+
+    return evaluate
 
 
 def appear_above(model: Any, variables: list[Any]) -> list[Any]:
@@ -226,18 +284,3 @@ def _none_of(observation: Observation, rows: Rows) -> Counts:
     """Return counts of nothing."""
     tables = observation.label_tables(rows), observation.tables(rows)
     return Counts({}, *(tuple(map(np.zeros_like, some)) for some in tables))
-
-
-def gradients_of(plan: Plan) -> Gradients | None:
-    """Return the gradients that a start takes, None where every parameter has a fixed prior."""
-    return None if plan.complete else Gradients(plan)
-
-
-def natural(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
-    """Return rows as values of the model's variables, which PyMC can transform."""
-    found = {
-        block.variable.name: block.coordinates.natural(rows[block.parameter])
-        for block in plan.all_blocks
-        if block.parameter in rows
-    }
-    return found if rest is None else found | rest.natural(rows)

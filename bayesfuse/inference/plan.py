@@ -19,15 +19,13 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import CLOSE, ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import depends, plain_python
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.pool import Pool
-from bayesfuse.parameters.simplex import CLOSE
-from bayesfuse.pymc.model import all_observed, observed, parameter_variables, require_like
-from bayesfuse.pymc.parts import part
+from bayesfuse.pymc.model import each_observed, observed, parameter_variables, require_like
 
 
 @dataclass(frozen=True)
@@ -128,12 +126,16 @@ class Plan:
         """Whether every variable is in a pool, behind its inputs, or has a fixed prior."""
         below = {pooled.pool.parameter for pooled in self.pools}
         members = {b.variable for pooled in self.pools for b in pooled.members.values()}
-        inputs = [each for pooled in self.pools for each in pooled.pool.inputs.values()]
         return (
             bool(self.pools)
-            and set(self.others) <= members | set(ancestors(inputs))
+            and set(self.others) <= members | set(ancestors(self.inputs.values()))
             and all(b.prior is not None or name in below for name, b in self.blocks.items())
         )
+
+    @property
+    def inputs(self) -> dict[str, TensorVariable]:
+        """What pools need of other variables, by the name in rows."""
+        return {key: each for pooled in self.pools for key, each in pooled.inputs.items()}
 
     @property
     def inferred(self) -> set[str]:
@@ -156,6 +158,14 @@ class Plan:
         priors = self.priors()
         return {name: priors[name].centre() for name in self.observation.indices if name in priors}
 
+    def natural(self, rows: Rows) -> dict[str, Array]:
+        """Return values of the variables of blocks, which PyMC can transform, from rows."""
+        return {
+            block.variable.name: block.coordinates.natural(rows[block.parameter])
+            for block in self.all_blocks
+            if block.parameter in rows
+        }
+
     def begun(self) -> Observation:
         """Return the observation that is left when those stay where they begin."""
         return self.observation.known(self.indices())
@@ -163,17 +173,22 @@ class Plan:
 
 def make_plans(model: pm.Model) -> dict[str, Plan]:
     """Return the plan of every table that a model observes, by the name of its responses."""
-    names = [str(variable.name) for variable in all_observed(model)]
-    if len(names) <= 1:
-        plan = make_plan(model)
-        return {str(plan.answers.name): plan}
-    return {name: make_plan(part(model, name)) for name in names}
+    return {str(table[1].name): _plan(*table) for table in each_observed(model)}
 
 
 def make_plan(model: pm.Model) -> Plan:
-    """Find out how each parameter of a model's responses can be updated given the labels."""
+    """Return the plan of a model of one table of responses."""
     variable, observation = observed(model)
-    variables = parameter_variables(variable)
+    return _plan(model, variable, observation, parameter_variables(variable))
+
+
+def _plan(
+    model: pm.Model,
+    variable: TensorVariable,
+    observation: Observation,
+    variables: dict[str, TensorVariable],
+) -> Plan:
+    """Find out how each parameter of a model's responses can be updated given the labels."""
     blocks = {
         name: block
         for name in variables

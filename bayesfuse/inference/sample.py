@@ -11,27 +11,23 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
-from bayesfuse.data.vote_terms import Terms
-from bayesfuse.inference.begin import Beginning
-from bayesfuse.inference.by_gibbs import sample_gibbs
-from bayesfuse.inference.nuts import sample_nuts, thinned
+from bayesfuse.inference.begin import Beginning, require_start
+from bayesfuse.inference.drawing import sample_gibbs, sample_nuts, thinned
 from bayesfuse.inference.plan import Plan, make_plans
-from bayesfuse.inference.recording import add_deterministics, check_convergence
 from bayesfuse.inference.start import DEFAULT
-from bayesfuse.inference.weighted_votes import sample_weights
 from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.threads import threads
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.evaluate import add_deterministics, check_convergence, evaluate
 from bayesfuse.results import joint_labels
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.draws import Draws
-from bayesfuse.results.posterior import add_constants, complete, order_variables, store
-from bayesfuse.results.storage import Precision, decide, round_off
+from bayesfuse.results.draws import Draws, Precision, decide
+from bayesfuse.results.posterior import add_constants, complete, order_variables, round_off, store
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
 
+@errors.takes_seed
 @interruptible
 def sample(
     model: pm.Model,
@@ -57,35 +53,29 @@ def sample(
     ----------
     model : pymc.Model
         One of ``bayesfuse.models``, or any model that calls ``bf.observe``.
-    draws, chains : int
-        Number of draws kept per chain, and number of chains.
-    tune : int, optional
-        Number of tuning draws, which are dropped. Default 200 for Gibbs, PyMC's choice for NUTS.
+    draws, tune, chains : int
+        Draws of a chain that are kept, and tuning draws, which are dropped (default 200 for Gibbs,
+        PyMC's choice for NUTS); number of chains.
     cores : int, optional
-        Maximum number of cores, by default all that the process may use (fewer if OMP_NUM_THREADS
-        or NUMBA_NUM_THREADS are set). Gibbs chains run on threads; blocks of a large table are
-        divided among threads in every sweep. Draws do not depend on the number of cores. NUTS runs
-        chains in processes, by default as many as PyMC chooses.
+        Most cores, by default all that the process may use (fewer if OMP_NUM_THREADS or
+        NUMBA_NUM_THREADS are set). Gibbs chains, and blocks of a large table, run on threads, and
+        draws do not depend on their number. NUTS runs chains in processes.
     sampler : {"auto", "gibbs", "nuts"}
-        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs` and all
-        others with NUTS; "nuts" draws all parameters with NUTS, with the labels summed out. "auto"
-        is Gibbs if some parameter is conjugate.
+        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs`, others
+        with NUTS; "nuts" sums the labels out. "auto" is Gibbs if some parameter is conjugate.
     nuts_sampler : str, optional
         Implementation of NUTS, as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default: as many as take the time of the computations after sampling,
         at most ten, and of :class:`bayesfuse.models.ItemTypes` at least four.
-    thin : int, optional
-        Keep every ``thin``-th draw, for smaller results; the work is the same. Default 1 if
-        posterior and log likelihood then take at most 500 MB, else more.
-    precision : {"double", "single"}, optional
-        Precision of the stored posterior and log likelihood. Default double if they then take at
-        most 500 MB, else single. Label probabilities are computed before rounding.
+    precision, thin : optional
+        Precision ("double" or "single") of the stored posterior and log likelihood, and how many
+        draws: every ``thin``-th. By default first the precision is reduced, then draws are left
+        out, if they take more than 500 MB. Label probabilities are computed before rounding.
     start : str or mapping of variable name to value
         Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
-        takes higher), "majority", "prior" (its mean), or values. Attributes of the result record
-        the choice. Chains are dispersed by draws of labels and parameters from their conditionals,
-        not by jitter, which could switch the labels of classes.
+        takes higher), "majority", "prior" (its mean), or values; attributes record it. Chains are
+        dispersed by draws from conditionals, not by jitter, which could switch classes.
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, str or callable
@@ -93,8 +83,8 @@ def sample(
     log_likelihood : bool, optional
         Whether to store the pointwise log likelihood for ``az.loo``. Default: up to 10⁸ values.
     **kwargs
-        Passed to :func:`pymc.sample` if NUTS draws some variables, such as ``target_accept``. If
-        Gibbs sweeps draw all variables, only ``quiet`` and ``progressbar_theme`` apply.
+        For :func:`pymc.sample` where NUTS draws variables; else only ``quiet`` and
+        ``progressbar_theme``.
 
     Returns
     -------
@@ -103,13 +93,11 @@ def sample(
         and mcse by item and class), log_likelihood (by item) and label_draws: 400 joint draws of
         all labels (sample, item), fewer above 100,000 items and none above 800,000; for labels on a
         graph with circles those drawn with the parameters (chain, draw, item), up to 10⁸ values.
-        A model that observes several tables (``bf.observe`` with names) has a child with the labels
-        of each, for ``bf.label_probabilities(result[name])``; functions that take a model take
-        ``bf.part(model, name)``. It is sampled by NUTS.
-        Interrupting Gibbs chains ends all of them and keeps the draws that every chain has made
-        (KeyboardInterrupt if there are none). Next to NUTS, an interruption ends the current chain,
-        as in :func:`pymc.sample`. Interrupting the computations after sampling leaves out the rest,
-        which a warning and the attribute ``missing`` name.
+        A model of several tables (``bf.observe`` with names) is sampled by NUTS and has a child
+        with the labels of each; other functions take ``result[name]``, ``bf.part(model, name)``.
+        Interrupting Gibbs chains keeps the draws that all of them have made (KeyboardInterrupt if
+        there are none), next to NUTS those of :func:`pymc.sample`. Interrupting the computations
+        after sampling leaves out the rest, which a warning and the attribute ``missing`` name.
 
     Raises
     ------
@@ -122,8 +110,7 @@ def sample(
     Warns
     -----
     LargeResultWarning
-        Draws would take more than 500 MB, so single precision or ``thin`` was chosen; see the
-        attributes ``precision`` and ``thin`` of the result.
+        Single precision or ``thin`` was chosen; see these attributes of the result.
     CollapseWarning
         The labels have lost a class that the responses favour (suppressed by ``quiet``), see
         :func:`bayesfuse.checks.collapse`.
@@ -137,7 +124,6 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
-    errors.require_own_names(kwargs)
     counts = {"draws": (draws, 1), "chains": (chains, 1), "tune": (tune, 0), "cores": (cores, 1)}
     for name, (number, least) in (counts | {"sweeps": (sweeps, 1)}).items():
         if number is not None or name in ("draws", "chains"):
@@ -154,6 +140,7 @@ def sample(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
             f"chains begin; use pm.sample to choose them. Got: {sorted(taken)}."
         )
+    cores = None if cores is None else int(cores)
     # PyMC's own checks would look at every entry of every matrix
     checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
     settings = {
@@ -161,16 +148,16 @@ def sample(
         "draws": int(draws),
         "tune": None if tune is None else int(tune),
         "chains": int(chains),
-        "cores": None if cores is None else int(cores),
+        "cores": cores,
         "random_seed": errors.require_seed(random_seed),
         "progressbar": progressbar,
         "compute_convergence_checks": False,
         **kwargs,
     }
-    if isinstance(getattr(model, "terms", None), Terms):
+    if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
         refused = {"sweeps": sweeps, "thin": thin, "start": None if start == DEFAULT else start}
         refused |= {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
-        result = sample_weights(model, sampler, settings, refused)
+        result = draw(sampler, settings, refused)
         if log_likelihood is False:
             del result["log_likelihood"]
         round_off(result, precision or "double")
@@ -191,15 +178,15 @@ def sample(
         thin=thin,
         log_likelihood=log_likelihood,
     )
-    with threads(settings["cores"]):
-        beginnings = [Beginning(plan, start, model) for plan in plans.values()]
+    if not isinstance(start, str):
+        require_start(model, start)
+    with threads(cores):
+        beginnings = [Beginning(plan, start) for plan in plans.values()]
     seen = None
     if uses_gibbs:
         stored: Any = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
         result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
-        if callable(progressbar):
-            settings |= {"progressbar": False, "callback": lambda *_, **__: progressbar(1)}
         result = thinned(sample_nuts(beginnings, nuts_sampler, settings), kept.thin)
     result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": kept.thin}
     if len(plans) == 1:
@@ -207,7 +194,7 @@ def sample(
     else:
         result.attrs["tables"] = list(plans)
     result.attrs.update(getattr(model, "notes", {}))
-    _complete(result, model, plans, seen, kept, settings["cores"], checks=checks)
+    _complete(result, model, plans, seen, kept, cores, checks=checks)
     return result
 
 
@@ -241,11 +228,11 @@ def _complete(
                 missing.clear()
             if checks:
                 check_convergence(result, model)
-            if seen is not None:
-                order_variables(result)
-            else:
+            if seen is None:
                 for name, plan in plans.items():
                     add_labels(result, None if one else name, plan, kept.log_likelihood)
+            else:
+                order_variables(result)
             if checks and one:
                 warn_of_collapse(result, plan.observation, stacklevel=5)
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ from bayesfuse.inference.em import Priors, Rest
 from bayesfuse.moments.views import from_teams, incidence
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
-from bayesfuse.observation import Observation, Rows, Spread, through_matrices
+from bayesfuse.observation import Observation, Rows, through_matrices
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.priors import WEIGHT
@@ -62,7 +62,7 @@ def find_start(
     observation: Observation, priors: Priors, method: str = DEFAULT, rest: Rest | None = None
 ) -> Start:
     """Choose a start by the posterior density after a few EM steps: likelihoods know no names."""
-    if isinstance(observation, Spread):
+    if observation.pilot is not observation:
         begun = find_start(observation.pilot, priors, method, rest)
         fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
         rows = settle(observation, fit.rows, priors)
@@ -169,13 +169,13 @@ def _estimates(
 ) -> Iterator[Rows]:
     """Yield the rows that each division of the raters leads to."""
     table, gold = pilot.table, pilot.table_gold
-    used = incidence(table).tocsc()
     even = np.full(table.n_classes, -np.log(table.n_classes))
-    known = (gold[:, None] == np.arange(table.n_classes)) * table.multiplicity[:, None] * 1.0
-    unknown = np.where(gold < 0, table.multiplicity, 0)[:, None]
+    known = (gold[:, None] == np.arange(table.n_classes)) * 1.0
+    unknown = (gold < 0)[:, None]
     middle = em.centre(prior)
-    seen = pilot.tally(middle, known, rng)
+    seen = pilot.expected_given(known, middle)
     prior = {name: prior[name] + seen[name] for name in prior}
+    used = incidence(table).tocsc()
     for _ in range(_divisions(table.n_classes)):
         with np.errstate(all="ignore"):  # too few responses may leave numbers that are not finite
             confusion = from_teams(table, used, rng)
@@ -183,14 +183,11 @@ def _estimates(
             continue
         mixed = np.log((1 - UNIFORM) * confusion + UNIFORM / table.n_classes)
         share = pilot.marginal({"prevalence": even, "confusion": mixed}).probability
-        counts = pilot.tally(middle, unknown * share, rng)
+        counts = pilot.expected_given(unknown * share, middle)
         order = _names(counts, prior)
-        yield em.centre(
-            {
-                "prevalence": prior["prevalence"] + counts["prevalence"][order],
-                "confusion": prior["confusion"] + counts["confusion"][:, order],
-            }
-        )
+        means = prior["confusion"] + counts["confusion"][:, order]
+        shares_of = prior["prevalence"] + counts["prevalence"][order]
+        yield {"prevalence": shares_of.centre(), "confusion": means.centre()}
 
 
 def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:

@@ -19,9 +19,10 @@ from bayesfuse.inference.gibbs import Sweep, step, with_priors
 from bayesfuse.inference.plan import Block, Plan, make_plan
 from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.variables import SeatingRV
-from bayesfuse.pymc.model import latest
+from bayesfuse.pymc.observed import latest
 
 
 @dataclass_state
@@ -35,15 +36,12 @@ class LabelGibbs(BlockedStep):
     r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
 
     One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
-    from their Dirichlet (or Beta) conditionals. The model has the labels summed out; drawing them
-    in every step leaves its density invariant. Other variables are left to other steps:
-    ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters (a
-    coupling) are drawn by slice sampling, whatever their density. For independent labels, some
-    sweeps begin with a move of the prevalence with the labels summed out, if that proves useful.
+    from their Dirichlet (or Beta) conditionals, a coupling by slice sampling; for independent
+    labels, some sweeps begin with a move of the prevalence, if that proves useful. Other variables
+    are left to other steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS.
 
-    Labels on a graph with circles cannot be drawn afresh: every chain continues from its own. They
-    must not depend on variables that other steps move, because those steps sum the labels out
-    approximately, which differs from the labels that are kept.
+    Labels on a graph with circles go on from those of the chain's last step. They must not depend
+    on variables that other steps move, which sum the labels out approximately.
 
     Parameters
     ----------
@@ -55,7 +53,6 @@ class LabelGibbs(BlockedStep):
     sweeps : int, default 1
         Sweeps per step, of which the last is kept.
     plan : Plan, optional
-        Plan of the model, if already made.
 
     Raises
     ------
@@ -107,13 +104,12 @@ class LabelGibbs(BlockedStep):
             wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
         blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
         drawn = {b.parameter for b in blocks}
-        pools = []
-        for pooled in plan.pools:
-            asked = all(wanted is None or b.value in wanted for b in pooled.members.values())
-            if asked and (
-                pooled.pool.parameter in drawn or pooled.pool.parameter not in plan.blocks
-            ):
-                pools.append(pooled)
+        pools = [
+            pooled
+            for pooled in plan.pools
+            if all(wanted is None or b.value in wanted for b in pooled.members.values())
+            and (pooled.pool.parameter in drawn or pooled.pool.parameter not in plan.blocks)
+        ]
         members = [block for pooled in pools for block in pooled.members.values()]
         self.blocks = [*blocks, *members]
         if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
@@ -131,7 +127,7 @@ class LabelGibbs(BlockedStep):
                 f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
             )
         self.rng = get_random_generator(rng)
-        self.watch: Callable[[int, int, Any, NDArray[Any]], None] | None = None
+        self.watch: Callable[[int, int, Rows, NDArray[Any]], None] | None = None
         self._chain, self._draw = -1, 0
         self._written: dict[str, tuple[Any, Array]] = {}
         own = {block.value for block in self.blocks}
@@ -207,7 +203,7 @@ class LabelGibbs(BlockedStep):
             point[block.value] = np.asarray(block.coordinates.write(drawn))
             self._written[block.value] = point[block.value], drawn
         if self.watch is not None and self._draw >= 0 and self.state.labels is not None:
-            self.watch(self._chain, self._draw, point, self.state.labels)
+            self.watch(self._chain, self._draw, self.state.rows, self.state.labels)
         self._draw += 1
         return point, [{}]
 

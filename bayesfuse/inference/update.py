@@ -19,7 +19,6 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.inference import cavi
-from bayesfuse.inference.dirichlet import draw_rows
 from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
@@ -49,10 +48,9 @@ def update(
     draws: int = 1000,
     random_seed: Any = None,
 ) -> xr.DataTree:
-    r"""Update a variational fit with new responses.
+    r"""Update a variational fit with new responses, by its result alone.
 
-    The fitted distribution of the parameters is the prior for the new responses. Neither earlier
-    responses nor the model are needed, so a result saved as a file is enough.
+    The fitted distribution of the parameters is the prior for the new responses.
 
     Parameters
     ----------
@@ -61,29 +59,25 @@ def update(
         ``bf.update``. It is not changed.
     responses : Responses, DataFrame or array
         Responses to new items, as tables of ``bf.fuse``, with some or all of the classes of the
-        result, in any order. Raters are matched by name. New raters get the prior of the fitted
-        ones, which must have been the same for all.
-    gold : mapping of item name to class name, DataFrame or path, optional
-        New items whose true class is known, as in :func:`bayesfuse.fuse`.
-    sequences, populations : optional
-        As in :func:`bayesfuse.predict`, for models that were given these for the fitted items.
+        result. Raters are matched by name; new ones get the prior of the fitted ones, which must
+        have been the same for all.
+    gold, sequences, populations : optional
+        Of new items: known classes, as in :func:`bayesfuse.fuse`, and what the model was given for
+        the fitted ones, as in :func:`bayesfuse.predict`.
     forgetting : float, default 0
         Share of the earlier information that is discarded first, to follow raters who change. With
         0.1 the responses of a batch count 0.9 after the next one and 0.81 after two.
-    draws : int, default 1000
-        Independent draws from the new distribution.
-    random_seed : int, Generator, optional
-        The same seed gives the same draws. The distribution itself is deterministic.
+    draws, random_seed : optional
+        Number of independent draws from the new distribution, which itself is deterministic.
 
     Returns
     -------
     DataTree
         As ``bf.fit`` returns it. ``posterior`` has all raters so far, new ones last, and of the
         variables that are no parameters "confusion", "sensitivity", "specificity" and
-        "prevalence". ``label_posterior`` and the data are of the new items only; there is no
-        ``log_likelihood``. The group ``fit`` holds the concentrations of all parameters, for the
-        next update, and ``elbo``, the bound of the log evidence of the new responses given the
-        earlier ones. The attribute ``batches`` is the number of tables used so far.
+        "prevalence". ``label_posterior`` and the data are of the new items; there is no
+        ``log_likelihood``. ``elbo`` bounds the log evidence of the new responses given the earlier
+        ones; the attribute ``batches`` is the number of tables used so far.
 
     Raises
     ------
@@ -97,28 +91,22 @@ def update(
 
     Warns
     -----
-    PoorFitWarning
-        The bound was still rising after 1,000 iterations.
-    CollapseWarning
-        As :func:`bayesfuse.fit`, for the new items.
+    PoorFitWarning, CollapseWarning
+        The bound was still rising after 1,000 iterations; as :func:`bayesfuse.fit`, for new items.
 
     Notes
     -----
-    Natural parameters add up: if q is the distribution after t − 1 batches and p the prior, batch t
-    is fitted by coordinate ascent under the prior
+    If q are the Dirichlet concentrations after t − 1 batches and p those of the prior, batch t is
+    fitted by coordinate ascent under the prior
 
     .. math:: p + (1 - f)(q_{t-1} - p), \qquad f = \texttt{forgetting},
 
-    written for Dirichlet concentrations, so q − p are expected counts (for a mixture, those that
-    all components share). With f = 0 this is streaming variational Bayes; with f > 0 the past is a
-    power prior. Forgetting applies to all raters, also those without responses, and class shares.
+    where q − p are expected counts (for a mixture, those that all components share). With f = 0
+    this is streaming variational Bayes; with f > 0 the past of all raters is a power prior.
 
-    If all labels are known and no other variables are hidden, updates equal one fit of all
-    responses. Otherwise they differ, because earlier labels are not revised, so the first table
-    should be large enough to distinguish the raters.
-
-    An item of an earlier name counts as another item. The same table, recognised by its responses
-    and the names of items and raters, is refused, because it would count twice. Sweeps
+    With hidden labels, updates differ from one fit of all responses, because earlier labels are not
+    revised: the first table should be large enough to distinguish the raters. An item of an earlier
+    name counts as another item; the same table is refused, because it would count twice. Sweeps
     (``sweeps=``) change the draws of a fit, not the distributions that updates use.
 
     References
@@ -157,7 +145,7 @@ def update(
             errors.PoorFitWarning,
             stacklevel=4,
         )
-    rows = draw_rows(found.approximation, int(draws), rng)
+    rows = cavi.draw_rows(found.approximation, int(draws), rng)
     for name, each in held.items():  # does not vary
         rows[name] = np.broadcast_to(each, (int(draws), *np.shape(each)))
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
@@ -207,7 +195,8 @@ def _see(
             f"{responses.n_items} items without a response."
         )
     declared = {p.name: p for p in (*fitted.labels.declared, *fitted.raters.declared)}
-    values, newcomers = {}, {}
+    newcomers: dict[str, Any] = {}
+    values = {}
     for name, each in known.items():
         support = declared[name].support
         values[name] = support.from_kernel(each.posterior.centre())[None, None]
@@ -216,9 +205,10 @@ def _see(
             mean = common_mean(
                 prior if isinstance(prior, DirichletMixture) else prior.concentration
             )
-            with np.errstate(divide="ignore"):  # structural zeros
-                new = mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
-            newcomers[name] = new
+            newcomers[name] = mean
+            if not isinstance(mean, str):
+                with np.errstate(divide="ignore"):  # structural zeros
+                    newcomers[name] = support.from_kernel(np.log(mean)), PRIOR
     for name, drawn in fitted.values.items():
         if name not in known:
             values[name] = drawn[:1, :1]
@@ -231,9 +221,7 @@ def _see(
     responses = _by(raters, with_classes(responses, fitted.class_names), fitted)
     responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
     told = {name: each for name, each in told.items() if each is not None}
-    point = replace(
-        fitted, values=values, newcomers=newcomers, sources=dict.fromkeys(newcomers, PRIOR)
-    )
+    point = replace(fitted, values=values, newcomers=newcomers)
     observation, values, _ = see(point, responses, told, gold)
     count = len(raters) - len(fitted.rater_names)
     known = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,24 +13,24 @@ import xarray as xr
 
 from bayesfuse import errors
 from bayesfuse.data.responses import Responses
-from bayesfuse.inference import gibbs, recording
-from bayesfuse.inference.dirichlet import fit_dirichlet
+from bayesfuse.inference import cavi, gibbs
+from bayesfuse.inference.begin import start_of
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
-from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
-from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.inference.sample import add_labels
+from bayesfuse.inference.start import DEFAULT, Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import RowPrior
-from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.results import joint_labels, natural
+from bayesfuse.pymc.evaluate import add_data, add_deterministics, as_posterior
+from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.draws import Precision, decide
 from bayesfuse.results.natural import Natural
-from bayesfuse.results.posterior import complete
-from bayesfuse.results.storage import Precision, decide, round_off
+from bayesfuse.results.posterior import round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
@@ -37,6 +38,7 @@ CHECKED = 300  # draws at most that one Gibbs sweep looks at, where no sweeps ar
 WIDENING = 1.1  # growth of standard deviations by Gibbs sweeps above which a fit is too narrow
 
 
+@errors.takes_seed
 @on_cores
 def fit(
     model: pm.Model,
@@ -66,42 +68,32 @@ def fit(
     method : {"auto", "cavi", "advi", "fullrank_advi", "pathfinder"}
         "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of fixed
         concentration on all parameters; it is as fast as EM and deterministic. The others fit
-        normal distributions in unconstrained coordinates to any model without whole-numbered
-        parameters: PyMC's ADVI with independent coordinates or a full covariance matrix, and
-        Pathfinder of pymc-extras. "auto" is "cavi" if possible, else "advi".
+        normal distributions in unconstrained coordinates, without whole-numbered parameters:
+        PyMC's ADVI (independent, or of full rank), and Pathfinder of pymc-extras. "auto" is "cavi"
+        if possible, else "advi".
     draws : int, default 1000
         Independent draws from the approximation, stored as one chain.
-    start : {"moments", "majority", "prior"}
-        Where to begin, as for :func:`bayesfuse.sample`.
     sweeps : int, default 0
         Gibbs sweeps given to every draw, which recover most of the posterior that the approximation
         misses; needs conjugate parameters.
     batch_size : int, optional
         For "cavi": items (for chains, sequences) per step of stochastic natural gradients, for
         tables so large that passes over all items are wasteful.
-    batches : iterable of Responses, optional
+    batches, n_items : iterable of Responses and int, optional
         For "cavi": data that do not fit into memory, read once, each batch with the raters and
-        classes of the model's own table and items of its own, their truths unknown. The model's
-        table is a sample, from which the fit starts, and label probabilities are of its items;
-        :func:`bayesfuse.predict_batches` computes those of all items in a second pass. For endless
-        streams see :func:`bayesfuse.update`.
-    n_items : int, optional
-        Number of items in all batches together; required with ``batches``.
+        classes of the model's own table and items of its own, their truths unknown; and how many
+        items they have together. The fit starts from the model's table, whose label probabilities
+        it returns; :func:`bayesfuse.predict_batches` computes the others in a second pass. For
+        endless streams see :func:`bayesfuse.update`.
     iterations : int, optional
         Maximum number of passes (cavi: 1000), epochs (with ``batch_size``: 100) or steps (advi:
         10,000, fullrank_advi: 20,000).
     tolerance : float, optional
-        For "cavi": stop when the bound gains less than this per response (10⁻⁸; with batches 10⁻⁶
-        by epoch).
-    random_seed : int, Generator, optional
-        The same seed gives the same draws.
+        For "cavi": least gain of the bound per response (10⁻⁸; with batches 10⁻⁶ by epoch).
+    start, random_seed, cores, log_likelihood, precision : optional
+        As in :func:`bayesfuse.sample`, without values to start from.
     progressbar : bool, default True
         Whether ADVI and Pathfinder show their progress.
-    log_likelihood, precision : optional
-        As in :func:`bayesfuse.sample`.
-    cores : int, optional
-        Maximum number of threads for a large table, by default all cores. Results do not depend on
-        it.
     **kwargs
         For ADVI's step function (``obj_optimizer``, ``obj_n_mc``, …) or
         :func:`pymc_extras.fit_pathfinder`.
@@ -111,19 +103,15 @@ def fit(
     DataTree
         The groups of :func:`bayesfuse.sample`, with one chain, and a group ``fit`` with the bound
         of the log evidence, ``elbo``, by iteration, and for "cavi" the Dirichlet concentrations of
-        prior and posterior, which :func:`bayesfuse.update` continues from. Attributes: ``method``,
-        ``converged``, ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps
-        widen the draws; 1 for draws from the posterior), ``sweeps`` and the start. Label
-        probabilities are averaged over the draws, which is closer to the posterior than the product
-        distribution itself (log-loss on RTE 0.281 against 0.320; exact 0.273).
+        prior and posterior, for :func:`bayesfuse.update`. Attributes: ``method``, ``converged``,
+        ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps widen the draws;
+        1 for draws from the posterior), ``sweeps`` and the start. Label probabilities are averaged
+        over the draws (log-loss on RTE 0.281; of the product itself 0.320; exact 0.273).
 
     Raises
     ------
-    ModelError
-        The model observes no responses or has no mode (item types); the method does not apply to
-        it; arguments are out of range.
-    ImpossibleDataError
-        The prior or the gold labels rule out some item's responses.
+    ModelError, ImpossibleDataError
+        As for :func:`bayesfuse.find_map`; the method does not apply; arguments are out of range.
     ImportError
         "pathfinder" without pymc-extras.
 
@@ -134,19 +122,15 @@ def fit(
         some draws, else the second half of ``sweeps``); the Pareto shape k̂ of its importance ratios
         is above 0.7, without sweeps (a joint criterion, hard to meet with hundreds of parameters);
         inferred groups were held at the estimate from moments.
-    LargeResultWarning
+    LargeResultWarning, CollapseWarning
         As for :func:`bayesfuse.sample`, but all draws are kept.
-    CollapseWarning
-        The labels have lost a class that the responses favour, see
-        :func:`bayesfuse.checks.collapse`.
 
     Notes
     -----
     A product of distributions of labels and parameters is narrower than the posterior, the more so
-    the less certain the labels are. On the RTE crowd (800 items, 10 of 164 raters each) the median
-    standard deviation is 0.98 times that of the posterior, and means differ by 0.04 of them.
-    Coverage of 90 % intervals of prevalence and confusion entries, on data simulated from the prior
-    (40 data sets in all; log-loss of the true labels in brackets):
+    the less certain the labels are (standard deviations on RTE: 0.98 times). Coverage of 90 %
+    intervals of prevalence and confusion entries, on 40 data sets simulated from the prior
+    (log-loss of the true labels in brackets):
 
     =============================  ===========  ===========  ==========  ===========
     items × responses, raters      bf.sample    cavi         3 sweeps    20 sweeps
@@ -155,12 +139,10 @@ def fit(
     100 × 3, 5 raters              .89 (.591)   .62 (1.005)  .72 (.855)  .79 (.659)
     =============================  ===========  ===========  ==========  ===========
 
-    ADVI's intervals covered .75 on the first of these tables (10 data sets, of which exact ones
-    covered .85 and CAVI's .70). A full covariance matrix improves small tables and converges slowly
-    with hundreds of parameters. Pathfinder's intervals on RTE have 0.63 times the exact width.
-
-    ``widening`` is 1.02 for RTE, and 1.1 to 1.25 where standard deviations are below 0.85 times
-    those of the posterior. k̂ alone cannot detect draws that are too narrow.
+    ADVI's covered .75 on the first of these (10 data sets, exact .85). Full rank improves small
+    tables and converges slowly with hundreds of parameters. Pathfinder's intervals on RTE have 0.63
+    times the exact width. ``widening`` is 1.1 to 1.25 where standard deviations are below 0.85
+    times the exact ones; k̂ alone cannot detect draws that are too narrow.
 
     References
     ----------
@@ -175,7 +157,6 @@ def fit(
     >>> result["posterior"]["prevalence"].mean(("chain", "draw")).round(1).values.tolist()
     [0.4, 0.4, 0.1, 0.0]
     """
-    errors.require_own_names(kwargs)
     numbers: dict[str, Any] = {
         "batch_size": batch_size,
         "n_items": n_items,
@@ -218,12 +199,11 @@ def fit(
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
     rng = errors.require_seed(random_seed)
-    rest = gradients_of(plan)
-    begun = find_start(plan.begun(), plan.continuous_priors(), start, rest)
+    begun, rest = start_of(plan, start)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
     if method == "cavi":
         numbers["tolerance"] = tolerance
-        found = fit_dirichlet(plan, begun, batches=batches, **numbers, **settings)
+        found = _fit_rows(plan, begun, batches=batches, **numbers, **settings)
     else:
         if plan.inferred:
             raise errors.ModelError(
@@ -238,22 +218,16 @@ def fit(
     values, widening = found.values, np.nan
     if sweeps:
         values, widening = _refine(plan, values, sweeps, rng)
-    elif (
-        not _not_conjugate(plan) and draws >= recording.FEW_DRAWS and batches is None and not keeps
-    ):
+    elif not _not_conjugate(plan) and draws >= cavi.FEW_DRAWS and batches is None and not keeps:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
     _warn(found, method, sweeps, widening, plan)
     one_chain = {name: drawn[None] for name, drawn in values.items()}
-    result = xr.DataTree(
-        children={"posterior": xr.DataTree(recording.as_posterior(model, one_chain))}
-    )
+    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, one_chain))})
     with plain_python():
-        recording.add_deterministics(result, model)
-        parameters = evaluate(model, result["posterior"].dataset, plan.variables)
-    recording.add_data(result, model)
-    complete(result, plan.observation, parameters, log_likelihood=kept.log_likelihood)
-    joint_labels.keep(result, plan.observation, parameters)
+        add_deterministics(result, model)
+    add_data(result, model)
+    add_labels(result, None, plan, kept.log_likelihood)
     warn_of_collapse(result, plan.observation)
     known = {n: Natural(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
     natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))
@@ -283,6 +257,18 @@ def _check(method: str, sweeps: Any, **numbers: Any) -> None:
         raise errors.ModelError(
             f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
         )
+
+
+def _fit_rows(plan: Plan, begun: Start, *, draws: int, **settings: Any) -> cavi.Approximation:
+    """Return draws of every variable; what is no row stays where it began."""
+    observation, priors = plan.begun(), plan.continuous_priors()
+    found, held = cavi.approximate(observation, begun.rows, priors, draws=draws, **settings)
+    still, values = plan.indices() | held, {}
+    for name, block in plan.blocks.items():
+        own = block.support.from_kernel(found.values[name] if name in found.values else still[name])
+        times = () if name in found.values else (draws, *[1] * np.ndim(own))
+        values[block.variable.name] = np.tile(own, times)
+    return replace(found, values=values)
 
 
 def _not_conjugate(plan: Plan) -> list[str]:
@@ -319,9 +305,7 @@ def _refine(
     return after, float(np.concatenate(ratios).mean())
 
 
-def _warn(
-    found: recording.Approximation, method: str, sweeps: int, widening: float, plan: Plan
-) -> None:
+def _warn(found: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan) -> None:
     def say(what: str) -> None:
         warnings.warn(what, errors.PoorFitWarning, stacklevel=5)
 
@@ -349,7 +333,7 @@ def _warn(
             f"too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. Got: "
             f"standard deviations that grow {widening:.2f} times."
         )
-    elif found.pareto_k > recording.LARGE_K and not sweeps:
+    elif found.pareto_k > cavi.LARGE_K and not sweeps:
         few = (
             ""
             if _not_conjugate(plan)
@@ -358,5 +342,5 @@ def _warn(
         say(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
             f"each of them; {few}bf.sample is exact. Got: a Pareto shape of "
-            f"{found.pareto_k:.2f}, above {recording.LARGE_K}."
+            f"{found.pareto_k:.2f}, above {cavi.LARGE_K}."
         )

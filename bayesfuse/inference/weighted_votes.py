@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from bayesfuse.data.vote_terms import Terms, contrasts
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.contents import named
-from bayesfuse.results.known_labels import LabelDraws
 from bayesfuse.results.posterior import order_variables
+from bayesfuse.results.rater_accuracy import LabelDraws
 
 GRID = np.exp(np.linspace(np.log(0.03), np.log(2.0), 9))
 """Values of τ, as shares of its prior scale; those beyond have 5 % of the prior."""
@@ -43,9 +44,6 @@ class Scales:
     weight_mean: float
     weight_scale: float
     as_given: float
-
-
-# ---------------------------------------------------------------- draws
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,10 @@ class Component:
     weight: float  # log prior probability
 
 
-def draw_parameters(known: Known, chains: int, draws: int, rng: np.random.Generator) -> xr.Dataset:
-    """Return draws of all variables of the model (chain, draw, …), and ``accepted``."""
+def draw_parameters(
+    known: Known, chains: int, draws: int, rng: np.random.Generator
+) -> tuple[dict[str, Array], Array]:
+    """Return draws of all variables of the model (chain, draw, …), and shares accepted."""
     from scipy import sparse
 
     terms, scales, n_classes = known.terms, known.scales, known.terms.given.shape[1]
@@ -138,12 +138,7 @@ def draw_parameters(known: Known, chains: int, draws: int, rng: np.random.Genera
     }
     expected = found["weight_mean"][..., None] + found["weight_slope"][..., None] * terms.competence
     found["weight"] = expected + spread[..., None] * offset
-    dims = {"bias": ("class",), "own_trust": ("result",), "offset": ("rater",)}
-    dims["weight"] = ("rater",)
-    dataset = {
-        name: (("chain", "draw", *dims.get(name, ())), value) for name, value in found.items()
-    }
-    return xr.Dataset(dataset | {"accepted": (("chain",), accepted)})
+    return found, accepted
 
 
 class _Density:
@@ -269,9 +264,6 @@ def softmax(logits: Array) -> tuple[Array, Array]:
     return shares / norm, (top + np.log(norm))[:, 0]
 
 
-# ---------------------------------------------------------------- results
-
-
 def sample_weights(
     model: Any, sampler: str, settings: Mapping[str, Any], refused: Mapping[str, Any]
 ) -> xr.DataTree:
@@ -289,16 +281,14 @@ def sample_weights(
     if sampler == "nuts":
         result = pm.sample(**settings)
     else:
-        drawn = draw_parameters(model.known, settings["chains"], settings["draws"], rng)
-        accepted = np.repeat(drawn["accepted"].values[:, None], settings["draws"], axis=1)
-        drawn = drawn.drop_vars(["accepted", *(["own_trust"] * (not drawn.sizes["result"]))])
-        here = {model.name_for(name) for name in drawn.data_vars} & set(model.named_vars)
-        drawn = drawn.rename({name: model.name_for(name) for name in drawn.data_vars})[sorted(here)]
-        pair = {"chain": np.arange(settings["chains"]), "draw": np.arange(settings["draws"])}
-        coords = {dim: list(model.coords[dim]) for dim in drawn.dims if dim in model.coords}
-        stats = xr.Dataset({"acceptance_rate": (("chain", "draw"), accepted)}, pair)
-        groups = {"posterior": drawn.assign_coords(pair | coords), "sample_stats": stats}
-        result = xr.DataTree.from_dict(groups)
+        drawn, accepted = draw_parameters(model.known, settings["chains"], settings["draws"], rng)
+        values = {model.name_for(name): value for name, value in drawn.items()}
+        here = sorted(values.keys() & model.named_vars.keys())
+        posterior = as_posterior(model, {name: values[name] for name in here})
+        rate = np.repeat(accepted[:, None], settings["draws"], axis=1)
+        pair = {dim: posterior[dim].values for dim in ("chain", "draw")}
+        stats = xr.Dataset({"acceptance_rate": (("chain", "draw"), rate)}, pair)
+        result = xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
     add_labels(result, model, rng)
     order_variables(result)
     result.attrs |= {"sampler": "nuts" if sampler == "nuts" else "independence Metropolis"}

@@ -2,31 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from bayesfuse.numerics.lazy import importer
+from bayesfuse.numerics.lazy import imported, importer
 
 if TYPE_CHECKING:
-    from bayesfuse.labels.base import LabelPrior, Marginal
-    from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
-    from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
-    from bayesfuse.labels.independent import Independent
-    from bayesfuse.labels.informed_chain import InformedMarkovChain
-    from bayesfuse.labels.planted import PlantedPotts
-    from bayesfuse.labels.population_chain import PopulationMarkovChain
-    from bayesfuse.labels.potts import MeanFieldPotts, Potts
+    from bayesfuse.labels.base import LabelPrior as LabelPrior, Marginal as Marginal
+    from bayesfuse.labels.chain import (
+        InformedMarkovChain as InformedMarkovChain,
+        MarkovChain as MarkovChain,
+        PopulationMarkovChain as PopulationMarkovChain,
+    )
+    from bayesfuse.labels.couplings import (
+        bethe_coupling as bethe_coupling,
+        paper_coupling as paper_coupling,
+    )
+    from bayesfuse.labels.independent import Independent as Independent
+    from bayesfuse.labels.planted import PlantedPotts as PlantedPotts
+    from bayesfuse.labels.potts import MeanFieldPotts as MeanFieldPotts, Potts as Potts
+    from bayesfuse.labels.stationary import StationaryMarkovChain as StationaryMarkovChain
 
-__all__ = [
-    "Independent",
-    "InformedMarkovChain",
-    "LabelPrior",
-    "Marginal",
-    "MarkovChain",
-    "MeanFieldPotts",
-    "PlantedPotts",
-    "PopulationMarkovChain",
-    "Potts",
-    "StationaryMarkovChain",
-    "bethe_coupling",
-    "paper_coupling",
-]
-
+__all__ = sorted(imported(__name__))
 __getattr__ = importer(__name__)

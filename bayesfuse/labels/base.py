@@ -19,11 +19,11 @@ class Marginal(NamedTuple):
     """The evidence and its derivatives, with the labels summed out.
 
     ``total`` is the log evidence of all responses, items counted with multiplicity;
-    ``log_evidence`` (units,) the log marginal likelihood of every independent unit (an item, a
-    sequence); ``probability`` (items, classes) the posterior label probabilities, which times the
-    multiplicity are the derivative of ``total`` with respect to the log-likelihoods; ``expected``
-    the expected counts of the entries of every parameter, which are its derivative with respect to
-    the log parameters (to positive parameters themselves).
+    ``log_evidence`` (units,) that of every independent unit (an item, a sequence); ``probability``
+    (items, classes) the posterior label probabilities, which times the multiplicity are the
+    derivative of ``total`` with respect to the log-likelihoods; ``expected`` the expected counts of
+    the entries of every parameter, its derivative with respect to the log parameters (to positive
+    parameters themselves).
 
     Examples
     --------
@@ -48,7 +48,7 @@ Structure = tuple[NDArray[Any], ...]  # arrays that the kernels of a label prior
 
 
 class Words(NamedTuple):
-    """How results describe a label prior: text only, never compared."""
+    """How results describe a label prior: text only."""
 
     summing: str
     decoding: str = "most probable labels"
@@ -76,14 +76,10 @@ class LabelPrior(Factor):
 
     Examples
     --------
-    What a label prior can do is said by its attributes:
-
     >>> import bayesfuse as bf
     >>> prior = bf.Independent([0.7, 0.3])
-    >>> prior.exact, prior.unit, prior.words.summing
-    (True, 'item', 'sum over classes')
-    >>> isinstance(prior, bf.labels.LabelPrior)
-    True
+    >>> prior.exact, prior.unit, prior.words.summing, isinstance(prior, bf.labels.LabelPrior)
+    (True, 'item', 'sum over classes', True)
     """
 
     words: ClassVar[Words]
@@ -95,10 +91,7 @@ class LabelPrior(Factor):
     decodes_exactly: ClassVar[bool] = True
     """Whether :meth:`decode` returns the most probable labels, not just a local mode."""
     adds_up: ClassVar[bool] = True
-    """Whether the log evidence of the units adds up to the total.
-
-    If not, units are dependent, and a unit's evidence is conditional on all others.
-    """
+    """Whether the log evidence of units adds up to the total; if not, it is given all others."""
     unit: ClassVar[str] = "item"
     """What is independent given the parameters: the unit of leave-one-out."""
     merges: ClassVar[bool] = False
@@ -117,14 +110,8 @@ class LabelPrior(Factor):
     def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any) -> Self:
         """Return the prior over the labels of other items.
 
-        Parameters
-        ----------
-        values : mapping of str to ndarray
-            The parameters at some draw, for their shapes.
-        settings : mapping
-            From :meth:`settings` of the fitted prior.
-        **places
-            What :attr:`needs` names, of the new items.
+        ``values`` are the parameters at some draw, for their shapes; ``settings`` those of the
+        fitted prior; ``places`` what :attr:`needs` names, of the new items.
         """
         return made(cls, {**values, **settings, **places})
 
@@ -171,10 +158,9 @@ class LabelPrior(Factor):
         """Draw the labels from their joint posterior.
 
         Priors with ``moves_labels`` take one step from the ``previous`` labels (not in place);
-        without these, labels are initialised and are only approximately from the posterior.
-
-        Returns labels (items,), or for merged items the number of copies that drew each class
-        (items, classes). The label is −1 if all classes are impossible.
+        without these, labels are initialised and only approximately from the posterior. Returns
+        labels (items,), or for merged items the number of copies that drew each class (items,
+        classes); −1 if all classes are impossible.
         """
 
     @abstractmethod
@@ -187,11 +173,13 @@ class LabelPrior(Factor):
     ) -> NDArray[np.int64]:
         """Return the jointly most probable labels (items,)."""
 
-    @abstractmethod
     def log_prob(
         self, log_parameters: Tables, labels: NDArray[np.int64], structure: Structure
     ) -> float:
         """Return the log prior probability of labels (items,)."""
+        counts = self.tally(labels, structure, log_parameters[0].shape[-1])
+        counted = self.log_weight(log_parameters, counts, structure)
+        return counted + self.uncounted(log_parameters, labels, structure)
 
     def uncounted(
         self, log_parameters: Tables, drawn: NDArray[np.int64], structure: Structure
@@ -212,8 +200,7 @@ class LabelPrior(Factor):
     ) -> tuple[Array, Array]:
         """Condition every item on the labels of all others, for priors with ``moves_labels``.
 
-        Returns label probabilities (items, classes) and the log evidence (items,) of the item's
-        responses.
+        Returns label probabilities (items, classes) and the log evidence (items,) of its responses.
         """
         raise NotImplementedError("Only priors with moves_labels condition on labels.")
 
@@ -222,13 +209,9 @@ class LabelPrior(Factor):
     ) -> Callable[[tuple[Array, ...], Array, Array], Array]:
         """Return a function for the log evidence of sets of items, for priors without ``adds_up``.
 
-        Its arguments are log parameters, likelihood and log scale; it returns the evidence of each
-        set given all others (sets,). ``unit`` (items,) is the set of every item.
-
-        Raises
-        ------
-        ModelError
-            The joint evidence is intractable.
+        ``unit`` (items,) is the set of every item. The function takes log parameters, likelihood
+        and log scale, and returns the evidence of each set given all others (sets,). ModelError if
+        that is intractable.
         """
         raise NotImplementedError("The log evidence of items adds up to that of sets of items.")
 
@@ -255,10 +238,10 @@ class LabelPrior(Factor):
         structure: Structure,
         rng: np.random.Generator,
     ) -> NDArray[Any]:
-        """Draw true labels (items,) from the prior, given the known labels.
+        """Draw true labels (items,) from the prior, merged items once, given the known labels.
 
         ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class,
-        or the likelihood of what predictive draws keep. Merged items are drawn once.
+        or the likelihood of what predictive draws keep.
         """
         return self.draw(log_parameters, possible, structure, rng)
 

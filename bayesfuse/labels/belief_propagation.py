@@ -1,24 +1,16 @@
-r"""Labels of a Potts model summed out, by belief propagation and by mean field.
+"""Labels of a Potts model summed out, by belief propagation and by mean field.
 
-The message of an item to a neighbour sums out the part of the graph beyond their edge:
-
-.. math:: m_{n \to j}(k) = r + (1 - r) h_{n \setminus j}(k), \qquad r = e^{-\beta w_{nj}},
-
-where h is the normalised product of the item's own weights and the messages from its other
-neighbours. At convergence the Bethe approximation of the log partition function is stationary in
-the messages (Yedidia, Freeman & Weiss 2005, IEEE Transactions on Information Theory 51, 2282–2312),
-so its derivatives are the beliefs. Both are exact on a forest.
-
+The message of an item n to a neighbour j sums out the part of the graph beyond their edge: it is
+r + (1 − r) h(k) with r = exp(−β w) and h the normalised product of the item's own weights and the
+messages from its other neighbours. At convergence the Bethe approximation of the log partition
+function is stationary in the messages (Yedidia, Freeman & Weiss 2005, IEEE Transactions on
+Information Theory 51, 2282–2312), so its derivatives are the beliefs. Both are exact on a forest.
 Messages are between r and one; products over neighbours move to logarithms when they become small.
 
 Mean field is the best approximation by independent labels: their probabilities q maximise a lower
-bound of the log partition function,
-
-.. math:: \sum_n \sum_k q_{nk} (\log \pi_k + \ell_{nk} - \log q_{nk})
-          + \beta \sum_{\text{edges}} w_{nm} \sum_k q_{nk} q_{mk} ,
-
-one item at a time (Zhang 1992, IEEE Transactions on Signal Processing 40, 2570–2583). At
-convergence the bound is stationary in q, so its derivatives ignore the dependence of q.
+bound of the log partition function, Σ_n Σ_k q_nk (log π_k + log L_nk − log q_nk) + β Σ_edges w_nm
+Σ_k q_nk q_mk, one item at a time (Zhang 1992, IEEE Transactions on Signal Processing 40,
+2570–2583). At convergence it is stationary in q, so its derivatives ignore the dependence of q.
 """
 
 from __future__ import annotations

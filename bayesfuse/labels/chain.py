@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.data.known import read_classifier
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import require_kind
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.labels.stationary import marginal_stationary, stationary
-from bayesfuse.numerics.kernels import Array, fill, inner
+from bayesfuse.labels.independent import log_word
+from bayesfuse.numerics.kernels import Array, inner
 from bayesfuse.numerics.rows import shares
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import InChain
@@ -30,9 +32,7 @@ def draw_in_chain(tables, likelihood, labels, rng, structure):
     uniform = np.empty(labels.size)
     for n in range(labels.size):
         uniform[n] = rng.random()
-    drawn = forward_backward.draw_labels(
-        tables[0], tables[1], likelihood, structure[0], structure[1], uniform
-    )
+    drawn = forward_backward.draw_labels(tables[0], tables[1], likelihood, uniform, *structure)
     for n in range(labels.size):
         labels[n] = drawn[n]
         if drawn[n] < 0:
@@ -43,9 +43,7 @@ def draw_in_chain(tables, likelihood, labels, rng, structure):
 @inner
 def count_in_chain(tables, labels, counts, structure, n_classes):
     """Count first labels and pairs of neighbours."""
-    begun, followed = forward_backward.count(labels, structure[0], structure[1], n_classes)
-    fill(counts[0], begun)
-    fill(counts[1], followed)
+    forward_backward.count(labels, counts[0], counts[1], structure[0], structure[1])
 
 
 class MarkovChain(LabelPrior):
@@ -71,21 +69,15 @@ class MarkovChain(LabelPrior):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.MarkovChain(
-    ...     initial=[0.5, 0.5],
-    ...     transition=[[0.9, 0.1], [0.2, 0.8]],
-    ...     sequences=bf.Sequences.from_lengths([3]),
-    ... )
-    >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [0, 0]])
-    >>> structure = prior.structure(responses)
+    >>> initial, transition = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.2, 0.8]])
+    >>> prior = bf.MarkovChain(initial, transition, bf.Sequences.from_lengths([3]))
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0, 0], [1, 0], [0, 0]]))
     >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
-    >>> log_rows = tuple(np.log(value) for value in prior.parameters.values())
+    >>> log_rows = np.log(initial), np.log(transition)
     >>> prior.marginal(log_rows, likelihood, np.zeros(3), structure).probability.round(3)
     array([[0.843, 0.157],
            [0.83 , 0.17 ],
            [0.893, 0.107]])
-    >>> prior.decode(log_rows, likelihood, structure)
-    array([0, 0, 0])
     """
 
     declared: tuple[Parameter, ...] = (
@@ -96,6 +88,7 @@ class MarkovChain(LabelPrior):
     unit = "sequence"
     needs: tuple[str, ...] = ("sequences",)
     marginal_kernel = staticmethod(forward_backward.marginal)
+    axes: tuple[int, ...] = ()  # of the parameters, before those of classes
 
     def __init__(self, initial: Any, transition: Any, sequences: Sequences) -> None:
         self.parameters = {"initial": initial, "transition": transition}
@@ -111,7 +104,8 @@ class MarkovChain(LabelPrior):
         return self.sequences.names
 
     def part(self, structure, units):
-        place, start = structure
+        place, start, *_ = structure
+        units = np.sort(units)
         size = start[units + 1] - start[units]
         begin = np.concatenate([[0], np.cumsum(size)])
         row = np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])
@@ -135,27 +129,18 @@ class MarkovChain(LabelPrior):
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         # drawn here, because a Generator in a kernel costs microseconds, and seconds to compile
         uniform = rng.random(len(likelihood))
-        return forward_backward.draw_labels(
-            *self.both(log_parameters), likelihood, *structure, uniform
-        )
+        given = *self.both(log_parameters), likelihood, uniform
+        return forward_backward.draw_labels(*given, *structure)
 
     def tally(self, drawn, structure, n_classes):
         if drawn.ndim == 2:
-            return soft_counts(drawn, *structure)
-        return forward_backward.count(drawn, *structure, n_classes)
+            return soft_counts(drawn, *structure[:2])
+        counts = [np.empty((*self.axes, *(n_classes,) * dims)) for dims in (1, 2)]
+        forward_backward.count(drawn, *counts, *structure[:3])
+        return tuple(counts)
 
     def decode(self, log_parameters, likelihood, structure):
         return forward_backward.decode(*self.both(log_parameters), likelihood, *structure)
-
-    def log_prob(self, log_parameters, labels, structure):
-        initial, transition = self.both(log_parameters)
-        place, start = structure
-        path = labels[place]
-        first = np.zeros(len(path), dtype=bool)
-        first[start[:-1]] = True
-        follows = np.flatnonzero(~first)
-        steps = transition[path[follows - 1], path[follows]]
-        return float(initial[path[first]].sum() + steps.sum())
 
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
         sequence = np.empty(responses.n_items, dtype=np.int64)
@@ -167,7 +152,7 @@ class MarkovChain(LabelPrior):
         return self.of_lengths(self.sequences.lengths, parameters, xp)
 
     @staticmethod
-    def of_lengths(lengths: NDArray[np.int64], parameters: tuple[Any, ...], xp: Any) -> Any:
+    def of_lengths(lengths: NDArray[np.int64], parameters: Sequence[Any], xp: Any) -> Any:
         """Return the expected share of every class in sequences of these lengths."""
         initial, transition = parameters
         # number of sequences longer than t, for t = 0, 1, …
@@ -175,52 +160,177 @@ class MarkovChain(LabelPrior):
         return initial @ _polynomial(longer / lengths.sum(), transition, xp)
 
 
-class StationaryMarkovChain(MarkovChain):
-    r"""Markov chain that begins in its stationary distribution, :math:`\rho = \rho A`.
+class PopulationMarkovChain(MarkovChain):
+    r"""Markov chains of labels, :math:`p(y) = \rho_{g y_1} \prod_t A_{g y_{t-1} y_t}`.
 
-    For excerpts of long sequences. The first labels then also inform the transition, whose
-    conditional is not Dirichlet: Gibbs proposes Dirichlet draws in a Metropolis step, which
-    accepts nearly all.
+    As :class:`MarkovChain`, with an initial distribution and a transition for every population g of
+    sequences: words in newspapers and in letters, nights of patients and of healthy people.
 
     Parameters
     ----------
-    transition : tensor or array, shape (classes, classes)
-        As in :class:`MarkovChain`, with a unique stationary distribution.
+    initial : tensor or array, shape (populations, classes)
+    transition : tensor or array, shape (populations, classes, classes)
     sequences : Sequences
+    population : array of int, shape (sequences,)
+        Population of every sequence, in the order of ``sequences.names``.
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.StationaryMarkovChain(
-    ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
-    ... )
-    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, (), np).round(3)
-    array([0.75, 0.25])
+    >>> initial = np.array([[0.5, 0.5], [0.5, 0.5]])
+    >>> transition = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])
+    >>> sequences = bf.Sequences.from_lengths([2, 2])
+    >>> prior = bf.PopulationMarkovChain(initial, transition, sequences, population=[1, 0])
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1], [0], [1]]))
+    >>> likelihood = np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1], [0.5, 0.5]])
+    >>> log_rows = np.log(initial), np.log(transition)
+    >>> prior.marginal(log_rows, likelihood, np.zeros(4), structure).probability.round(2).tolist()
+    [[0.9, 0.1], [0.5, 0.5], [0.9, 0.1], [0.82, 0.18]]
     """
 
-    declared = MarkovChain.declared[1:]
-    counts_all = False
-    marginal_kernel = staticmethod(marginal_stationary)
+    declared = (
+        Parameter("initial", SIMPLEX, ("population", "class")),
+        Parameter("transition", SIMPLEX, ("population", "class", "next_class")),
+    )
+    needs: tuple[str, ...] = ("sequences", "populations")
 
-    def __init__(self, transition: Any, sequences: Sequences) -> None:
-        self.parameters = {"transition": transition}
-        self.sequences = sequences
+    @classmethod
+    def anew(cls, values, settings, **places):
+        population = places.pop("populations")
+        return cls(**values, **places, population=population)
 
-    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
-        (transition,) = log_parameters
-        with np.errstate(divide="ignore"):
-            return np.log(stationary(transition)), transition
+    def __init__(
+        self, initial: Any, transition: Any, sequences: Sequences, population: ArrayLike
+    ) -> None:
+        number = np.asarray(population)
+        if number.dtype.kind not in "iu" or number.shape != sequences.names.shape:
+            raise ModelError(
+                "population must hold the number of every sequence's population, from 0. Got: "
+                f"{number.dtype} of shape {number.shape} for {sequences.n_sequences} sequences."
+            )
+        order = np.argsort(number, kind="stable")
+        super().__init__(initial, transition, _reordered(sequences, order))
+        self.population = number[order]
+        shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
+        known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+        self.axes = (max(known, int(number.max(initial=0)) + 1),)
+
+    def check(self, shapes, responses):
+        if self.population.min(initial=0) < 0:
+            raise ModelError(f"Populations are numbered from 0. Got: {int(self.population.min())}.")
+        super().check(shapes, responses)
+
+    def sizes(self, name, shape, responses):
+        return super().sizes(name, shape, responses) | {"population": self.axes[0]}
+
+    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        cut = np.searchsorted(self.population, np.arange(self.axes[0] + 1))
+        return (*super().structure(responses), cut)
+
+    def part(self, structure, units):
+        items, chain = super().part(structure, units)
+        return items, (*chain, np.searchsorted(np.sort(units), structure[2]))
 
     def tally(self, drawn, structure, n_classes):
-        return super().tally(drawn, structure, n_classes)[1:]
-
-    def uncounted(self, log_parameters, drawn, structure):
-        place, start = structure
-        initial, _ = self.both(log_parameters)
-        return float(initial[drawn[place[start[:-1]]]].sum())
+        if drawn.ndim == 1:
+            return super().tally(drawn, structure, n_classes)
+        begun = np.zeros((*self.axes, n_classes))
+        followed = np.zeros((*self.axes, n_classes, n_classes))
+        for p, (low, high) in enumerate(pairwise(structure[2])):
+            if low < high:
+                items, chain = self.part(structure, np.arange(low, high))
+                begun[p], followed[p] = soft_counts(drawn[items], *chain[:2])
+        return begun, followed
 
     def prevalence(self, parameters, n_classes, structure, xp):
-        return _solve_stationary(parameters[0], xp)
+        found: Any = 0.0
+        for p in np.unique(self.population):
+            lengths, rows = self.sequences.lengths[self.population == p], [v[p] for v in parameters]
+            found = found + lengths.sum() * self.of_lengths(lengths, rows, xp)
+        return found / len(self.sequences.items)
+
+
+def _reordered(sequences: Sequences, order: NDArray[np.int64]) -> Sequences:
+    """Return the same sequences in another order."""
+    parts = np.split(sequences.items, sequences.start[1:-1])
+    start = np.concatenate([[0], np.cumsum(sequences.lengths[order])])
+    return Sequences(sequences.names[order], np.concatenate([parts[s] for s in order]), start)
+
+
+class InformedMarkovChain(MarkovChain):
+    r"""Markov chain of labels of items with a classifier's probabilities :math:`\hat p`.
+
+    .. math:: p(y) \propto \rho_{y_1} \prod_t A_{y_{t-1} y_t} \prod_t \hat p_{t y_t} / \bar p_{y_t}
+
+    The ratio is the likelihood of the inputs of the classifier, up to a factor, by Bayes' theorem.
+    So the inputs count as observed, like responses, and initial and transition keep their Dirichlet
+    conditionals. The log evidence is relative to that of the inputs, and comparable only between
+    models with the same classifier.
+
+    Parameters
+    ----------
+    initial, transition, sequences
+        As in :class:`MarkovChain`.
+    classifier : array or DataFrame, shape (items, classes)
+        Probabilities from a classifier that saw none of the responses to these items.
+    shares : array-like, shape (classes,), optional
+        Mean probabilities :math:`\bar p` over the items of the fit. Default: of ``classifier``.
+
+    References
+    ----------
+    Bourlard & Morgan (1994), Connectionist speech recognition, Kluwer, chapter 7 (scaled
+    likelihoods).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> initial, transition = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.2, 0.8]])
+    >>> sequences, classifier = bf.Sequences.from_lengths([2]), np.array([[0.5, 0.5], [0.2, 0.8]])
+    >>> prior = bf.InformedMarkovChain(initial, transition, sequences, classifier)
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
+    >>> log_rows = np.log(initial), np.log(transition)
+    >>> prior.marginal(log_rows, np.ones((2, 2)), np.zeros(2), structure).probability.round(2)
+    array([[0.52, 0.48],
+           [0.47, 0.53]])
+    """
+
+    needs: tuple[str, ...] = ("sequences", "classifier")
+
+    def __init__(
+        self,
+        initial: Any,
+        transition: Any,
+        sequences: Sequences,
+        classifier: Any,
+        shares: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(initial, transition, sequences)
+        self.classifier = classifier
+        self.shares = None if shares is None else np.asarray(shares, dtype=float)
+
+    def settings(self):
+        return {} if self.shares is None else {"shares": self.shares.tolist()}
+
+    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        probability = read_classifier(responses, self.classifier)
+        shares = probability.mean(axis=0) if self.shares is None else self.shares
+        log_ratio = log_word(probability) - log_word(shares)
+        evidence: Array = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
+        place, start = super().structure(responses)
+        return place, start, np.array([0, len(start) - 1]), evidence
+
+    def defining(self, structure):
+        place, start, _, evidence = structure
+        return place, start, evidence
+
+    def part(self, structure, units):
+        items, chain = super().part(structure, units)
+        return items, (*chain, np.array([0, len(units)]), structure[3][items])
+
+    in_chain = MarkovChain.in_chain
+
+    def uncounted(self, log_parameters, drawn, structure):
+        return float(np.log(structure[3][np.arange(len(drawn)), drawn]).sum())
 
 
 def soft_counts(
@@ -265,10 +375,3 @@ def _powers(matrix: Any, size: int, xp: Any) -> Any:
         found = xp.concatenate([found, found @ power])
         power = power @ power
     return found[:size]
-
-
-def _solve_stationary(transition: Any, xp: Any) -> Any:
-    """Solve ρ = ρ A with sum one, if the solution is unique."""
-    n_classes = transition.shape[0]
-    matrix = xp.eye(n_classes) - transition.T + 1.0
-    return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]

@@ -7,9 +7,7 @@ is one range of couplings, for weights of several orders of magnitude it is seve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,36 +36,31 @@ FEW, MANY = 4, 100  # limits of the default number of sweeps at a coupling from 
 LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
 
 
-def spread_evenly(weights: Array) -> bool:
-    """Return whether all weights are equal, so that couplings can be evenly spaced."""
-    return bool(len(weights) == 0 or weights.min() == weights.max())
-
-
 def weakest_bond(graph: Graph) -> float:
     """Return the smallest weight on a maximum spanning forest; weaker edges agree by its paths."""
-    if graph.is_forest or spread_evenly(graph.weights):
+    if graph.is_forest or len(once(graph.weights)) < 2:
         return float(graph.weights.min()) if graph.n_edges else 1.0
     from scipy.sparse.csgraph import minimum_spanning_tree  # slow to import
 
     return float(-minimum_spanning_tree(-graph.to_scipy()).data.max())
 
 
-def table_couplings(weights: Array, max_coupling: float) -> Array:
-    """Return couplings from zero to the largest, with steps for every weight."""
-    if spread_evenly(weights):
-        return np.linspace(0, max_coupling, EXACT_COUPLINGS)
-    step = max_coupling / (EXACT_COUPLINGS - 1)
-    step = min(step * weights.mean() / weights.max(), STEP / weights.max())
-    if step / GROWTH >= max_coupling:
-        return np.linspace(0, max_coupling, EXACT_COUPLINGS)
-    first = np.arange(round(1 / GROWTH)) * step
-    return np.concatenate([first, _growing(step / GROWTH, max_coupling)])
+def table_couplings(
+    weights: Array, max_coupling: float, weakest: float, n_classes: int
+) -> tuple[Array, int]:
+    """Return couplings with steps for every weight, and how many are up to the largest.
 
-
-def tail_couplings(weakest: float, n_classes: int, max_coupling: float) -> Array:
-    """Return couplings beyond the largest, until the weakest bond agrees."""
+    The others go on until the weakest bond agrees.
+    """
+    begun = np.linspace(0, max_coupling, EXACT_COUPLINGS)
+    if len(once(weights)) > 1:
+        step = min(begun[1] * weights.mean() / weights.max(), STEP / weights.max())
+        if step / GROWTH < max_coupling:
+            first = np.arange(round(1 / GROWTH)) * step
+            begun = np.concatenate([first, _growing(step / GROWTH, max_coupling)])
     end = (SETTLED + np.log(n_classes)) / weakest
-    return _growing(max_coupling, end)[1:] if end > max_coupling else np.empty(0)
+    tail = _growing(max_coupling, end)[1:] if end > max_coupling else begun[:0]
+    return np.append(begun, tail), len(begun)
 
 
 def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
@@ -83,12 +76,11 @@ def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
 
 
 def bethe_coupling(graph: Graph, n_classes: int) -> float:
-    r"""Return the critical coupling of labels on a graph in the Bethe (tree) approximation.
+    """Return the critical coupling of labels on a graph in the Bethe (tree) approximation.
 
     The correlation of neighbours is :math:`(e^β - 1) / (e^β + K - 1)`; order spreads through the
     graph when that times b, the mean number of further neighbours of a neighbour, is one. Grids
-    have cycles and a larger critical coupling (log(1 + √K) for four neighbours). If b ≤ 1 it is
-    infinite.
+    have cycles and a larger critical coupling (log(1 + √K) for four neighbours).
 
     Parameters
     ----------
@@ -98,7 +90,7 @@ def bethe_coupling(graph: Graph, n_classes: int) -> float:
     Returns
     -------
     float
-        Coupling per unit of weight.
+        Coupling per unit of weight, infinite if b ≤ 1.
 
     References
     ----------
@@ -147,97 +139,51 @@ def _growing(first: float, last: float) -> Array:
     return np.geomspace(first, last, max(count, 2))
 
 
-@dataclass
-class _Rung:
-    """Labels at one coupling from both starts, and the agreement S of every sweep (2, sweeps)."""
-
-    labels: list[NDArray[Any]]
-    agreement: Array
-
-
-class Ladder:
-    """Couplings at which labels are drawn, refined where their agreement rises most.
+def drawn_agreement(
+    graph: Graph, prevalence: Array, max_coupling: float, sweeps: int | None, random_seed: int
+) -> tuple[Array, Array, Array]:
+    """Draw labels at couplings, refined where their agreement S rises most.
 
     Random labels are annealed upwards, and labels of one class downwards; other couplings start
-    from neighbouring ones. Where the two starts differ, the labels have two phases.
+    from neighbouring ones. Where the two starts differ, the labels have two phases. Returns the
+    couplings, E[S] from either start (2, couplings), and the error of their mean.
     """
+    n_items, n_classes = graph.n_items, len(prevalence)
+    by_default = np.clip(LABELS // (2 * MOST_COUPLINGS * n_items), FEW, MANY)
+    n_sweeps = int(by_default) if sweeps is None else sweeps
+    # a stream per start, because they are drawn in parallel
+    rngs = np.random.default_rng(random_seed).spawn(2)
+    rows = graph.start, graph.neighbour, once(graph.weight)
+    likelihood = np.ones((n_items, n_classes))
+    small = smallest_integer(n_classes)
+    random = rngs[0].choice(n_classes, n_items, p=prevalence).astype(small)
+    one = np.full(n_items, np.argmax(prevalence), dtype=small)
+    rungs: dict[float, list[tuple[NDArray[Any], Array]]] = {}  # labels and S of sweeps, by start
 
-    def __init__(
-        self,
-        graph: Graph,
-        prevalence: Array,
-        max_coupling: float,
-        sweeps: int | None,
-        random_seed: int,
-    ) -> None:
-        self.graph, self.prevalence = graph, prevalence
-        self.total_weight = float(graph.weights.sum())
-        if sweeps is None:
-            per_sweep = 2 * MOST_COUPLINGS * graph.n_items
-            sweeps = int(np.clip(LABELS // per_sweep, FEW, MANY))
-        self.sweeps = sweeps
-        # a stream per start, because they are drawn in parallel
-        self.rngs = np.random.default_rng(random_seed).spawn(2)
-        self.rows = graph.start, graph.neighbour, once(graph.weight)
-        self.likelihood = np.ones((graph.n_items, len(prevalence)))
-        self.colours = graph.colour_order
-        self.rungs: dict[float, _Rung] = {}
+    def draw(start: int, coupling: float, begun: NDArray[Any]) -> tuple[NDArray[Any], Array]:
+        """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
+        labels = begun.astype(np.int32)  # as in sampling, so that kernels compile once
+        settle, drawn = max(n_sweeps // 4, 2), np.empty(n_sweeps)
+        common = prevalence, likelihood, coupling, *rows
+        for i in range(-settle, n_sweeps):
+            gibbs, clusters = rngs[start].integers(0, 2**64, 2, dtype=np.uint64)
+            swendsen_wang(labels, *common, clusters)
+            gibbs_sweep(labels, *common, graph.colour_order, gibbs)
+            if i >= 0:
+                drawn[i] = agreement(labels, *rows)
+        return labels.astype(begun.dtype), drawn
 
-    def climb(self, couplings: Array) -> None:
-        """Draw at the given couplings, then between those where the integral is least certain."""
-        n_items, n_classes = self.likelihood.shape
-        small = smallest_integer(n_classes)
-        random = self.rngs[0].choice(n_classes, n_items, p=self.prevalence).astype(small)
-        one = np.full(n_items, np.argmax(self.prevalence), dtype=small)
-        with ThreadPoolExecutor(2) as threads:  # kernels release the GIL
-            walks = threads.map(self._walk, (0, 1), (couplings, couplings[::-1]), (random, one))
-            up, down = walks
-            for coupling in couplings.tolist():
-                self._keep(coupling, [up[coupling], down[coupling]])
-            while len(self.rungs) < MOST_COUPLINGS:
-                middle, near = self._least_sure()
-                begun = [self.rungs[c].labels[start] for start, c in enumerate(near)]
-                self._keep(middle, threads.map(self._draw, (0, 1), (middle,) * 2, begun))
-
-    def _walk(
-        self, start: int, couplings: Array, labels: NDArray[Any]
-    ) -> dict[float, tuple[NDArray[Any], Array]]:
+    def walk(start: int, couplings: Array, labels: NDArray[Any]) -> dict[float, Any]:
         """Draw at successive couplings, each from the last labels."""
         found = {}
         for coupling in couplings.tolist():
-            found[coupling] = self._draw(start, coupling, labels)
+            found[coupling] = draw(start, coupling, labels)
             labels = found[coupling][0]
         return found
 
-    def _keep(self, coupling: float, both: Iterable[tuple[NDArray[Any], Array]]) -> None:
-        labels, drawn = zip(*both, strict=True)
-        self.rungs[coupling] = _Rung(list(labels), np.stack(drawn))
-
-    def _least_sure(self) -> tuple[float, tuple[float, float]]:
-        """Return middle and ends of the interval where the slopes, which increase, differ most."""
-        coupling, by_start, _ = self.results()
-        worst = int(np.argmax(np.diff(coupling) * np.diff(by_start.mean(axis=0))))
-        below, above = coupling[worst : worst + 2].tolist()
-        return (below + above) / 2, (below, above)
-
-    def _draw(self, start: int, coupling: float, begun: NDArray[Any]) -> tuple[NDArray[Any], Array]:
-        """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
-        labels = begun.astype(np.int32)  # as in sampling, so that kernels compile once
-        settle = max(self.sweeps // 4, 2)
-        drawn = np.empty(self.sweeps)
-        for i in range(-settle, self.sweeps):
-            gibbs, clusters = self.rngs[start].integers(0, 2**64, 2, dtype=np.uint64)
-            common = self.prevalence, self.likelihood, coupling, *self.rows
-            swendsen_wang(labels, *common, clusters)
-            gibbs_sweep(labels, *common, self.colours, gibbs)
-            if i >= 0:
-                drawn[i] = agreement(labels, *self.rows)
-        return labels.astype(begun.dtype), drawn
-
-    def results(self) -> tuple[Array, Array, Array]:
-        """Return the couplings, E[S] from either start (2, couplings) and the mean's error."""
-        coupling = np.array(sorted(self.rungs))
-        drawn = np.stack([self.rungs[c].agreement for c in coupling.tolist()])
+    def results() -> tuple[Array, Array, Array]:
+        coupling = np.array(sorted(rungs))
+        drawn = np.array([[chain for _, chain in rungs[c]] for c in coupling.tolist()])
         by_start = drawn.mean(axis=2).T
         own = np.array([[_error(chain) for chain in both] for both in drawn])
         # smoothed, because a few batches may agree by chance
@@ -246,9 +192,22 @@ class Ladder:
         # two starts that differ by more than noise are in different phases
         apart = np.abs(np.diff(by_start, axis=0))[0] / 2
         error = np.where(apart > 2 * within, apart, within)
-        at_zero = self.total_weight * float((self.prevalence**2).sum())
-        by_start[:, 0], error[0] = at_zero, 0.0  # known
+        by_start[:, 0], error[0] = graph.weights.sum() * (prevalence**2).sum(), 0.0  # known
         return coupling, by_start, error
+
+    begun = drawn_couplings(graph, n_classes, max_coupling)
+    with ThreadPoolExecutor(2) as threads:  # kernels release the GIL
+        up, down = threads.map(walk, (0, 1), (begun, begun[::-1]), (random, one))
+        rungs |= {c: [up[c], down[c]] for c in begun.tolist()}
+        while len(rungs) < MOST_COUPLINGS:
+            # between ends whose slopes, which increase, differ most
+            coupling, by_start, _ = results()
+            worst = int(np.argmax(np.diff(coupling) * np.diff(by_start.mean(axis=0))))
+            ends = coupling[worst : worst + 2].tolist()
+            near = [rungs[c][start][0] for start, c in enumerate(ends)]
+            middle = sum(ends) / 2
+            rungs[middle] = list(threads.map(draw, (0, 1), (middle, middle), near))
+    return results()
 
 
 def _error(chain: Array) -> float:

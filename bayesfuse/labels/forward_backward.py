@@ -1,13 +1,11 @@
 """Recursions along sequences of labels: forward, backward, drawing, the best path.
 
 They use probabilities, scaled at every step, without exponentials per item and class. A floor keeps
-improbable values above zero, so zero always means impossible. If the floor could matter (the
+improbable values above zero, so zero always means impossible. Where the floor could matter (the
 responses to an item almost exclude all predicted classes, or a class is almost unreachable), the
-sequence is repeated in logarithms, which takes an exponential per pair of classes and cannot fail.
-
-Arrays over classes are padded with zeros to ``width``, a multiple of four, because loops in blocks
-of four keep their sums in registers. Buffers have one row per item of the sequence, in order;
-``item`` holds the items' positions in the table.
+sequence is repeated in logarithms, which cannot fail. Arrays over classes are padded with zeros to
+``width``, a multiple of four, because loops in blocks of four keep their sums in registers. Buffers
+have one row per item of the sequence, in order; ``item`` holds the items' positions in the table.
 """
 
 from __future__ import annotations
@@ -218,6 +216,13 @@ def longest(start):
 
 
 @inlined
+def buffers(start, n_classes):
+    """Return two arrays of zeros for the longest sequence, (items, width)."""
+    shape = longest(start), (n_classes + 3) // 4 * 4
+    return np.zeros(shape), np.zeros(shape)
+
+
+@inlined
 def filter_any(log_initial, log_transition, transition, likelihood, item, filtered, predicted):
     """Filter by :func:`forward`, or by :func:`log_forward` if that is inaccurate.
 
@@ -231,112 +236,131 @@ def filter_any(log_initial, log_transition, transition, likelihood, item, filter
     return log_evidence, safe
 
 
+@inlined
+def populations_of(log_initial, log_transition, start, cut):
+    """Return both tables with a first axis of populations, and the first sequence of each."""
+    n_classes = log_transition.shape[-1]
+    initials = np.ascontiguousarray(log_initial).reshape(-1, n_classes)
+    transitions = np.ascontiguousarray(log_transition).reshape(-1, n_classes, n_classes)
+    return initials, transitions, np.array([0, start.size - 1]) if cut is None else cut
+
+
 @kernel
-def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
+def marginal(
+    log_initial, log_transition, likelihood, log_scale, place, start, cut=None, evidence=None
+):
     """Sum the labels out of all sequences.
 
-    Returns total, log evidence (sequences,), probability (n, k), and the expected counts of first
-    labels (k,) and of pairs (k, k).
+    Those of population p, which has tables of its own, are ``cut[p]`` to ``cut[p + 1]``; without
+    ``cut`` there is one. ``evidence`` (n, k) multiplies the likelihood. Returns total, log evidence
+    (sequences,), probability (n, k), and the expected counts of both tables.
     """
-    n_items, n_classes = likelihood.shape
-    n_sequences = start.size - 1
-    transition, transposed = padded(log_transition)
-    width = transition.shape[1]
-    filtered = np.zeros((longest(start), width))
-    predicted = np.zeros((longest(start), width))
-    total, log_evidence = 0.0, np.empty(n_sequences)
+    seen = likelihood if evidence is None else likelihood * evidence
+    n_items, n_classes = seen.shape
+    initials, transitions, bounds = populations_of(log_initial, log_transition, start, cut)
+    total, log_evidence = 0.0, np.empty(start.size - 1)
     probability = np.zeros((n_items, n_classes))
-    begun = np.zeros(n_classes)
-    pairs = np.zeros((n_classes, width))
-    followed = np.zeros((n_classes, n_classes))
-    for s in range(n_sequences):
-        item = place[start[s] : start[s + 1]]
-        log_evidence[s], safe = filter_any(
-            log_initial, log_transition, transition, likelihood, item, filtered, predicted
-        )
-        if log_evidence[s] > -np.inf:
-            if safe:
-                backward(transposed, item, filtered, predicted, probability, pairs)
-            else:
-                log_backward(log_transition, item, filtered, predicted, probability, followed)
-            for k in range(n_classes):
-                begun[k] += probability[item[0], k]
-            for n in item:
-                log_evidence[s] += log_scale[n]
-        total += log_evidence[s]
-    for k in range(n_classes):
-        for j in range(n_classes):
-            followed[k, j] += transition[k, j] * pairs[k, j]
-    return total, log_evidence, probability, begun, followed
+    begun, followed = np.zeros(initials.shape), np.zeros(transitions.shape)
+    filtered, predicted = buffers(start, n_classes)
+    for p in range(bounds.size - 1):
+        transition, transposed = padded(transitions[p])
+        pairs = np.zeros(transition.shape)
+        for s in range(bounds[p], bounds[p + 1]):
+            item = place[start[s] : start[s + 1]]
+            log_evidence[s], safe = filter_any(
+                initials[p], transitions[p], transition, seen, item, filtered, predicted
+            )
+            if log_evidence[s] > -np.inf:
+                if safe:
+                    backward(transposed, item, filtered, predicted, probability, pairs)
+                else:
+                    log_backward(
+                        transitions[p], item, filtered, predicted, probability, followed[p]
+                    )
+                for k in range(n_classes):
+                    begun[p, k] += probability[item[0], k]
+                for n in item:
+                    log_evidence[s] += log_scale[n]
+            total += log_evidence[s]
+        for k in range(n_classes):
+            for j in range(n_classes):
+                followed[p, k, j] += transition[k, j] * pairs[k, j]
+    counts = begun.reshape(log_initial.shape), followed.reshape(log_transition.shape)
+    return total, log_evidence, probability, counts[0], counts[1]
 
 
 @kernel
-def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
+def draw_labels(
+    log_initial, log_transition, likelihood, uniform, place, start, cut=None, evidence=None
+):
     """Draw all labels from their joint posterior; −1 in impossible sequences."""
-    transition, transposed = padded(log_transition)
-    filtered = np.zeros((longest(start), transition.shape[1]))
-    predicted = np.zeros((longest(start), transition.shape[1]))
+    seen = likelihood if evidence is None else likelihood * evidence
+    initials, transitions, bounds = populations_of(log_initial, log_transition, start, cut)
     labels = np.empty(place.size, dtype=np.int64)
-    for s in range(start.size - 1):
-        item = place[start[s] : start[s + 1]]
-        log_evidence, safe = filter_any(
-            log_initial, log_transition, transition, likelihood, item, filtered, predicted
-        )
-        if log_evidence == -np.inf:
-            for n in item:
-                labels[n] = -1
-        elif safe:
-            backward_draw(transposed, item, filtered, uniform, labels)
-        else:
-            log_backward_draw(log_transition, item, filtered, uniform, labels)
+    filtered, predicted = buffers(start, seen.shape[1])
+    for p in range(bounds.size - 1):
+        transition, transposed = padded(transitions[p])
+        for s in range(bounds[p], bounds[p + 1]):
+            item = place[start[s] : start[s + 1]]
+            log_evidence, safe = filter_any(
+                initials[p], transitions[p], transition, seen, item, filtered, predicted
+            )
+            if log_evidence == -np.inf:
+                for n in item:
+                    labels[n] = -1
+            elif safe:
+                backward_draw(transposed, item, filtered, uniform, labels)
+            else:
+                log_backward_draw(transitions[p], item, filtered, uniform, labels)
     return labels
 
 
 @kernel
-def decode(log_initial, log_transition, likelihood, place, start):
+def decode(log_initial, log_transition, likelihood, place, start, cut=None, evidence=None):
     """Find the most probable path of every sequence (Viterbi); −1 in impossible sequences."""
-    n_items, n_classes = likelihood.shape
+    seen = likelihood if evidence is None else likelihood * evidence
+    initials, transitions, bounds = populations_of(log_initial, log_transition, start, cut)
+    n_items, n_classes = seen.shape
     labels = np.empty(n_items, dtype=np.int64)
     came_from = np.empty((longest(start), n_classes), dtype=np.int64)
-    best = np.empty(n_classes)
-    previous = np.empty(n_classes)
+    best, previous = np.empty(n_classes), np.empty(n_classes)
+    p = 0
     for s in range(start.size - 1):
+        while s >= bounds[p + 1]:
+            p += 1
         item = place[start[s] : start[s + 1]]
         for k in range(n_classes):
-            best[k] = log_initial[k] + math.log(likelihood[item[0], k])
+            best[k] = initials[p, k] + math.log(seen[item[0], k])
         for t in range(1, item.size):
             for k in range(n_classes):
                 previous[k] = best[k]
             for j in range(n_classes):
                 top, where = -np.inf, 0
                 for k in range(n_classes):
-                    value = previous[k] + log_transition[k, j]
+                    value = previous[k] + transitions[p, k, j]
                     if value > top:
                         top, where = value, k
                 came_from[t, j] = where
-                best[j] = top + math.log(likelihood[item[t], j])
+                best[j] = top + math.log(seen[item[t], j])
         label = np.argmax(best)
-        if best[label] == -np.inf:
-            for n in item:
-                labels[n] = -1
-            continue
+        possible = best[label] > -np.inf
         for t in range(item.size - 1, -1, -1):
-            labels[item[t]] = label
+            labels[item[t]] = label if possible else -1
             if t > 0:
                 label = came_from[t, label]
     return labels
 
 
 @kernel
-def count(labels, place, start, n_classes):
-    """Count the first labels (k,) and the pairs of neighbours (k, k)."""
-    begun = np.zeros(n_classes)
-    followed = np.zeros((n_classes, n_classes))
-    for s in range(start.size - 1):
-        label = labels[place[start[s]]]
-        begun[label] += 1.0
-        for t in range(start[s] + 1, start[s + 1]):
-            after = labels[place[t]]
-            followed[label, after] += 1.0
-            label = after
-    return begun, followed
+def count(labels, begun, followed, place, start, cut=None):
+    """Write the numbers of first labels (k,) and of pairs of neighbours (k, k), by population."""
+    first, pairs, bounds = populations_of(begun, followed, start, cut)
+    first[:], pairs[:] = 0.0, 0.0
+    for p in range(bounds.size - 1):
+        for s in range(bounds[p], bounds[p + 1]):
+            label = labels[place[start[s]]]
+            first[p, label] += 1.0
+            for t in range(start[s] + 1, start[s + 1]):
+                after = labels[place[t]]
+                pairs[p, label, after] += 1.0
+                label = after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import TINY, clear, exponentials, inner, kernel
+from bayesfuse.numerics.kernels import TINY, Array, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
+
+LEAST = 1e-6  # minimum probability of a classifier: zero would overrule all raters
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
 # an item's. Where there is one row, ``place`` is not read: compilers then make a loop without it,
@@ -66,66 +69,46 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
 
 @kernel
 def draw_in_chain(tables, likelihood, labels, rng, structure):
-    """Draw the label of every item; see :class:`InChain`."""
-    log_prevalence, place = tables[0], structure[1]
+    """Draw the label of every item, or the labels of its copies; see :class:`InChain`."""
+    log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
     prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
-    n_classes = prevalence.shape[1]
-    up_to = np.empty(n_classes)  # cumulative weights of the classes
-    for n in range(labels.size):
+    weight = np.empty(prevalence.shape[1])  # added up for labels
+    for n in range(len(labels)):
         at, total = place[n] if several else 0, 0.0
-        for k in range(n_classes):
-            total += prevalence[at, k] * likelihood[n, k]
-            up_to[k] = total
+        for k in range(weight.size):
+            own = prevalence[at, k] * likelihood[n, k]
+            total += own
+            weight[k] = total if labels.ndim == 1 else own
         if total < TINY:
-            _, total = weigh_in_logs(log_prevalence[at], likelihood[n], up_to)
+            _, total = weigh_in_logs(log_prevalence[at], likelihood[n], weight)
+            for k in range(1, weight.size if labels.ndim == 1 else 0):
+                weight[k] += weight[k - 1]
+        if labels.ndim == 1:
             if total == 0.0:
                 return False
-            for k in range(1, n_classes):
-                up_to[k] += up_to[k - 1]
-        left, label = rng.random() * total, 0
-        for k in range(n_classes - 1):  # branches would be mispredicted
-            label += up_to[k] <= left
-        labels[n] = label
+            left, label = rng.random() * total, 0
+            for k in range(weight.size - 1):  # branches would be mispredicted
+                label += weight[k] <= left
+            labels[n] = label
+        else:
+            if total == 0.0 and multiplicity[n] > 0:
+                return False
+            split(multiplicity[n], weight, total, rng, labels[n])
     return True
-
-
-@inner
-def count_in_chain(tables, labels, counts, structure, n_classes):
-    """Count the labels of every population."""
-    place, several = structure[1], len(counts[0]) > 1
-    clear(counts[0])
-    for n in range(labels.size):
-        counts[0][place[n] if several else 0, labels[n]] += 1.0
 
 
 @kernel
-def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
-    """Draw how many copies of every merged item have which label."""
-    log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
-    prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
-    weight = np.empty(prevalence.shape[1])
-    for n in range(len(copies)):
-        at, total = place[n] if several else 0, 0.0
-        for k in range(weight.size):
-            weight[k] = prevalence[at, k] * likelihood[n, k]
-            total += weight[k]
-        if total < TINY:
-            _, total = weigh_in_logs(log_prevalence[at], likelihood[n], weight)
-        if total == 0.0 and multiplicity[n] > 0:
-            return False
-        split(multiplicity[n], weight, total, rng, copies[n])
-    return True
-
-
-@inner
-def count_copies_in_chain(tables, copies, counts, structure, n_classes):
-    """Count the copies of every population."""
+def count_in_chain(tables, labels, counts, structure, n_classes):
+    """Count the labels, or those of copies, of every population."""
     place, several = structure[1], len(counts[0]) > 1
     clear(counts[0])
-    for n in range(len(copies)):
+    for n in range(len(labels)):
         at = place[n] if several else 0
-        for k in range(n_classes):
-            counts[0][at, k] += copies[n, k]
+        if labels.ndim == 1:
+            counts[0][at, labels[n]] += 1.0
+        else:
+            for k in range(n_classes):
+                counts[0][at, k] += labels[n, k]
 
 
 class Independent(LabelPrior):
@@ -158,9 +141,8 @@ class Independent(LabelPrior):
     >>> likelihood, log_scale = np.array([[0.2, 0.8], [0.5, 0.5]]), np.zeros(2)
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
     >>> found = prior.marginal((np.log([[0.9, 0.1]]),), likelihood, log_scale, structure)
-    >>> found.probability.round(3)
-    array([[0.692, 0.308],
-           [0.9  , 0.1  ]])
+    >>> found.probability.round(3).tolist()
+    [[0.692, 0.308], [0.9, 0.1]]
     """
 
     declared = (Parameter("prevalence", SIMPLEX, ("class",), Role.CLASS_SHARES),)
@@ -211,7 +193,18 @@ class Independent(LabelPrior):
 
     def check(self, shapes, responses):
         if self.population is not None:
-            _require_codes(self.population, responses.n_items)
+            given = ""
+            if self.population.dtype.kind not in "iu":
+                given = f"{self.population.dtype} values"
+            elif len(self.population) != responses.n_items:
+                given = f"{len(self.population)} for {responses.n_items} items"
+            elif self.population.min(initial=0) < 0:
+                given = f"{self.population.min()}"
+            if given:
+                raise ModelError(
+                    "population must hold the number of every item's population, from 0, in item "
+                    f"order. Got: {given}."
+                )
         super().check(shapes, responses)
 
     def sizes(self, name, shape, responses):
@@ -231,17 +224,12 @@ class Independent(LabelPrior):
     def in_chain(self, *, copies):
         if "log_odds" in self.parameters or self.axis == "item":
             return None
-        if copies:
-            return InChain(count_copies_in_chain, draw=draw_copies_in_chain, axes=2)
         return InChain(count_in_chain, draw=draw_in_chain, axes=2)
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        place = np.arange(responses.n_items if self.axis == "item" else 1)
         if self.population is not None:
             place = self.population
-        elif self.axis == "item":
-            place = np.arange(responses.n_items)
-        else:
-            place = np.zeros(1)
         return responses.multiplicity, place.astype(np.int32)
 
     def _n_rows(self, place: NDArray[np.int32]) -> int:
@@ -264,44 +252,28 @@ class Independent(LabelPrior):
         return (table if self.axis is not None else table[None],)
 
     def collapse(self, counts):
-        if self.axis is None:
-            counts = (counts[0][0],)
-        return super().collapse(counts)
+        return super().collapse((counts[0][0],) if self.axis is None else counts)
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity, place) = log_parameters, structure
         if self._plain[0] is not multiplicity:
             self._plain = multiplicity, bool((multiplicity == 1).all())
+        drawn: Any = np.empty(likelihood.shape)
         if self._plain[1]:
-            drawn: Any = np.empty(len(likelihood), dtype=np.int32)
-            possible = draw_in_chain(log_parameters, likelihood, drawn, rng, structure)
-        else:
-            drawn = np.empty(likelihood.shape)
-            possible = draw_copies_in_chain(log_parameters, likelihood, drawn, rng, structure)
-        if possible:
+            drawn = np.empty(len(likelihood), dtype=np.int32)
+        if draw_in_chain(log_parameters, likelihood, drawn, rng, structure):
             return drawn
         some = (likelihood > 0) & (log_prevalence > -np.inf)[place]
         return np.where(some.any(axis=1), 0, -1)
 
     def tally(self, drawn, structure, n_classes):
-        _, place = structure
-        n_rows = self._n_rows(place)
-        if n_rows == 1:
-            if drawn.ndim == 2:
-                return (drawn.sum(axis=0, keepdims=True),)
-            return (np.bincount(drawn, minlength=n_classes).astype(float)[None],)
-        if drawn.ndim == 2:
-            columns = [np.bincount(place, copies, n_rows) for copies in drawn.T]
-            return (np.stack(columns, axis=1),)
-        cell = place.astype(np.int64) * n_classes + drawn
-        return (np.bincount(cell, minlength=n_rows * n_classes).astype(float).reshape(n_rows, -1),)
+        counts = (np.empty((self._n_rows(structure[1]), n_classes)),)
+        count_in_chain((), drawn, counts, structure, n_classes)
+        return counts
 
     def decode(self, log_parameters, likelihood, structure):
         with np.errstate(divide="ignore"):
             return np.argmax(log_parameters[0][structure[1]] + np.log(likelihood), axis=1)
-
-    def log_prob(self, log_parameters, labels, structure):
-        return float(log_parameters[0][structure[1], labels].sum())
 
     def simulate(self, log_parameters, possible, structure, rng):
         multiplicity, place = structure
@@ -318,23 +290,55 @@ class Independent(LabelPrior):
         return (share[:, None] * rows).sum(axis=0)
 
 
-def _require_codes(population: NDArray[Any], n_items: int) -> None:
-    """Raise ModelError unless every item has the number of its population."""
-    given = ""
-    if population.dtype.kind not in "iu":
-        given = f"{population.dtype} values"
-    elif len(population) != n_items:
-        given = f"{len(population)} for {n_items} items"
-    elif population.min(initial=0) < 0:
-        given = f"{population.min()}"
-    if given:
-        raise ModelError(
-            "population must hold the number of every item's population, from 0, in item order. "
-            f"Got: {given}."
-        )
-
-
 def _log_shares(log_odds: Any, xp: Any) -> Any:
     """Return the logarithms of the probabilities in proportion to exp(log_odds), row by row."""
     above = log_odds - log_odds.max(axis=-1, keepdims=True)
     return above - xp.log(xp.exp(above).sum(axis=-1, keepdims=True))
+
+
+def log_word(probability: Array) -> Array:
+    """Return the log probabilities of a classifier (items, classes), bounded below."""
+    return np.log(np.maximum(probability, LEAST))
+
+
+@dataclass(frozen=True)
+class ItemRows:
+    """What is known about items, with one row for all items with the same values."""
+
+    kind: NDArray[np.int64]  # the row of every item (items,)
+    population: NDArray[np.int64] | None  # (rows,)
+    covariates: Array | None  # standardised (rows, covariates)
+    word: Array | None  # centred log probabilities of a classifier (rows, classes)
+
+    @classmethod
+    def build(
+        cls,
+        n_items: int,
+        population: NDArray[np.int64] | None,
+        covariates: Array | None,
+        word: Array | None,
+    ) -> ItemRows:
+        """Merge items with equal populations (items,), covariates and words (items, …)."""
+        numbers: Any = None if population is None else population[:, None]
+        given = numbers, covariates, word
+        table = np.hstack([np.zeros((n_items, 0)), *(each for each in given if each is not None)])
+        _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        number, x, own = (None if each is None else each[first] for each in given)
+        return cls(kind.ravel(), None if number is None else number[:, 0].astype(np.int64), x, own)
+
+    @property
+    def told(self) -> tuple[NDArray[Any], ...]:
+        """All values by row, rounded, so that digests do not depend on rounding errors."""
+        each = self.population, self.covariates, self.word
+        return tuple(np.round(known, 9) + 0 for known in each if known is not None)
+
+    def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
+        """Return log-odds (rows, classes), up to a constant, from shares of an average item."""
+        return self.moved(xp.log(share), slope, scale, xp)
+
+    def moved(self, log_odds: Any, slope: Any, scale: Any, xp: Any) -> Any:
+        """Return log-odds, (classes,) or (populations, classes), moved by other knowledge."""
+        found = log_odds[None] if self.population is None else log_odds[self.population]
+        if self.covariates is not None:
+            found = found + xp.dot(self.covariates, slope)
+        return found if self.word is None else found + scale * self.word

@@ -1,19 +1,16 @@
-r"""The normalising constant of labels on a graph as a function of their coupling.
+"""The normalising constant of labels on a graph as a function of their coupling.
 
-Labels y on a graph have the prior :math:`p(y) = \pi(y) \exp(β S(y)) / Z(β)` with S the total
-weight of the edges whose items agree. Z has no closed form, but
-:math:`\mathrm{d} \log Z / \mathrm{d}β = E_β[S]`, and Z(0) = 1 if π is normalised, so log Z is an
-integral over couplings (thermodynamic integration: Ogata 1989, Numerische Mathematik 55, 137–157;
-Gelman & Meng 1998, Statistical Science 13, 163–185). E[S] is exact if items can be summed out
-(trees, small or narrow graphs), else the mean over labels drawn from the prior.
+Labels y have the prior p(y) = π(y) exp(β S(y)) / Z(β) with S the total weight of the edges whose
+items agree. Z has no closed form, but d log Z / dβ = E[S], and Z(0) = 1 if π is normalised, so
+log Z is an integral over couplings (thermodynamic integration: Ogata 1989, Numerische Mathematik
+55, 137–157; Gelman & Meng 1998, Statistical Science 13, 163–185). E[S] is exact if items can be
+summed out (trees, small or narrow graphs), else the mean over labels drawn from the prior.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,50 +25,41 @@ from bayesfuse.numerics.kernels import Array, kernel
 __all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
 KEPT = 8  # tables kept in memory
+NO_ERROR = (0, 0), (0, 2)  # zeros beside the knots of a table in closed form
 
 Edges = tuple[Array, NDArray[np.int64]]
 """Different weights of edges, and how many edges have each."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PartitionTable:
     """log Z of labels on one graph (couplings,), with its derivative E[S] and standard errors.
 
-    Where E[S] differs by start (2, couplings), from random labels and from labels of one class,
-    the labels have two phases. The tail (couplings, 5) continues coupling, log Z, slope, bend and
-    error of log Z until edges of the smallest weight agree.
+    ``coupling`` ascends from zero, denser where E[S] increases fast; there ``log_z`` is zero if the
+    prevalence sums to one. ``slope`` is E[S], the expected weight of the edges whose items agree,
+    with the limit ``total_weight``; ``bend`` its derivative, the variance of S; ``error`` and
+    ``slope_error`` are zero in closed form. Where E[S] differs by start (``by_start``, (2,
+    couplings)), from random labels and from labels of one class, the labels have two phases.
+    ``method`` is "elimination", "thermodynamic integration" or "planted partition".
+
+    They are ``columns`` (couplings, 6) up to ``n_table``. The rest, the ``tail``, continues until
+    edges of the smallest weight agree; ``knots`` (couplings, 4) of both are for
+    :func:`interpolate`.
     """
 
-    coupling: Array  # ascending from zero; denser where E[S] increases fast
-    log_z: Array  # zero at zero coupling if the prevalence sums to one
-    error: Array
-    slope: Array  # E[S], the expected weight of the edges whose items agree
-    slope_error: Array
-    bend: Array  # derivative of the slope, which is the variance of S
-    by_start: Array
-    total_weight: float  # of the edges, the limit of the slope
-    exact: bool
-    method: str  # "elimination", "thermodynamic integration" or "planted partition"
-    tail: Array
-
-    @classmethod
-    def in_closed_form(
-        cls, knots: Array, n_table: int, graph: Graph, method: str
-    ) -> PartitionTable:
-        """Return a table without error; knots (couplings, 4) after ``n_table`` are the tail."""
-        coupling, log_z, slope, bend = knots[:n_table].T.copy()
-        none, by_start = np.zeros_like(coupling), np.stack([slope, slope])
-        total_weight = float(graph.weights.sum())
-        tail = np.pad(knots[n_table:], ((0, 0), (0, 1)))
-        return cls(
-            coupling, log_z, none, slope, none, bend, by_start, total_weight, True, method, tail
-        )
-
-    @property
-    def knots(self) -> Array:
-        """Coupling, log Z, slope and bend, (couplings, 4), for :func:`interpolate`."""
-        table = np.column_stack([self.coupling, self.log_z, self.slope, self.bend])
-        return np.concatenate([table, self.tail[:, :4]])
+    def __init__(
+        self,
+        columns: Array,
+        n_table: int,
+        graph: Graph,
+        method: str,
+        by_start: Array | None = None,
+    ) -> None:
+        table = columns[:n_table].T.copy()
+        self.coupling, self.log_z, self.slope, self.bend, self.error, self.slope_error = table
+        self.knots, self.tail = columns[:, :4].copy(), columns[n_table:, :5]
+        self.by_start = np.stack([self.slope] * 2) if by_start is None else by_start
+        self.total_weight = float(graph.weights.sum())
+        self.exact, self.method = by_start is None, method
 
     def at(self, coupling: ArrayLike) -> tuple[Array, Array]:
         """Return log Z and E[S] at nonnegative couplings."""
@@ -150,9 +138,7 @@ def log_partition(
 def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -> PartitionTable:
     r"""Tabulate the normalising constant of edges given labels, instead of labels given edges.
 
-    The Potts prior is for labels on a given graph. On a random graph above the critical coupling it
-    expects one class for nearly all items, so communities of similar size imply a weak coupling.
-    If the edges are random (a stochastic block model: citations given topics), each of them joins a
+    If the edges are random (a stochastic block model, see ``PlantedPotts``), each of them joins a
     pair of one class exp(β w) times as often as another pair, and the log normaliser is
 
     .. math:: \sum_{\text{edges}} \log(1 + q\,(e^{β w} - 1)),\quad q = \sum_k \pi_k^2 ,
@@ -164,14 +150,13 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     field = _checked(log_field, max_coupling)
     log_total = float(np.logaddexp.reduce(field))
     q = float((np.exp(field - log_total) ** 2).sum())
-    begun = couplings.table_couplings(graph.weights, max_coupling)
     weakest = float(graph.weights.min(initial=np.inf))  # edges are independent
-    coupling = np.append(begun, couplings.tail_couplings(weakest, len(field), max_coupling))
+    coupling, n_table = couplings.table_couplings(graph.weights, max_coupling, weakest, len(field))
     edges = np.unique(graph.weights, return_counts=True)
     found = [planted_log_z(edges, q, beta) for beta in coupling.tolist()]
     knots = np.column_stack([coupling, found])
     knots[:, 1] += graph.n_items * log_total
-    return PartitionTable.in_closed_form(knots, len(begun), graph, "planted partition")
+    return PartitionTable(np.pad(knots, NO_ERROR), n_table, graph, "planted partition")
 
 
 def planted_log_z(edges: Edges, q: float, coupling: float) -> tuple[float, float, float]:
@@ -211,33 +196,31 @@ def _tabulate(
     at_zero = graph.n_items * log_total
     by = plan(graph, len(field), couplings.EXACT_COUPLINGS) if exact else None
     if by is None:
-        ladder = couplings.Ladder(graph, prevalence, max_coupling, sweeps, random_seed)
-        ladder.climb(couplings.drawn_couplings(graph, len(field), max_coupling))
-        return _integrated(ladder, at_zero, max_coupling)
-    begun = couplings.table_couplings(graph.weights, max_coupling)
-    coupling = np.append(
-        begun, couplings.tail_couplings(couplings.weakest_bond(graph), len(field), max_coupling)
-    )
-    # in parts, to limit memory
-    parts = np.split(
-        coupling, range(couplings.EXACT_COUPLINGS, len(coupling), couplings.EXACT_COUPLINGS)
-    )
+        drawn = couplings.drawn_agreement(graph, prevalence, max_coupling, sweeps, random_seed)
+        return _integrated(graph, prevalence, max_coupling, at_zero, drawn)
+    weakest = couplings.weakest_bond(graph)
+    coupling, n_table = couplings.table_couplings(graph.weights, max_coupling, weakest, len(field))
+    at_once = couplings.EXACT_COUPLINGS  # to limit memory
+    parts = np.split(coupling, range(at_once, len(coupling), at_once))
     log_z, slope = np.hstack([sum_out(graph, prevalence, part, by) for part in parts])
     bend = CubicSpline(coupling, slope)(coupling, 1)
     # evenly spaced couplings have their own spline, unaffected by the other steps
-    bend[: len(begun)] = CubicSpline(begun, slope[: len(begun)])(begun, 1)
+    own = slice(n_table)
+    bend[own] = CubicSpline(coupling[own], slope[own])(coupling[own], 1)
     knots = np.column_stack([coupling, log_z + at_zero, slope, np.maximum(bend, 0.0)])
-    return PartitionTable.in_closed_form(knots, len(begun), graph, "elimination")
+    return PartitionTable(np.pad(knots, NO_ERROR), n_table, graph, "elimination")
 
 
-def _integrated(ladder: couplings.Ladder, at_zero: float, max_coupling: float) -> PartitionTable:
-    """Integrate the slopes of a ladder by a monotone cubic."""
+def _integrated(
+    graph: Graph, prevalence: Array, max_coupling: float, at_zero: float, drawn: tuple[Array, ...]
+) -> PartitionTable:
+    """Integrate the slopes of :func:`couplings.drawn_agreement` by a monotone cubic."""
+    coupling, by_start, error = drawn
     from scipy.interpolate import PchipInterpolator
     from scipy.optimize import isotonic_regression
 
-    coupling, by_start, error = ladder.results()
     # E[S] is nondecreasing; isotonic regression keeps one error from flattening the cubic
-    weight = 1 / np.maximum(error, 1e-6 * max(ladder.total_weight, 1.0)) ** 2
+    weight = 1 / np.maximum(error, 1e-6 * max(graph.weights.sum(), 1.0)) ** 2
     slope = isotonic_regression(by_start.mean(axis=0), weights=weight).x
     smooth = PchipInterpolator(coupling, slope)
     # weight of every slope in the integral up to every coupling, by the trapezoidal rule
@@ -246,14 +229,11 @@ def _integrated(ladder: couplings.Ladder, at_zero: float, max_coupling: float) -
         share[i + 1 :, i : i + 2] += h / 2
     sampling = np.sqrt((share**2) @ error**2)
     # the error of the cubic itself is about that for independent edges
-    edges, q = np.unique(ladder.graph.weights, return_counts=True), (ladder.prevalence**2).sum()
+    edges, q = np.unique(graph.weights, return_counts=True), (prevalence**2).sum()
     known, slopes, _ = np.transpose([planted_log_z(edges, float(q), x) for x in coupling.tolist()])
     bent = PchipInterpolator(coupling, slopes).antiderivative()(coupling) - known
     log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
-    bend = smooth(coupling, 1)
-    own = coupling <= max_coupling
-    table = [each[own] for each in (coupling, log_z, log_z_error, slope, error, bend)]
-    tail = np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own]
-    how = by_start[:, own], ladder.total_weight, False, "thermodynamic integration"
-    fields: Any = (*table, *how, tail)
-    return PartitionTable(*fields)
+    columns = np.column_stack([coupling, log_z, slope, smooth(coupling, 1), log_z_error, error])
+    n_table = int(np.searchsorted(coupling, max_coupling, side="right"))
+    by_start = by_start[:, :n_table]
+    return PartitionTable(columns, n_table, graph, "thermodynamic integration", by_start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.graph import Graph
 from bayesfuse.labels import potts_kernels
 from bayesfuse.labels.partition_function import Edges, planted_log_z, planted_partition
-from bayesfuse.labels.potts import Potts, seed_of
-from bayesfuse.labels.potts_kernels import (
-    LARGEST,
-    choose,
-    log_weigh,
-    pull,
-    strongest,
-    uniform,
-    weigh,
-)
-from bayesfuse.numerics.kernels import kernel
+from bayesfuse.labels.potts import Potts
 
 STRONGEST = 10.0
 """Largest coupling of :class:`PlantedPotts`, per mean weight: one edge in 20,000 joins classes."""
@@ -81,42 +70,27 @@ class PlantedPotts(Potts):
             return super()._inferred(graph, field)
         return planted_partition(graph, field, STRONGEST / float(graph.weights.mean()))
 
-    def _move(self, own, graph, colours, clusters, rng):
-        if self._edges is None:
-            super()._move(own, graph, colours, clusters, rng)
-            return
-        labels, prevalence, _ = own
-        crowding = self._crowding(labels, graph[0], len(prevalence), rng)
-        known = self._prevalence is not None
-        if clusters:
-            potts_kernels.swendsen_wang(*own, *graph, seed_of(rng), crowding, known)
-        crowded_sweep(*own, *graph, colours[0], crowding, known, seed_of(rng))
+    def _crowd(self, labels, coupling, n_classes, rng=None):
+        """As in the contract; by its mean without ``rng``.
 
-    def _crowding(
-        self,
-        labels: NDArray[Any],
-        coupling: float,
-        n_classes: int,
-        rng: np.random.Generator | None = None,
-    ) -> float:
-        """Return by how much log Z increases with the squares of class sizes.
-
-        It does so linearly given an exponential auxiliary variable for every edge; their mean
-        without ``rng``.
+        log Z increases linearly with the squares of class sizes given an exponential auxiliary
+        variable for every edge.
         """
-        weights, counts = self._edges or (np.ones(0), np.ones(0, dtype=np.int64))
+        if self._edges is None:
+            return super()._crowd(labels, coupling, n_classes, rng)
+        weights, counts = self._edges
         less = -np.expm1(-coupling * weights)
         share = less / (1.0 - less * (1.0 - _same(labels, n_classes)))
         drawn = counts if rng is None else rng.standard_gamma(counts)
-        return float((drawn * share).sum()) / len(labels) ** 2
+        return float((drawn * share).sum()) / len(labels) ** 2, self._prevalence is not None
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure
         if self._edges is not None:
-            n_classes = len(prevalence)
-            crowding = self._crowding(labels, float(log_parameters[0]), n_classes)
-            size, field = np.bincount(labels, minlength=n_classes), np.empty(n_classes)
-            crowd(field, prevalence, size, crowding, self._prevalence is not None)
+            crowd = self._crowd(labels, float(log_parameters[0]), len(prevalence))
+            size = np.bincount(labels, minlength=len(prevalence))
+            field = np.empty(len(size))
+            potts_kernels.crowd(field, prevalence, size, *crowd)
             prevalence = field
         return super().given(log_parameters, labels, likelihood, log_scale, (prevalence, *graph))
 
@@ -136,42 +110,3 @@ class PlantedPotts(Potts):
 def _same(labels: NDArray[Any], n_classes: int) -> float:
     """Return the share of pairs of items that have one label."""
     return float(((np.bincount(labels, minlength=n_classes) / len(labels)) ** 2).sum())
-
-
-@kernel
-def crowd(field, prevalence, size, crowding, known):
-    """Write into ``field`` the weights of the classes of one more item, by their sizes n.
-
-    They are those of exp(−crowding · Σ n_k²) and, unless the shares of the classes are known, of
-    ∏ n_k!, for a flat prior of the shares.
-    """
-    least = size.min()
-    for k in range(size.size):
-        field[k] = prevalence[k] * math.exp(-2.0 * crowding * (size[k] - least))
-        if not known:
-            field[k] *= size[k] + 1.0
-
-
-@kernel
-def crowded_sweep(
-    labels, prevalence, likelihood, coupling, start, neighbour, weight, order, crowding, known, seed
-):
-    """As :func:`gibbs_sweep`, with the density times the factors of :func:`crowd`."""
-    n_classes = prevalence.size
-    share, field = np.empty(n_classes), np.empty(n_classes)
-    log_scaled = strongest(coupling, start, weight) > LARGEST
-    factor = pull(coupling, weight) if not log_scaled else np.empty(0)
-    size = np.zeros(n_classes, dtype=np.int64)
-    for n in range(labels.size):
-        size[labels[n]] += 1
-    for i in range(order.size):
-        n = order[i]
-        size[labels[n]] -= 1
-        crowd(field, prevalence, size, crowding, known)
-        if log_scaled:
-            pulls = coupling, start, neighbour, weight
-            total = log_weigh(n, labels, field, likelihood, *pulls, share)
-        else:
-            total = weigh(n, labels, field, likelihood, factor, start, neighbour, share)
-        labels[n] = choose(share, total, uniform(seed, i))
-        size[labels[n]] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,11 +17,7 @@ from bayesfuse.labels import belief_propagation, elimination, potts_kernels
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
 from bayesfuse.labels.couplings import reach
-from bayesfuse.labels.partition_function import (
-    PartitionTable,
-    interpolate,
-    log_partition,
-)
+from bayesfuse.labels.partition_function import PartitionTable, interpolate, log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import shared, side_by_side
@@ -57,16 +54,17 @@ class Potts(LabelPrior):
     graph : Graph
         Adjacency of the items; the same items as in the responses, in any order.
     prevalence : array-like, shape (classes,), optional
-        π, the share of every class without neighbours. Default uniform.
+        π, the share of every class without neighbours. Default uniform. It cannot be a variable,
+        because Z would have to be tabulated in as many dimensions as there are classes; it seldom
+        matters, given neighbours and responses.
 
     Notes
     -----
     Traganitis & Giannakis's trust δ counts half per edge: β = δ / 2 (their eqs. 6 and 28).
 
-    The prevalence cannot be a variable, because Z would have to be tabulated in as many dimensions
-    as there are classes; it seldom matters, given neighbours and responses. The approximate
-    evidence is the Bethe (or mean-field) log partition function of the posterior minus log Z of the
-    prior, not minus its Bethe approximation, which is least accurate without responses.
+    The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
+    minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
+    responses.
 
     References
     ----------
@@ -77,14 +75,12 @@ class Potts(LabelPrior):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[0], [1], [0]])
     >>> prior = bf.Potts(coupling=1.0, graph=bf.Graph.from_edges([(0, 1), (1, 2)]))
-    >>> structure = prior.structure(responses)
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1], [0]]))
     >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
-    >>> prior.marginal((np.array(1.0),), likelihood, np.zeros(3), structure).probability.round(3)
-    array([[0.812, 0.188],
-           [0.676, 0.324],
-           [0.812, 0.188]])
+    >>> found = prior.marginal((np.array(1.0),), likelihood, np.zeros(3), structure)
+    >>> found.probability.round(3).tolist()
+    [[0.812, 0.188], [0.676, 0.324], [0.812, 0.188]]
     """
 
     declared = (Parameter("coupling", POSITIVE),)
@@ -113,7 +109,15 @@ class Potts(LabelPrior):
         self.moves_labels = not self.exact
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, set by :meth:`structure` if that is inferred."""
-        self._prevalence = None if prevalence is None else _shares(prevalence)
+        self._prevalence: Array | None = None
+        if prevalence is not None:
+            given = np.asarray(prevalence, dtype=float)
+            if given.ndim != 1 or not np.isfinite(given).all() or (given <= 0).any():
+                raise ModelError(
+                    "The prevalence of labels on a graph must be one positive number per class, "
+                    f"not a variable: see bf.Potts. Got: {prevalence!r}."
+                )
+            self._prevalence = given / given.sum()
 
     def settings(self):
         return {} if self._prevalence is None else {"prevalence": self._prevalence.tolist()}
@@ -151,38 +155,30 @@ class Potts(LabelPrior):
         return log_partition(graph, field, reach(graph, len(field)))
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        prevalence, start, neighbour, weight, _, order, *colours = structure[:8]
-        (coupling,) = log_parameters
+        prevalence, *rows, _, order, colours, begin, _, _ = structure
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
-        graph = float(coupling), start, neighbour, weight
+        graph = float(log_parameters[0]), *rows
         if self._drawn_anew:
-            return belief_propagation.draw_forest(
-                prevalence, likelihood, *graph, order, seed_of(rng)
-            )
-        sweeps = 1 if previous is not None else SETTLE
-        if previous is None:
+            given = prevalence, likelihood, *graph, order, seed_of(rng)
+            return belief_propagation.draw_forest(*given)
+        if previous is not None:
+            labels = previous.copy()
+        else:
             up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
             labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
-        else:
-            labels = previous.copy()
+        own, sweeps = (labels, prevalence, likelihood), SETTLE if previous is None else 1
         for _ in range(sweeps):
-            own = labels, prevalence, likelihood
-            self._move(own, graph, colours, sweeps > 1 or rng.random() < CLUSTERS, rng)
+            clusters = sweeps > 1 or rng.random() < CLUSTERS
+            crowd = self._crowd(labels, graph[0], len(prevalence), rng)
+            if clusters:
+                potts_kernels.swendsen_wang(*own, *graph, seed_of(rng), *crowd)
+            _sweep(own, graph, colours, begin, seed_of(rng), crowd)
         return labels
 
-    def _move(
-        self,
-        own: tuple[NDArray[Any], Array, Array],
-        graph: tuple[Any, ...],
-        colours: list[Any],
-        clusters: bool,
-        rng: np.random.Generator,
-    ) -> None:
-        """Draw, in place, the labels, which are first in ``own``, each given the others."""
-        if clusters:
-            potts_kernels.swendsen_wang(*own, *graph, seed_of(rng))
-        _sweep(*own, graph, colours, seed_of(rng))
+    def _crowd(self, labels, coupling, n_classes, rng=None):
+        """Return how class sizes weigh, the last arguments of :func:`potts_kernels.crowd`."""
+        return 0.0, True
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
@@ -310,24 +306,20 @@ def _breadth_first(graph: Graph) -> NDArray[np.int32]:
 
 
 def _sweep(
-    labels: NDArray[np.int32],
-    prevalence: Array,
-    likelihood: Array,
+    own: tuple[Any, ...],
     graph: tuple[Any, ...],
-    colours: list[Any],
+    order: NDArray[np.int32],
+    begin: NDArray[np.int64],
     seed: np.uint64,
+    crowd: tuple[float, bool],
 ) -> None:
-    """Draw the label of every item given its neighbours, in place; threads share large colours."""
-    order, begin = colours
-    if len(order) < LARGE or not shared():
-        potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, order, seed)
+    """Draw the labels, first in ``own``, each given its neighbours; threads share large colours."""
+    if len(order) < LARGE or crowd != (0.0, True) or not shared():
+        potts_kernels.gibbs_sweep(*own, *graph, order, seed, *crowd)
         return
     coupling, start, _, weight = graph
-    graph = *graph, potts_kernels.factors(coupling, start, weight, prevalence.size)
-
-    def part(first: int, last: int) -> None:
-        potts_kernels.gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last)
-
+    graph = *graph, potts_kernels.factors(coupling, start, weight, len(own[1]))
+    part = partial(potts_kernels.gibbs_part, *own, graph, order, seed)
     for first, last in pairwise(begin.tolist()):
         ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()
         side_by_side(part, ends[:-1], ends[1:])
@@ -336,13 +328,3 @@ def _sweep(
 def seed_of(rng: np.random.Generator) -> np.uint64:
     """Return a seed for a kernel."""
     return rng.integers(0, 2**64, dtype=np.uint64)
-
-
-def _shares(prevalence: ArrayLike) -> Array:
-    given = np.asarray(prevalence, dtype=float)
-    if given.ndim != 1 or not np.isfinite(given).all() or (given <= 0).any():
-        raise ModelError(
-            "The prevalence of labels on a graph must be one positive number per class, not a "
-            f"variable: see bf.Potts. Got: {prevalence!r}."
-        )
-    return given / given.sum()

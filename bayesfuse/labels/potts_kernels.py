@@ -1,11 +1,7 @@
-r"""Compiled sweeps over labels on a graph: Gibbs, Swendsen–Wang, conditionals, iterated modes.
+"""Compiled sweeps over labels on a graph: Gibbs, Swendsen–Wang, conditionals, iterated modes.
 
-All are for the density of labels y (items,) in a Potts model with a field for every item,
-
-.. math:: p(y) \propto \prod_n \pi_{y_n} L_{n y_n}
-          \prod_{\text{edges}} \exp(\beta w_{nm} 1[y_n = y_m]) ,
-
-with L the likelihood (items, classes), of any scale by item, and ones for the prior. Graphs are in
+They are for labels y (items,) with p(y) ∝ ∏_n π[y_n] L[n, y_n] ∏_edges exp(β w 1[y_n = y_m]), with
+L the likelihood (items, classes), of any scale by item, and ones for the prior. Graphs are in
 compressed rows: the neighbours of n are ``neighbour[start[n]:start[n + 1]]``, every edge being in
 both of its rows, with ``weight`` of the same length, or of length one if all weights are equal.
 
@@ -45,9 +41,11 @@ def uniform(seed, i):
 
 
 @inner
-def strongest(coupling, start, weight):
-    """Return the largest sum of couplings at one item."""
-    most = 0.0
+def pull(coupling, start, weight):
+    """Return exp(coupling · weight) of every entry, or one for all; none if products overflow."""
+    factor = np.empty(weight.size)
+    for e in range(weight.size):
+        factor[e] = math.exp(coupling * weight[e])
     for n in range(start.size - 1):
         total = 0.0
         if weight.size == 1:
@@ -55,16 +53,8 @@ def strongest(coupling, start, weight):
         else:
             for e in range(start[n], start[n + 1]):
                 total += weight[e]
-        most = max(most, total)
-    return coupling * most
-
-
-@inner
-def pull(coupling, weight):
-    """Return exp(coupling · weight) of every entry of the graph's rows, or one for all."""
-    factor = np.empty(weight.size)
-    for e in range(weight.size):
-        factor[e] = math.exp(coupling * weight[e])
+        if coupling * total > LARGEST:
+            return factor[:0]
     return factor
 
 
@@ -123,19 +113,34 @@ def choose(share, total, u):
 
 
 @kernel
-def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
+def crowd(field, prevalence, size, crowding, known):
+    """Write into ``field`` the weights of the classes of one more item, by their sizes n.
+
+    They are those of exp(−crowding · Σ n_k²) and, unless the shares of the classes are known, of
+    ∏ n_k!, for a flat prior of the shares.
+    """
+    least = size.min()
+    for k in range(size.size):
+        field[k] = prevalence[k] * math.exp(-2.0 * crowding * (size[k] - least))
+        if not known:
+            field[k] *= size[k] + 1.0
+
+
+@kernel
+def gibbs_sweep(
+    labels, prevalence, likelihood, coupling, start, neighbour, weight, order, seed, *crowding
+):
     """Draw, in place, every label given its neighbours; an order by colour is the fastest."""
     graph = coupling, start, neighbour, weight, factors(coupling, start, weight, prevalence.size)
-    gibbs_part(labels, prevalence, likelihood, graph, order, seed, 0, order.size)
+    gibbs_part(labels, prevalence, likelihood, graph, order, seed, 0, order.size, *crowding)
 
 
 @kernel
 def factors(coupling, start, weight, n_classes):
     """Return factors of a neighbour's class, or odds by their number; none if these overflow."""
-    if strongest(coupling, start, weight) > LARGEST:
-        return np.empty(0)
-    if n_classes > 2 or weight.size > 1 or weight.size == 0:
-        return pull(coupling, weight)
+    factor = pull(coupling, start, weight)
+    if n_classes > 2 or weight.size != 1 or factor.size == 0:
+        return factor
     most = 0
     for n in range(start.size - 1):
         most = max(most, start[n + 1] - start[n])
@@ -146,22 +151,43 @@ def factors(coupling, start, weight, n_classes):
 
 
 @kernel
-def gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last):
-    """Sweep over a range of the order; ``graph`` is coupling, rows and :func:`factors`."""
+def gibbs_part(
+    labels, prevalence, likelihood, graph, order, seed, first, last, crowding=0.0, known=True
+):
+    """Sweep over a range of the order; ``graph`` is coupling, rows and :func:`factors`.
+
+    The density is multiplied by the factors of :func:`crowd`.
+    """
     coupling, start, neighbour, weight, factor = graph
-    if prevalence.size == 2 and weight.size == 1 and factor.size > 0:
+    share = np.empty(prevalence.size)
+    if crowding > 0.0 or not known:
+        factor = pull(coupling, start, weight)
+        size, field = np.zeros(prevalence.size, dtype=np.int64), np.empty(prevalence.size)
+        for n in range(labels.size):
+            size[labels[n]] += 1
+        for i in range(first, last):
+            n = order[i]
+            size[labels[n]] -= 1
+            crowd(field, prevalence, size, crowding, known)
+            if factor.size == 0:
+                pulls = coupling, start, neighbour, weight
+                total = log_weigh(n, labels, field, likelihood, *pulls, share)
+            else:
+                total = weigh(n, labels, field, likelihood, factor, start, neighbour, share)
+            labels[n] = choose(share, total, uniform(seed, i))
+            size[labels[n]] += 1
+    elif prevalence.size == 2 and weight.size == 1 and factor.size > 0:
         rows = start, neighbour, factor, order
         sweep_two(labels, prevalence, likelihood, *rows, seed, first, last)
-        return
-    share = np.empty(prevalence.size)
-    for i in range(first, last):
-        n = order[i]
-        if factor.size == 0:
-            pulls = coupling, start, neighbour, weight
-            total = log_weigh(n, labels, prevalence, likelihood, *pulls, share)
-        else:
-            total = weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share)
-        labels[n] = choose(share, total, uniform(seed, i))
+    else:
+        for i in range(first, last):
+            n = order[i]
+            if factor.size == 0:
+                pulls = coupling, start, neighbour, weight
+                total = log_weigh(n, labels, prevalence, likelihood, *pulls, share)
+            else:
+                total = weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share)
+            labels[n] = choose(share, total, uniform(seed, i))
 
 
 @inner
@@ -197,10 +223,9 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
     n_items, n_classes = likelihood.shape
     probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
     share, flat = np.empty(n_classes), np.ones((1, n_classes))
-    log_scaled = strongest(coupling, start, weight) > LARGEST
-    factor = pull(coupling, weight) if not log_scaled else np.empty(0)
+    factor = pull(coupling, start, weight)
     for n in range(n_items):
-        if log_scaled:
+        if factor.size == 0:
             pulls = coupling, start, neighbour, weight
             before = log_weigh(n, labels, prevalence, flat, *pulls, share)
         else:
@@ -294,7 +319,7 @@ def swendsen_wang(
 
     The product of the items' weights leaves the density with its fields invariant (Swendsen & Wang
     1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998). Clusters are drawn in turn
-    if their sizes matter, as in ``crowd`` of ``planted.py``.
+    if their sizes matter, as in :func:`crowd`.
     """
     n_items, n_classes = labels.size, prevalence.size
     parent = np.empty(n_items, dtype=np.int32)

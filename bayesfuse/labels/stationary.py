@@ -1,12 +1,16 @@
-"""The stationary distribution of a transition matrix, and the evidence of a stationary chain."""
+"""Chains of labels that begin in the stationary distribution of their transition."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.labels import forward_backward
+from bayesfuse.labels.chain import MarkovChain
 from bayesfuse.labels.forward_backward import padded
-from bayesfuse.numerics.kernels import kernel
+from bayesfuse.numerics.kernels import Array, kernel
 
 
 @kernel
@@ -76,3 +80,58 @@ def marginal_stationary(log_transition, likelihood, log_scale, place, start):
         for j in range(n_classes):
             followed[k, j] += share[k] * rows[k, j] * (value[j] - mean)
     return total, log_evidence, probability, followed
+
+
+class StationaryMarkovChain(MarkovChain):
+    r"""Markov chain that begins in its stationary distribution, :math:`\rho = \rho A`.
+
+    For excerpts of long sequences. The first labels then also inform the transition, whose
+    conditional is not Dirichlet: Gibbs proposes Dirichlet draws in a Metropolis step, which
+    accepts nearly all.
+
+    Parameters
+    ----------
+    transition : tensor or array, shape (classes, classes)
+        As in :class:`MarkovChain`, with a unique stationary distribution.
+    sequences : Sequences
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> prior = bf.StationaryMarkovChain(
+    ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
+    ... )
+    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, (), np).round(3)
+    array([0.75, 0.25])
+    """
+
+    declared = MarkovChain.declared[1:]
+    counts_all = False
+    marginal_kernel = staticmethod(marginal_stationary)
+
+    def __init__(self, transition: Any, sequences: Sequences) -> None:
+        self.parameters = {"transition": transition}
+        self.sequences = sequences
+
+    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+        (transition,) = log_parameters
+        with np.errstate(divide="ignore"):
+            return np.log(stationary(transition)), transition
+
+    def tally(self, drawn, structure, n_classes):
+        return super().tally(drawn, structure, n_classes)[1:]
+
+    def uncounted(self, log_parameters, drawn, structure):
+        place, start = structure
+        initial, _ = self.both(log_parameters)
+        return float(initial[drawn[place[start[:-1]]]].sum())
+
+    def prevalence(self, parameters, n_classes, structure, xp):
+        return _solve_stationary(parameters[0], xp)
+
+
+def _solve_stationary(transition: Any, xp: Any) -> Any:
+    """Solve ρ = ρ A with sum one, if the solution is unique."""
+    n_classes = transition.shape[0]
+    matrix = xp.eye(n_classes) - transition.T + 1.0
+    return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]

@@ -5,11 +5,10 @@ NumPy and numba only. Binary functions take responses of two classes; the last o
 
 from bayesfuse.moments.binary import accuracies, improved_sml, one_vs_rest, rank_raters, sml
 from bayesfuse.moments.chain import transition
-from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.groups import latent_sml, select_raters
 from bayesfuse.moments.imbalance import class_imbalance
 from bayesfuse.moments.multiclass import confusion
-from bayesfuse.moments.pairs import covariance
+from bayesfuse.moments.pairs import covariance, rank_one
 from bayesfuse.moments.partition import find_groups
 from bayesfuse.moments.score import score_matrix, spectrum
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_flag, require_kind, require_probability
-from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.imbalance import estimate_imbalance, log_odds, quality
-from bayesfuse.moments.pairs import against_rest, covariance
+from bayesfuse.moments.pairs import against_rest, covariance, rank_one
 from bayesfuse.numerics.kernels import Array
 
 
@@ -26,18 +25,13 @@ def rank_raters(
     responses : Responses
         Of two classes.
     method, sign : str
-        As in :func:`rank_one`.
+        As in :func:`rank_one`, also for errors.
 
     Returns
     -------
     xarray.DataArray
         ``v[rater]``, proportional to 2 × balanced accuracy − 1, in descending order; undetermined
         raters (NaN) come last.
-
-    Raises
-    ------
-    MomentsError
-        As :func:`rank_one`.
 
     References
     ----------
@@ -46,24 +40,22 @@ def rank_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30},
-    ...                                      raters=["Ann", "Ben", "Cem"])
-    >>> bf.moments.rank_raters(responses).rater.values
-    array(['Ann', 'Ben', 'Cem'], dtype='<U3')
+    >>> bf.moments.rank_raters(bf.datasets.caries()).rater.values[:2]
+    array(['dentist 2', 'dentist 5'], dtype='<U9')
     """
     v = rank_one(covariance(responses), method, sign=sign)
     return v[np.argsort(-v.values, kind="stable")]
 
 
 def sml(responses: Responses, method: str = "weighted", *, sign: str = "average") -> xr.Dataset:
-    r"""Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
+    """Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
 
     Parameters
     ----------
     responses : Responses
         Of two classes; the last one is +1.
     method, sign : str
-        As in :func:`rank_one`.
+        As in :func:`rank_one`, also for errors.
 
     Returns
     -------
@@ -72,11 +64,6 @@ def sml(responses: Responses, method: str = "weighted", *, sign: str = "average"
         names; a score of zero gets the more frequent label of the table. ``weight[rater]``: v, zero
         for undetermined raters.
 
-    Raises
-    ------
-    MomentsError
-        As :func:`rank_one`.
-
     References
     ----------
     Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, eq. 15.
@@ -84,9 +71,8 @@ def sml(responses: Responses, method: str = "weighted", *, sign: str = "average"
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_counts({"000": 40, "011": 10, "110": 20, "111": 30})
-    >>> bf.moments.sml(responses).label.values
-    array(['0', '1', '1', '1'], dtype='<U1')
+    >>> bf.moments.sml(bf.datasets.caries()).label.sel(item=["01001", "10011"]).values
+    array(['sound', 'carious'], dtype='<U7')
     """
     weight = np.nan_to_num(rank_one(covariance(responses), method, sign=sign).values)
     fused = _fuse(responses, np.stack([-weight, weight], axis=1).ravel())
@@ -109,7 +95,7 @@ def accuracies(
     responses : Responses
         Of two classes; the last one is the positive one.
     prevalence : float, optional
-        Share of items whose true class is positive, if known.
+        Share of items whose true class is positive, if known, in (0, 1).
     method : str
         Method of :func:`class_imbalance`, which estimates the prevalence otherwise.
     completion, sign : str
@@ -126,8 +112,6 @@ def accuracies(
     ------
     MomentsError
         As :func:`class_imbalance`.
-    ModelError
-        A prevalence outside (0, 1).
 
     References
     ----------
@@ -136,10 +120,8 @@ def accuracies(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
-    ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> bf.moments.accuracies(responses, prevalence=0.3).sensitivity.round(2).values
-    array([0.8, 0.8, 0.8])
+    >>> bf.moments.accuracies(bf.datasets.caries(), prevalence=0.2).sensitivity.round(2).values
+    array([0.43, 0.73, 0.6 , 0.49, 0.92])
     """
     moments = covariance(responses)
     v = rank_one(moments, completion, sign=sign)
@@ -182,10 +164,8 @@ def improved_sml(
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes; the last one is the positive one.
-    prevalence, method, completion, sign
-        As in :func:`accuracies`.
+    responses, prevalence, method, completion, sign
+        As in :func:`accuracies`, also for errors.
     prior : bool
         Whether to add the log odds of the prevalence, which minimises the errors. The default is
         the published vote with equal classes, which suits balanced accuracy.
@@ -193,13 +173,7 @@ def improved_sml(
     Returns
     -------
     xarray.Dataset
-        ``score[item]``: log odds of the positive class. ``label[item]``: class names; a score of
-        zero gets the more frequent label of the table.
-
-    Raises
-    ------
-    MomentsError
-        As :func:`accuracies`.
+        ``score[item]``: log odds of the positive class. ``label[item]``: as of :func:`sml`.
 
     References
     ----------
@@ -208,10 +182,8 @@ def improved_sml(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
-    ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> bf.moments.improved_sml(responses, prevalence=0.3).label.values
-    array(['0', '0', '0', '0', '1', '1', '1', '1'], dtype='<U1')
+    >>> bf.moments.improved_sml(bf.datasets.caries()).label.sel(item=["01001", "10011"]).values
+    array(['carious', 'carious'], dtype='<U7')
     """
     require_flag("prior", prior)
     found = accuracies(responses, prevalence, method, completion=completion, sign=sign)
@@ -257,7 +229,7 @@ def one_vs_rest(
     responses : Responses
         Of two or more classes.
     method, completion, sign : str
-        As in :func:`accuracies`.
+        As in :func:`accuracies`, also for errors.
 
     Returns
     -------
@@ -267,11 +239,6 @@ def one_vs_rest(
         k). ``specificity[rater, class]``: P(rater does not say k | truth is not k). NaN for
         undetermined raters.
 
-    Raises
-    ------
-    MomentsError
-        As :func:`accuracies`, with the name of the class.
-
     References
     ----------
     Jaffe, Nadler & Kluger (2015), AISTATS, section 5.
@@ -279,29 +246,27 @@ def one_vs_rest(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> rows = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
-    >>> made = bf.datasets.simulate_dawid_skene(20_000, 4, 3, prevalence=[0.5, 0.3, 0.2],
-    ...                                         confusion=[rows] * 4, random_seed=1)
-    >>> bf.moments.one_vs_rest(made.responses).prevalence.round(2).values
-    array([0.5, 0.3, 0.2])
+    >>> bf.moments.one_vs_rest(bf.datasets.anesthesia()).prevalence.round(2).values
+    array([0.37, 0.42, 0.13, 0.07])
     """
     require_kind("responses", responses, Responses)
+    how: dict[str, Any] = {"method": method, "completion": completion, "sign": sign}
     found = []
     for k, name in enumerate(responses.classes.tolist()):
         try:
-            part = accuracies(
-                against_rest(responses, k), None, method, completion=completion, sign=sign
-            )
+            found.append(accuracies(against_rest(responses, k), **how))
         except MomentsError as error:
             raise MomentsError(f"Class {name!r} against the rest: {error}") from error
-        found.append(part)
     prevalence = np.array([part.attrs["prevalence"] for part in found])
-    pair = ("rater", "class")
+    diagonal, specificity = (
+        (("rater", "class"), np.stack([part[name].values for part in found], axis=1))
+        for name in ("sensitivity", "specificity")
+    )
     return xr.Dataset(
         {
             "prevalence": ("class", prevalence / prevalence.sum()),
-            "diagonal": (pair, np.stack([part.sensitivity.values for part in found], axis=1)),
-            "specificity": (pair, np.stack([part.specificity.values for part in found], axis=1)),
+            "diagonal": diagonal,
+            "specificity": specificity,
         },
         coords={"rater": responses.raters, "class": responses.classes},
         attrs={"method": method, "total": float(prevalence.sum())},

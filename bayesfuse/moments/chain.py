@@ -106,8 +106,8 @@ def normal_equations(
 ) -> tuple[Array, Array]:
     """Return the normal matrix (classes², classes²) and right-hand side (classes, classes) of A.
 
-    They are sums of G ⊗ G′ and g g′ᵀ over pairs of items, where g and G are the sums of Γ_m[·,
-    label] and Γ_mᵀΓ_m over the responses to an item.
+    They sum G ⊗ G′ and g g′ᵀ over pairs of items, with g and G the sums of Γ_m[·, label] and
+    Γ_mᵀΓ_m over the responses to an item.
     """
     n_classes = responses.n_classes
     k, j = np.triu_indices(n_classes)

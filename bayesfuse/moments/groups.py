@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.patterns import first_occurrences
+from bayesfuse.data.fingerprint import first_occurrences
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import MomentsError, require_count, require_flag
 from bayesfuse.moments.binary import accuracies, labels_by_sign
-from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_odds, quality
-from bayesfuse.moments.pairs import covariance, require_binary
+from bayesfuse.moments.pairs import covariance, least_squares, orient, require_binary, scaled
 from bayesfuse.moments.partition import PairMoments, find_groups, fit_groups
 from bayesfuse.moments.score import Indices
 from bayesfuse.numerics.kernels import Array
@@ -43,22 +43,20 @@ def latent_sml(
         The result of :func:`find_groups` (default), a mapping from raters to groups, or the group
         of every rater in order, shape (raters,).
     prior : bool
-        Whether to add the log odds of the prevalence, which minimises the errors. The default is
-        the published vote with equal classes.
+        As in :func:`improved_sml`.
 
     Returns
     -------
     xarray.Dataset
-        ``label[item]``: class names; a score of zero gets the more frequent label. ``score[item]``:
-        log odds of the positive class. ``sensitivity[rater]``, ``specificity[rater]``: with respect
-        to the truth (eq. 8). ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with
-        respect to the verdict of the rater's group, one for a rater alone. ``membership[rater]``:
-        index of the group. For groups of several raters only: ``verdict[item, group]``: probability
-        of a positive verdict given the group's responses, NaN if there are none.
-        ``group_sensitivity[group]``, ``group_specificity[group]``: of the verdict with respect to
-        the truth. ``determined[group]``: whether moments determine the accuracies within the group.
-        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups). All accuracies
-        are NaN for undetermined raters.
+        ``label[item]``, ``score[item]``: as of :func:`improved_sml`. ``sensitivity[rater]``,
+        ``specificity[rater]``: with respect to the truth (eq. 8). ``verdict_sensitivity[rater]``,
+        ``verdict_specificity[rater]``: with respect to the verdict of the rater's group, one for a
+        rater alone. ``membership[rater]``: index of the group. For groups of several raters only:
+        ``verdict[item, group]``: probability of a positive verdict given the group's responses, NaN
+        if there are none. ``group_sensitivity[group]``, ``group_specificity[group]``: of the
+        verdict with respect to the truth. ``determined[group]``: whether moments determine the
+        accuracies within the group. Attributes: ``prevalence``, ``positive``, ``determined``
+        (between groups). All accuracies are NaN for undetermined raters.
 
     Raises
     ------
@@ -77,16 +75,10 @@ def latent_sml(
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> rng = np.random.default_rng(1)
-    >>> truth = rng.random(5000) < 0.5
-    >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
-    >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
-    >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
-    >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
-    >>> fused = bf.moments.latent_sml(responses)
-    >>> float(fused.group_sensitivity[0].round(1)), float(fused.verdict_sensitivity[0].round(1))
-    (0.7, 0.9)
+    >>> import bayesfuse as bf
+    >>> fused = bf.moments.latent_sml(bf.datasets.caries(), groups=[0, 1, 2, 3, 1])
+    >>> fused.verdict_sensitivity.round(2).values
+    array([1.  , 0.71, 1.  , 1.  , 0.91])
     """
     require_flag("prior", prior)
     require_binary(responses)
@@ -161,24 +153,15 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes.
+    responses, groups
+        As in :func:`latent_sml`, also for errors.
     size : int
-        Maximum number of raters; fewer if there are fewer groups.
-    groups
-        As in :func:`latent_sml`.
+        Maximum number of raters, at least one; fewer if there are fewer groups.
 
     Returns
     -------
     list
         Names of the raters, in descending order of estimated balanced accuracy.
-
-    Raises
-    ------
-    MomentsError
-        As :func:`latent_sml`.
-    ModelError
-        A size below one.
 
     References
     ----------
@@ -186,13 +169,9 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> rng = np.random.default_rng(1)
-    >>> truth = rng.random(5000) < 0.5
-    >>> wrong = rng.random((5000, 5)) < [0.3, 0.4, 0.2, 0.1, 0.25]
-    >>> responses = bf.Responses.from_matrix((truth[:, None] ^ wrong).astype(int))
-    >>> bf.moments.select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the best two share a group
-    [3, 4]
+    >>> import bayesfuse as bf
+    >>> bf.moments.select_raters(bf.datasets.caries(), 2, groups=[0, 1, 2, 3, 1])
+    ['dentist 3', 'dentist 2']
     """
     require_count("size", size)
     fused = latent_sml(responses, groups)
@@ -236,8 +215,7 @@ def _table(responses: Responses, rater: Indices, names: NDArray[Any], more: Any)
     return replace(table, multiplicity=responses.multiplicity)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A hidden binary variable, with the sensitivities and specificities (2, raters) for it."""
 
     quality: Array
@@ -246,27 +224,20 @@ class Source:
 
 
 def _source(responses: Responses, direction: Array) -> Source:
-    """Estimate a source from moments, with symmetric errors if these do not determine it."""
-    try:
+    """Estimate a source from moments, with symmetric errors if these do not determine it.
+
+    Then E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
+    """
+    with suppress(MomentsError):
         found = accuracies(responses)
-    except MomentsError:
-        return _symmetric(responses, direction)
-    rates = np.stack([found.sensitivity.values, found.specificity.values])
-    return Source(rates, found.attrs["prevalence"], True)
-
-
-def _symmetric(responses: Responses, direction: Array) -> Source:
-    """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1)."""
+        rates = np.stack([found.sensitivity.values, found.specificity.values])
+        return Source(rates, found.attrs["prevalence"], True)
     moments = covariance(responses)
     q = np.nan_to_num(moments.covariance.values)
     overlap = moments.overlap.values.astype(float)
     np.fill_diagonal(overlap, 0.0)
-    pull = direction @ (overlap * q) @ direction  # two raters have one covariance
-    if pull > 0:
-        v = direction * np.sqrt(pull / (direction**2 @ overlap @ direction**2))
-    else:
-        v = least_squares(q, overlap)
-    v = orient(v)
+    v = scaled(direction, q, overlap)  # two raters have one covariance
+    v = orient(v if v.any() else least_squares(q, overlap))
     mean = np.nan_to_num(moments["mean"].values)
     lean, scale = float(np.mean(np.sign(v) * mean)), float(np.mean(np.abs(v)))
     imbalance = lean / np.hypot(lean, scale) if scale > 0 else 0.0

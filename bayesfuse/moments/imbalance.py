@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.silence import first_rows
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments.completion import rank_one
-from bayesfuse.moments.pairs import covariance, mean_answer
-from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.moments.pairs import covariance, rank_one
+from bayesfuse.moments.views import incidence
+from bayesfuse.numerics.kernels import Array
 
 EDGE = 0.01  # imbalances within this of ±1 look like a missing class
 SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
@@ -66,10 +67,8 @@ def class_imbalance(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
-    ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> round(bf.moments.class_imbalance(responses, method="tensor").prevalence, 2)
-    0.3
+    >>> round(bf.moments.class_imbalance(bf.datasets.caries()).prevalence, 2)
+    0.19
     """
     moments = covariance(responses)
     return estimate_imbalance(responses, moments, rank_one(moments, completion, sign=sign), method)
@@ -85,8 +84,7 @@ def estimate_imbalance(
     if method == "likelihood":
         imbalance = _most_likely(responses, mean, weight)
     elif method == "tensor":
-        rows = responses.start, responses.cell, responses.multiplicity
-        products, squares = triple_sums(*rows, mean, weight)
+        products, squares = triple_sums(responses, mean, weight)
         if squares == 0:
             raise MomentsError(
                 "Third moments need items answered by three raters who are not random. Got: none "
@@ -129,14 +127,13 @@ def log_odds(sensitivity: Array, specificity: Array) -> Array:
 
 def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
     table, _ = responses.condensed()  # the likelihood is evaluated about sixty times
-    rows = table.start, table.cell, table.multiplicity
+    used, share = incidence(table), table.multiplicity / table.multiplicity.sum()
 
     from scipy.optimize import minimize_scalar  # half a second to import
 
     def loss(angle: float) -> float:
         prevalence = (1 + (1 - EDGE) * np.sin(angle)) / 2
-        likelihood = log_table(*quality(mean, v, prevalence))
-        return -mixture(likelihood, np.log([1 - prevalence, prevalence]), *rows)
+        return -mixture(used, log_table(*quality(mean, v, prevalence)), prevalence, share)
 
     # Equal steps of the angle are short in b where sensitivities change fastest.
     scan = np.linspace(-np.pi / 2, np.pi / 2, 41)
@@ -148,37 +145,23 @@ def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
     return float((1 - EDGE) * np.sin(found.x))
 
 
-@kernel
-def mixture(log_table, log_prior, start, cell, multiplicity):
-    """Return the mean over items of the log probability of their responses."""
-    total, items = 0.0, 0.0
-    for n in range(multiplicity.size):
-        negative, positive = log_prior[0], log_prior[1]
-        for r in range(start[n], start[n + 1]):
-            row = cell[r]
-            negative += log_table[row, 0]
-            positive += log_table[row, 1]
-        total += multiplicity[n] * np.logaddexp(negative, positive)
-        items += multiplicity[n]
-    return total / items
+def mixture(used: Any, table: Array, prevalence: float, share: Array) -> float:
+    """Return the weighted log probability of items' responses; ``used`` is :func:`incidence`."""
+    negative, positive = (used @ table + np.log([1 - prevalence, prevalence])).T
+    return float(share @ np.logaddexp(negative, positive))
 
 
-@kernel
-def triple_sums(start, cell, multiplicity, mean, v):
+def triple_sums(responses: Responses, mean: Array, v: Array) -> list[float]:
     """Sum ``z_i z_j z_k``, with ``z = (f - mean) v``, and ``(v_i v_j v_k)²`` over triples."""
-    products = squares = 0.0
-    for n in range(multiplicity.size):
-        z1 = z2 = z3 = s1 = s2 = s3 = 0.0
-        informative = 0
-        r = start[n]
-        while r < start[n + 1]:
-            rater, answer, r = mean_answer(cell, r, start[n + 1])
-            informative += v[rater] != 0
-            z, s = (answer - mean[rater]) * v[rater], v[rater] * v[rater]
-            z1, z2, z3 = z1 + z, z2 + z * z, z3 + z * z * z
-            s1, s2, s3 = s1 + s, s2 + s * s, s3 + s * s * s
-        if informative < 3:  # no triples; the power sums would leave rounding errors
-            continue
-        products += multiplicity[n] * (z1**3 - 3 * z1 * z2 + 2 * z3) / 6
-        squares += multiplicity[n] * (s1**3 - 3 * s1 * s2 + 2 * s3) / 6
-    return products, squares
+    first = np.flatnonzero(first_rows(responses))  # repeated answers are averaged
+    times = np.diff(np.append(first, responses.n_responses))
+    answer = np.add.reduceat(2.0 * responses.label - 1.0, first) / times
+    item, rater = responses.item[first], responses.rater[first]
+    # without three informative raters, power sums would leave rounding errors
+    some = np.bincount(item, v[rater] != 0, responses.n_items) >= 3
+    found = []
+    for each in ((answer - mean[rater]) * v[rater], v[rater] ** 2):
+        one, two, three = (np.bincount(item, each**k, responses.n_items) for k in (1, 2, 3))
+        triples = (one**3 - 3 * one * two + 2 * three) / 6
+        found.append(float(responses.multiplicity @ np.where(some, triples, 0.0)))
+    return found

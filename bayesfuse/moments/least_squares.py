@@ -80,8 +80,8 @@ def symmetric(values, weight, start, row):
     """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
 
     Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes). Returns
-    their weighted sum (lanes,), and for every row its derivative (rows, lanes): ``1 + e1 + e2`` of
-    the others, summed over the row's groups.
+    their weighted sum (lanes,), and its derivative (rows, lanes): ``1 + e1 + e2`` of the others,
+    summed over the row's groups.
     """
     n_rows, n_lanes = values.shape
     total, others = np.zeros(n_lanes), np.zeros((n_rows, n_lanes))

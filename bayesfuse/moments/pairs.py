@@ -1,15 +1,21 @@
-"""Means and covariances of two-class responses."""
+"""Means and covariances of two-class responses, and their rank-one completion."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import scipy
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayesfuse.data.responses import Responses
-from bayesfuse.errors import MomentsError, require_kind
-from bayesfuse.numerics.kernels import Array, inner, kernel
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.errors import MomentsError, require_kind, require_positive
+from bayesfuse.numerics.kernels import Array, kernel
+
+METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
+SIGNS = ("majority", "average")
+LARGE = 100  # raters above which the starting eigenvector is approximate
 
 
 def require_binary(responses: Responses) -> None:
@@ -21,18 +27,6 @@ def require_binary(responses: Responses) -> None:
             f"more. Got: {responses.n_classes} classes "
             f"{responses.classes.tolist()}."
         )
-
-
-@inner
-def mean_answer(cell, r, last):
-    """Return the rater of row r, their mean answer to the item, and the row of the next rater."""
-    rater = cell[r] >> 1
-    total, times = 0.0, 0
-    while r < last and cell[r] >> 1 == rater:
-        total += 2.0 * (cell[r] & 1) - 1.0
-        times += 1
-        r += 1
-    return rater, total / times, r
 
 
 @kernel
@@ -53,7 +47,12 @@ def pair_sums(start, cell, multiplicity, n_raters):
         distinct = 0
         r = start[n]
         while r < start[n + 1]:
-            who[distinct], answer[distinct], r = mean_answer(cell, r, start[n + 1])
+            rater, total, times = cell[r] >> 1, 0.0, 0
+            while r < start[n + 1] and cell[r] >> 1 == rater:
+                total += 2.0 * (cell[r] & 1) - 1.0
+                times += 1
+                r += 1
+            who[distinct], answer[distinct] = rater, total / times
             distinct += 1
         for a in range(distinct):
             own = size * answer[a]
@@ -79,7 +78,7 @@ def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Arr
 
 
 def covariance(responses: Responses) -> xr.Dataset:
-    r"""Estimate means and covariances of the raters' labels, read as −1 and +1.
+    """Estimate means and covariances of the raters' labels, read as −1 and +1.
 
     Every pair of raters is compared on the items that both answered, so responses may be missing.
     Repeated answers of a rater to an item are averaged, which leaves the covariances between raters
@@ -88,7 +87,7 @@ def covariance(responses: Responses) -> xr.Dataset:
     Parameters
     ----------
     responses : Responses
-        Of two classes; the last one is +1.
+        Of two classes (else MomentsError); the last one is +1.
 
     Returns
     -------
@@ -99,11 +98,6 @@ def covariance(responses: Responses) -> xr.Dataset:
         conditionally independent items. ``overlap[rater, other]``: number of items that both
         answered.
 
-    Raises
-    ------
-    MomentsError
-        Not two classes.
-
     References
     ----------
     Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, eq. 4, 5 and 9.
@@ -111,11 +105,8 @@ def covariance(responses: Responses) -> xr.Dataset:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
-    >>> bf.moments.covariance(responses).covariance.round(3).values
-    array([[1.01 , 0.808, 0.606],
-           [0.808, 0.97 , 0.485],
-           [0.606, 0.485, 0.848]])
+    >>> bf.moments.covariance(bf.datasets.caries()).covariance[0].round(3).values
+    array([0.32 , 0.161, 0.178, 0.136, 0.157])
     """
     require_binary(responses)
     raters = responses.n_raters
@@ -141,13 +132,10 @@ def covariance(responses: Responses) -> xr.Dataset:
 
 def against_rest(responses: Responses, k: int) -> Responses:
     """Return the table with two classes: not class ``k``, and class ``k``."""
-    key = responses.item
-    key *= 2 * responses.n_raters
-    key += 2 * responses.rater + (responses.label == k)
-    key.sort()  # repeated answers may change order
-    key %= 2 * responses.n_raters
-    table = responses.without_statements()  # moments of hard labels only
-    return replace(table, classes=np.array([False, True]), cell=key.astype(np.uint32))
+    two, key = np.array([False, True]), 2 * (responses.item * responses.n_raters + responses.rater)
+    cell = from_key(key + (responses.label == k), responses.items, responses.raters, two).cell
+    # moments of hard labels only
+    return replace(responses.without_statements(), classes=two, cell=cell)
 
 
 def class_moments(responses: Responses) -> list[xr.Dataset]:
@@ -155,3 +143,243 @@ def class_moments(responses: Responses) -> list[xr.Dataset]:
     if responses.n_classes == 2:
         return [covariance(responses)]
     return [covariance(against_rest(responses, k)) for k in range(responses.n_classes)]
+
+
+def rank_one(
+    covariance: xr.Dataset,
+    method: str = "weighted",
+    *,
+    sign: str = "average",
+    penalty: float | None = None,
+) -> xr.DataArray:
+    r"""Estimate v, whose products are the covariances between raters.
+
+    Given the truth, raters answer independently, so that off the diagonal
+    :math:`Q = v v^\top` with :math:`v_i = \sqrt{1 - b^2} (2 \pi_i - 1)`, where π is a rater's
+    balanced accuracy and b the class imbalance.
+
+    Parameters
+    ----------
+    covariance : xarray.Dataset
+        From :func:`covariance`.
+    method : str
+        ``"weighted"`` (default) and ``"log_linear"`` solve :math:`\log|q_{ij}| = t_i + t_j` for
+        the diagonal :math:`\exp 2t_i`, with weights :math:`q^2 / \mathrm{Var}\,q` or over the
+        pairs with :math:`|q|` above two standard deviations, and take the leading eigenvector.
+        ``"sdp"`` minimises the squared off-diagonal residuals of a positive semidefinite matrix
+        plus ``penalty`` times its trace. ``"eigen"`` takes the leading eigenvector of the
+        covariance itself (inconsistent for few raters). ``"least_squares"`` minimises
+        :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
+        the overlaps as weights. The others impute pairs that share fewer than two items by it.
+    sign : str
+        How to choose the sign, which covariances do not determine. ``"average"`` (default): raters
+        are better than random on average, weighted by v. ``"majority"``, as published: more than
+        half of them are better than random, which the random signs of nearly random raters can
+        outvote.
+    penalty : float, optional
+        Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
+        standard deviations.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``v[rater]``. Blocks of raters without common items are estimated and signed separately.
+        Zero for a rater with constant responses; NaN for a rater without common items with others,
+        or in a block without a cycle of odd length (such as three raters who share items in pairs).
+
+    Raises
+    ------
+    MomentsError
+        An unknown method or sign, no three raters who share items in pairs, infinite or missing
+        covariances of raters who share items.
+    ModelError
+        A penalty that is not positive and finite.
+
+    References
+    ----------
+    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, supplement B: eq. S5 (log-linear),
+    S6 (weighted), S7 (sdp), section B.4 (eigen).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.moments.rank_one(bf.moments.covariance(bf.datasets.caries())).round(2).values
+    array([0.34, 0.51, 0.47, 0.36, 0.5 ])
+    """
+    for name, given, known in (("method", method, METHODS), ("sign", sign, SIGNS)):
+        if given not in known:
+            raise MomentsError(
+                f"{name} of rank_one must be one of {', '.join(map(repr, known))}. Got: {given!r}."
+            )
+    if penalty is not None:
+        penalty = require_positive("penalty", penalty)
+    require_kind("covariance", covariance, xr.Dataset)
+    q, variance = covariance.covariance.values, covariance.variance.values
+    weight = pair_weight(covariance)
+    v = np.full(len(q), np.nan)
+    v[np.diagonal(q) == 0] = 0.0
+    for block in determined_blocks(weight > 0):
+        part = np.ix_(block, block)
+        unsigned = _solve(q[part], variance[part], weight[part], method, penalty)
+        v[block] = orient(unsigned, sign)
+    return xr.DataArray(v, {"rater": covariance.rater}, ("rater",), "v", {"method": method})
+
+
+def pair_weight(covariance: xr.Dataset) -> Array:
+    """Return the overlaps of pairs relative to the largest, zero for constant raters."""
+    q, overlap = covariance.covariance.values, covariance.overlap.values
+    if len(q) < 3:
+        raise MomentsError(
+            "A rank-one matrix needs at least three raters, because its diagonal is unknown and "
+            f"one pair does not determine v. Got: {len(q)} raters."
+        )
+    if not np.all(np.isfinite(q[overlap >= 2])):
+        raise MomentsError(
+            "Covariances must be finite where two raters share items. Got: "
+            f"{q[(overlap >= 2) & ~np.isfinite(q)][0]}."
+        )
+    varies = np.diagonal(q) > 0
+    weight = np.where((overlap >= 2) & np.outer(varies, varies), overlap, 0).astype(float)
+    np.fill_diagonal(weight, 0.0)
+    if not determined_blocks(weight > 0):
+        raise MomentsError(
+            "Three raters who vary their responses must share at least two items in pairs, because "
+            f"three pairs determine v. Got: {len(q)} raters, {int(varies.sum())} of them "
+            f"varying, with {int((weight > 0).sum()) // 2} pairs that share two items."
+        )
+    return weight / weight.max()
+
+
+def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Return the connected blocks of raters with an odd cycle, which determines v up to sign."""
+    from scipy.sparse.csgraph import connected_components  # slow to import, as eigsh below
+
+    links = scipy.sparse.csr_array(linked)
+    doubled = scipy.sparse.block_array([[None, links], [links, None]])
+    first, second = connected_components(doubled, directed=False)[1].reshape(2, -1)
+    odd = np.flatnonzero((first == second) & linked.any(axis=1))
+    return [odd[first[odd] == label] for label in np.unique(first[odd])]
+
+
+def orient(v: Array, sign: str = "average") -> Array:
+    """Choose the sign of v by its sum or, for "majority", by the number of positive entries."""
+    count = np.sign(v).sum() if sign == "majority" else 0.0
+    return -v if (count or v.sum()) < 0 else v
+
+
+def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float | None) -> Array:
+    fitted = least_squares(q, weight)
+    if method == "least_squares":
+        return fitted
+    known = weight > 0
+    matrix = np.where(known, q, np.outer(fitted, fitted))
+    np.fill_diagonal(matrix, np.diagonal(q))
+    if method == "eigen":
+        return scaled(leading(matrix)[1], q, weight)
+    if method == "sdp":
+        if penalty is None:
+            # zero if all pairs share so few items that their estimated variances vanish
+            penalty = 2 * float(np.sqrt(variance[known].mean())) or 1.0
+        return scaled(leading(smallest_trace(matrix, known, penalty))[1], q, weight)
+    np.fill_diagonal(matrix, log_diagonal(q, variance, fitted, known, method == "weighted"))
+    value, vector = leading(matrix)
+    return np.sqrt(max(value, 0.0)) * vector
+
+
+def leading(matrix: Array) -> tuple[float, Array]:
+    """Return the largest eigenvalue and its eigenvector."""
+    last = [len(matrix) - 1] * 2
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=last)
+    return float(values[0]), vectors[:, 0]
+
+
+def scaled(direction: Array, q: Array, weight: Array) -> Array:
+    """Scale a direction so that its products fit the pairs by least squares."""
+    seen = np.where(weight > 0, q, 0.0)
+    squares = direction**2 @ weight @ direction**2
+    fit = direction @ (weight * seen) @ direction / squares if squares > 0 else 0.0
+    return np.sqrt(max(fit, 0.0)) * direction
+
+
+def least_squares(q: Array, weight: Array) -> Array:
+    """Minimise the weighted squares of ``q - v vᵀ`` off the diagonal, with ``v² <= diag(q)``.
+
+    Of (raters, raters) returns v (raters,), unsigned: ``-v`` fits as well.
+    """
+    from scipy.sparse.linalg import eigsh
+
+    seen = np.where(weight > 0, q, 0.0)
+    matrix = weight * seen
+    if len(q) <= LARGE or not matrix.any():
+        direction = leading(matrix)[1]
+    else:
+        begin, sparse = (
+            np.random.default_rng(0).standard_normal(len(q)),
+            scipy.sparse.csr_array(matrix),
+        )
+        direction = eigsh(sparse, 1, which="LA", v0=begin, tol=1e-3)[1][:, 0]
+    start = scaled(direction, q, weight)
+    pairs = np.nonzero(weight)  # few in a sparse crowd
+    first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
+    bound = np.sqrt(np.diagonal(q))
+    return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
+
+
+@kernel
+def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
+    """Minimise over one rater i at a time; ``other[first[i]:first[i + 1]]`` are in its pairs."""
+    v = np.minimum(np.maximum(start, -bound), bound)
+    for _ in range(sweeps):
+        moved = 0.0
+        for i in range(v.size):
+            above = below = 0.0
+            for p in range(first[i], first[i + 1]):
+                pull = weight[p] * v[other[p]]
+                below += pull * v[other[p]]
+                above += pull * q[p]
+            if below > 0:
+                best = min(max(above / below, -bound[i]), bound[i])
+                moved = max(moved, abs(best - v[i]))
+                v[i] = best
+        if moved <= tolerance:
+            break
+    return v
+
+
+def log_diagonal(
+    q: Array, variance: Array, fitted: Array, known: NDArray[np.bool_], weighted: bool
+) -> Array:
+    """Solve ``log|q| = t_i + t_j`` for the diagonal ``exp 2t`` from ``fitted`` (eq. S5, S6)."""
+    with np.errstate(invalid="ignore"):  # unknown pairs hold NaN
+        kept = known & (variance > 0) & (q**2 > (0 if weighted else 4) * variance)
+    weight = np.zeros_like(q)
+    weight[kept] = q[kept] ** 2 / variance[kept] if weighted else 1.0
+    start = np.log(np.maximum(np.abs(fitted), np.finfo(float).tiny ** 0.25))
+    left = np.zeros_like(q)
+    left[kept] = np.log(np.abs(q[kept])) - np.add.outer(start, start)[kept]
+    normal = weight + np.diag(weight.sum(axis=1))
+    t = start + np.linalg.lstsq(normal, (weight * left).sum(axis=1))[0]
+    return np.exp(2 * t)
+
+
+def smallest_trace(
+    q: Array, known: NDArray[np.bool_], penalty: float, tolerance: float = 1e-9
+) -> Array:
+    """Minimise ``Σ_{i≠j} (q_ij - R_ij)² + penalty · trace R`` over R ⪰ 0 (eq. S7).
+
+    Alternating direction method of multipliers; with ``rho = penalty / scale`` the diagonal
+    converges equally fast for any penalty.
+    """
+    scale = float(np.abs(q).mean())
+    rho = penalty / scale
+    pull = np.where(known, 2.0, 0.0)  # curvature of the pairs' squares
+    target = np.where(known, 2 * q, 0.0) - penalty * np.eye(len(q))
+    r, dual = q, np.zeros_like(q)
+    for _ in range(5_000):
+        fitted = (target + rho * (r - dual)) / (pull + rho)
+        values, vectors = scipy.linalg.eigh(fitted + dual)
+        before, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T
+        dual += fitted - r
+        if max(np.abs(fitted - r).max(), np.abs(r - before).max()) <= tolerance * scale:
+            break
+    return r

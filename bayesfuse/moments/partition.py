@@ -10,11 +10,10 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from bayesfuse.data.patterns import first_occurrences
+from bayesfuse.data.fingerprint import first_occurrences
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_kind
-from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.pairs import class_moments
+from bayesfuse.moments.pairs import class_moments, least_squares, orient
 from bayesfuse.moments.score import Indices, score_matrix
 from bayesfuse.numerics.kernels import Array
 
@@ -34,9 +33,10 @@ def find_groups(
 ) -> xr.Dataset:
     r"""Find groups of raters that follow a common hidden verdict instead of the truth.
 
-    Spectral clustering of the score matrix gives an assignment for every number of groups. Two
-    vectors are fitted to each, :math:`\hat r_{ij} \approx v^{on}_i v^{on}_j` within groups and
-    :math:`v^{off}_i v^{off}_j` between them, and the best assignment by ``criterion`` is kept.
+    Spectral clustering of the score matrix (Ward's linkage of its leading eigenvectors) gives an
+    assignment for every number of groups. Two vectors are fitted to each,
+    :math:`\hat r_{ij} \approx v^{on}_i v^{on}_j` within groups and :math:`v^{off}_i v^{off}_j`
+    between them, and the best assignment by ``criterion`` is kept. O(raters⁴) in total.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def find_groups(
         ``"residual"`` is the published rule, the smallest eq. 14 over fewer clusters than raters
         (published with ``min_groups=2``). It also groups independent raters.
     pairs, random_seed
-        As in :func:`score_matrix`.
+        As in :func:`score_matrix`, also for errors.
 
     Returns
     -------
@@ -69,14 +69,9 @@ def find_groups(
     Raises
     ------
     MomentsError
-        Fewer than four raters, raters who never share items, an unknown criterion, ``min_groups``
-        above ``max_groups``.
+        An unknown criterion, ``min_groups`` above ``max_groups``.
     ModelError
-        A number of groups below two, or of pairs below one.
-
-    Notes
-    -----
-    Clusters come from Ward's linkage of the leading eigenvectors. O(raters⁴) in total.
+        A number of groups below two.
 
     References
     ----------
@@ -85,15 +80,9 @@ def find_groups(
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> rng = np.random.default_rng(1)
-    >>> truth = rng.random(5000) < 0.5
-    >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
-    >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
-    >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
-    >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
-    >>> bf.moments.find_groups(responses).group.values
-    array([0, 0, 0, 1, 2, 3, 4])
+    >>> import bayesfuse as bf
+    >>> bf.moments.find_groups(bf.datasets.caries(), criterion="residual").group.values
+    array([0, 1, 0, 2, 3])
     """
     require_kind("responses", responses, Responses)
     sizes = _sizes(responses.n_raters, min_groups, max_groups, criterion)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_numbers, require_seed
 from bayesfuse.moments.binary import accuracies
-from bayesfuse.moments.completion import rank_one
-from bayesfuse.moments.pairs import class_moments, covariance, sampling_variance
+from bayesfuse.moments.pairs import class_moments, covariance, rank_one, sampling_variance
 from bayesfuse.numerics.kernels import Array, kernel
 
 Indices = NDArray[np.int64]
@@ -68,12 +66,9 @@ def score_matrix(
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> v = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
-    >>> covariance = np.outer(v, v)
-    >>> covariance[0, 1] = covariance[1, 0] = 0.9  # more than they would share as 3 and 4 do
-    >>> bf.moments.score_matrix(covariance).round(2).values[0]
-    array([0.  , 0.39, 0.14, 0.13, 0.12])
+    >>> import bayesfuse as bf
+    >>> bf.moments.score_matrix(bf.datasets.caries())[0].round(3).values
+    array([0.   , 0.03 , 0.036, 0.028, 0.032])
     """
     rng = require_seed(random_seed)
     if pairs is not None:
@@ -89,7 +84,11 @@ def score_matrix(
             "A score compares two raters with pairs of others, so it needs at least four. Got: "
             f"{len(names)} raters."
         )
-    first, second = _pairs(len(names), pairs, rng)
+    if pairs is None and len(names) <= EXACT:
+        first, second = np.triu_indices(len(names), 1)
+    else:
+        first = rng.integers(len(names), size=pairs or SAMPLED)
+        second = (first + rng.integers(1, len(names), size=len(first))) % len(names)
     score = np.zeros_like(matrices[0])
     for matrix in matrices:
         total, used = _sum_determinants(matrix, first, second)
@@ -121,15 +120,6 @@ def _matrix(given: Any) -> tuple[Array, NDArray[Any]]:
         raise MomentsError("Covariances must be finite, or NaN if unknown. Got: infinity.")
     named = isinstance(given, xr.DataArray) and "rater" in given.coords
     return matrix, given.coords["rater"].values if named else np.arange(len(matrix))
-
-
-def _pairs(n_raters: int, pairs: int | None, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    if pairs is None:
-        if n_raters <= EXACT:
-            return np.triu_indices(n_raters, 1)
-        pairs = SAMPLED
-    first = rng.integers(n_raters, size=pairs)
-    return first, (first + rng.integers(1, n_raters, size=pairs)) % n_raters
 
 
 @kernel
@@ -166,7 +156,7 @@ def spectrum(
     draws: int = 199,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
-    r"""Test whether some raters report another target than the truth, as a cartel does.
+    """Test whether some raters report another target than the truth, as a cartel does.
 
     With one target the covariances between raters have rank one; a second target adds a direction.
     The statistic is the largest absolute eigenvalue of the residuals :math:`q_{ij} - v_i v_j`
@@ -178,7 +168,7 @@ def spectrum(
     source : Responses or xarray.Dataset
         Responses of two classes, or their :func:`covariance` (then without p-value).
     prevalence : float, optional
-        Of the positive class, if known; see :func:`accuracies`.
+        Of the positive class, if known; see :func:`accuracies`, also for errors.
     draws : int
         Number of simulated tables.
     random_seed : int or numpy.random.Generator, optional
@@ -195,9 +185,7 @@ def spectrum(
     Raises
     ------
     MomentsError
-        Fewer than four raters (three always fit rank one); as :func:`accuracies`.
-    ModelError
-        Fewer than one draw.
+        Fewer than four raters: three always fit rank one.
 
     References
     ----------
@@ -206,15 +194,10 @@ def spectrum(
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> rng = np.random.default_rng(1)
-    >>> truth, other = rng.random((2, 1000)) < 0.4
-    >>> target = np.stack([truth] * 6 + [other] * 3, axis=1)
-    >>> labels = np.where(rng.random(target.shape) < 0.8, target, ~target)
-    >>> responses = bf.Responses.from_matrix(labels.astype(int))
-    >>> found = bf.moments.spectrum(responses, draws=99, random_seed=1)
+    >>> import bayesfuse as bf
+    >>> found = bf.moments.spectrum(bf.datasets.caries(), draws=99, random_seed=1)
     >>> float(found.p_value), found.rater[found.suspicion > 0.4].values
-    (0.01, array([6, 7, 8]))
+    (0.01, array(['dentist 1'], dtype='<U9'))
     """
     require_count("draws", draws)
     rng = require_seed(random_seed)
@@ -231,10 +214,16 @@ def spectrum(
     completed = np.where(known, moments.covariance.values, np.outer(v, v))
     p_value = np.nan
     if isinstance(source, Responses):
-        simulate = _one_target(source, prevalence)
-        beyond = 0
-        for _ in range(draws):
-            drawn = covariance(simulate(rng))
+        found = accuracies(source, prevalence, completion="least_squares")
+        says_positive = np.stack([1 - found.specificity.values, found.sensitivity.values], axis=-1)
+        # covariances of raters of unknown quality are not used, so any draw will do
+        chance = np.nan_to_num(says_positive, nan=0.5)
+        table = source.expand()
+        item, rater, beyond = table.item, table.rater, 0
+        for _ in range(draws):  # with the truth as the only target
+            truth = (rng.random(table.n_items) < found.attrs["prevalence"]).astype(np.int64)
+            label = rng.random(len(item)) < chance[rater, truth[item]]
+            drawn = covariance(replace(table, cell=(2 * rater + label).astype(np.uint32)))
             try:
                 fitted = np.nan_to_num(rank_one(drawn, "least_squares").values)
                 beyond += _second_direction(drawn, fitted)[0] >= value
@@ -265,22 +254,3 @@ def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
     most = int(np.argmax(np.abs(values)))
     vector = vectors[:, most]
     return float(abs(values[most])), vector * np.sign(vector[np.argmax(np.abs(vector))])
-
-
-def _one_target(
-    responses: Responses, prevalence: float | None
-) -> Callable[[np.random.Generator], Responses]:
-    """Return a function that simulates the table with the truth as the only target."""
-    found = accuracies(responses, prevalence, completion="least_squares")
-    table = responses.expand()
-    says_positive = np.stack([1 - found.specificity.values, found.sensitivity.values], axis=-1)
-    # covariances of raters of unknown quality are not used, so any draw will do
-    chance = np.nan_to_num(says_positive, nan=0.5)
-    item, rater = table.item, table.rater
-
-    def simulate(rng: np.random.Generator) -> Responses:
-        truth = (rng.random(table.n_items) < found.attrs["prevalence"]).astype(np.int64)
-        label = rng.random(len(item)) < chance[rater, truth[item]]
-        return replace(table, cell=(2 * rater + label).astype(np.uint32))
-
-    return simulate

@@ -54,12 +54,10 @@ def from_teams(
 
     A team's view of an item is a vector with one entry per class. With u_k, v_k, w_k the expected
     views of the teams if the truth is k, pairs and triples of views are P = Σ_k π_k u_k v_kᵀ and
-    T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are the u_k. They turn a view
-    into an unbiased estimate of the item's class indicator, up to scale, and that with the
-    responses of the other teams gives their confusion matrices. ``used`` is :func:`incidence`.
-
-    Leurgans, Ross & Abel (1993), SIAM Journal on Matrix Analysis and Applications 14, 1064–1083;
-    Anandkumar, Ge, Hsu, Kakade & Telgarsky (2014), JMLR 15, 2773–2832.
+    T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are the u_k (Leurgans, Ross &
+    Abel 1993, SIAM J. Matrix Anal. Appl. 14, 1064; Anandkumar et al. 2014, JMLR 15, 2773). They
+    turn a view into an unbiased estimate of the item's class indicator, up to scale, and that with
+    the responses of the other teams gives their confusion matrices. ``used``: :func:`incidence`.
     """
     weight = responses.multiplicity.astype(np.float64)
     # the three busiest raters go to different teams, so do the next three, and so on

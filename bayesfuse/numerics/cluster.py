@@ -1,7 +1,6 @@
 """Tasks on parts of the data: on a Dask cluster where there is a client, else on threads here.
 
-Workers keep no state: parts are prepared by functions of their arguments alone, so the work of a
-lost worker is repeated with the same result.
+Parts are functions of arguments alone, so the work of a lost worker is repeated with one result.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
+
+import numpy as np
 
 from bayesfuse.errors import ClusterError
 from bayesfuse.numerics.threads import side_by_side
@@ -62,10 +63,7 @@ class Parts:
 
     def map(self, function: Callable[..., Any], shared: tuple[Any, ...], *columns: Any) -> Any:
         """Return ``function(part, *shared, *own)`` of every part, with ``own`` from ``columns``."""
-        there = _running(client())
-        if there is None:
-            return self._map_here(function, shared, columns)
-        return self._gathered(there, list, function, shared, columns)
+        return self._results(list, function, shared, columns)
 
     def add(
         self,
@@ -75,11 +73,7 @@ class Parts:
         *columns: Any,
     ) -> Any:
         """Return the sum of what :meth:`map` returns, in an order independent of workers."""
-        there = _running(client())
-        if there is None:
-            found = self._map_here(function, shared, columns)
-        else:
-            found = self._gathered(there, partial(_by_group, add), function, shared, columns)
+        found = self._results(partial(_by_group, add), function, shared, columns)
         while len(found) > FAN_IN:
             found = _by_group(add, found)
         return add(found)
@@ -89,17 +83,23 @@ class Parts:
             part = self._here.get(index)
             if part is None:
                 part = self.prepare(self.recipe, self.sources[index])
-                if index in keep:
+                if index < n_kept:
                     self._here[index] = part
             return function(part, *shared, *(column[index] for column in columns))
 
-        keep = self._kept(_memory() - OWN)
+        n_kept = self._kept(_memory() - OWN)
         return side_by_side(work, range(len(self)))
 
-    def _gathered(
-        self, there: Any, together: Any, function: Any, shared: Any, columns: Any
-    ) -> list[Any]:
-        """Return the results of all bundles in order, put ``together`` where groups are whole."""
+    def _results(self, together: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
+        """Return all results in order, on a cluster put ``together`` where groups are whole."""
+        there = client()
+        if there is None:
+            return self._map_here(function, shared, columns)
+        if there.status != "running":
+            raise ClusterError(
+                "The Dask client must be connected to its cluster while tasks are done. Got: a "
+                f"client that is {there.status}."
+            )
         if self._there is None or self._there[0] is not there:
             self._there = self._placed(there)
         _, recipe, bundles = self._there
@@ -126,7 +126,7 @@ class Parts:
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
         free = (max((worker["memory_limit"] or _memory()) - OWN, 0) for worker in workers)
-        kept = self._kept(sum(free))
+        n_kept = self._kept(sum(free))
         recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
@@ -134,7 +134,7 @@ class Parts:
         bundles: list[tuple[range, Any]] = []
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
-            held = min(max(len(kept), first), last)  # the first parts are kept
+            held = min(max(n_kept, first), last)  # the first parts are kept
             if held > first:
                 sources = [self._source(there, n) for n in range(first, held)]
                 ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
@@ -151,7 +151,7 @@ class Parts:
         from distributed import CancelledError, KilledWorker
 
         try:
-            found: list[Any] = there.gather(tasks)
+            return there.gather(tasks)
         except (CancelledError, OSError) as error:
             raise ClusterError(
                 "The Dask cluster must stay until its tasks are done. Got: a connection that ended "
@@ -165,17 +165,11 @@ class Parts:
         except KeyboardInterrupt:
             there.cancel(tasks)
             raise
-        return found
 
-    def _kept(self, free: float) -> set[int]:
-        """Return the first parts, as many as fit into memory that is free."""
-        left, kept = SHARE * free, set()
-        for index, size in enumerate(self.sizes):
-            left -= size
-            if left < 0:
-                break
-            kept.add(index)
-        return kept
+    def _kept(self, free: float) -> int:
+        """Return how many parts fit into memory that is free."""
+        total = np.cumsum(self.sizes, dtype=float)
+        return int(np.searchsorted(total, SHARE * free, side="right"))
 
 
 def _sent(there: Any, value: Any) -> Any:
@@ -183,16 +177,6 @@ def _sent(there: Any, value: Any) -> Any:
     import cloudpickle
 
     return there.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
-
-
-def _running(there: Any) -> Any:
-    """Return a client, or raise ClusterError if it is not connected."""
-    if there is not None and there.status != "running":
-        raise ClusterError(
-            "The Dask client must be connected to its cluster while tasks are done. Got: a client "
-            f"that is {there.status}."
-        )
-    return there
 
 
 def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:

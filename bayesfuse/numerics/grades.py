@@ -1,8 +1,8 @@
-"""Confusion rows of graded raters, and draws of their parameters given counts.
+"""Confusion rows of graded raters, and draws of their parameters given counts by class and answer.
 
 Every rater has the coordinates v: the shift of all thresholds, the logarithms of the gaps between
 them relative to those between the middles of neighbouring classes, the logarithm of the precision,
-and the log-odds of guessing. Given the labels, a rater's counts by class and answer are sufficient.
+and the log-odds of guessing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 ROOT_HALF = math.sqrt(0.5)
-
 LEAST = 1e-300  # minimum probability of an answer, so that logarithms are finite
 STEPS = 50  # maximum size of a slice, in widths: more than any of these densities needs
 SHRINKS = 60  # maximum number of times that a slice shrinks: it is then narrower than rounding

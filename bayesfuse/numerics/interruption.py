@@ -27,10 +27,7 @@ interruptible = _Interruptible()  # not a generator, because every sweep enters 
 
 
 class Interruption:
-    """Counts presses of Ctrl-C; some are only counted, in steps that it would spoil.
-
-    The first one may be answered by a line on stderr.
-    """
+    """Counts presses of Ctrl-C, some without raising; the first may be answered on stderr."""
 
     def __init__(self, answer: str = "") -> None:
         self.presses, self._noted, self._answer = 0, 0.0, answer

@@ -1,16 +1,179 @@
-"""Compilation of kernels, and kernels shared by all others."""
+"""Kernels: how they are compiled, their cache between processes, and those that others share.
+
+numba's own cache depends only on the file of a kernel, but machine code contains helpers of other
+files. Here the name of the cache folder is a digest of all files that kernels depend on.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import pickle
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+import numba
 import numpy as np
-from numba import njit
+from numba.core import config
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.caching import compiled
-
 Array = NDArray[np.float64]
+
+HOME = Path(__file__).parents[1]  # the package
+FOLDERS_KEPT = 4  # number of folders kept for other versions of the sources
+
+_DECORATED = b"\n@kernel", b"\n@inner", b"\n@inlined", b"compiled("
+_IMPORTED = re.compile(rb"^ *from bayesfuse\.([\w.]+) import", re.MULTILINE)
+
+
+def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
+    """Return the source of every module under a folder, by name below the package."""
+    found: dict[str, bytes] = {}
+    for path in home.iterdir():
+        if "." not in path.name and path.is_dir():
+            found |= _read(path, f"{above}{path.name}.")
+        elif path.name.endswith(".py"):
+            name = (above + path.name.removesuffix(".py")).removesuffix(".__init__")
+            found[name] = path.read_bytes()
+    return found
+
+
+def sources_digest() -> str:
+    """Return a digest of the contents of files with kernels and their imports, "" without any."""
+    home: Path | zipfile.Path = HOME
+    if archive := getattr(globals()["__loader__"], "archive", None):
+        home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
+    texts = _read(home) if home.is_dir() else {}
+    ask = [name for name, text in texts.items() if any(mark in text for mark in _DECORATED)]
+    taken = {}
+    while ask:
+        name = ask.pop()
+        if name in texts:
+            taken[name] = texts.pop(name)
+            ask += [other.decode() for other in _IMPORTED.findall(taken[name])]
+    if not taken:
+        return ""
+    made_by = sys.implementation.cache_tag, numba.__version__
+    return hashlib.sha256(repr((made_by, sorted(taken.items()))).encode()).hexdigest()[:20]
+
+
+DIGEST = sources_digest()  # at import, when files and running code agree
+
+
+@cache
+def folder() -> Path | None:
+    """Return the first writable folder of numba's own choices, None to cache nothing."""
+    if not DIGEST:
+        return None
+    places = [HOME / "__pycache__", Path(AppDirs("numba", appauthor=False).user_cache_dir)]
+    if config.CACHE_DIR:
+        places.insert(0, Path(config.CACHE_DIR))
+    for place in places:
+        chosen = place / f"bayesfuse-{DIGEST}"
+        try:
+            is_new = not chosen.exists()
+            chosen.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=chosen).close()  # permissions alone are not conclusive
+        except OSError:
+            continue
+        if is_new:
+            _remove_old(place)
+        return chosen
+    return None
+
+
+def _remove_old(place: Path) -> None:
+    """Remove all but the newest folders; processes that still use one compile again."""
+    others = [old for old in place.glob("bayesfuse-*") if not old.name.endswith(DIGEST)]
+    with suppress(OSError):  # another process removed one
+        others.sort(key=lambda old: old.stat().st_mtime, reverse=True)
+        for old in others[FOLDERS_KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+# numba counts the functions that it compiles, and the counts are part of the names in machine code.
+# Two processes would give one name to different functions, of which a third would load one for
+# both. So they are numbered at random, as PyTensor does once it is imported (numba issue 10486).
+FunctionIdentity._unique_ids = iter(lambda: uuid.uuid4().int, None)
+
+
+class KernelCache(NullCache):
+    """Cache with a file per compiled signature: processes may write numba's index at once."""
+
+    reloaded = False
+    """Whether a module was edited and imported again, which makes the digest invalid."""
+
+    def __init__(self, function: Callable[..., Any], variant: str) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.variant = variant
+
+    def _file(self, signature: Any, codegen: Any) -> Path | None:
+        chosen = None if self.reloaded else folder()
+        if chosen is None:
+            return None
+        own = signature, self.variant, codegen.magic_tuple()  # includes the CPU and its features
+        return chosen / f"{self.name}-{hashlib.sha256(repr(own).encode()).hexdigest()[:20]}.nbc"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled signature, or None."""
+        target_context.refresh()  # declare symbols that the machine code may use
+        file = self._file(sig, target_context.codegen())
+        try:
+            stored = b"" if file is None else file.read_bytes()
+        except OSError:
+            return None
+        payload = stored[32:]
+        if hashlib.sha256(payload).digest() != stored[:32]:  # truncated or damaged
+            return None
+        return CompileResult._rebuild(target_context, *pickle.loads(payload))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save a compiled signature."""
+        file = self._file(sig, data.codegen)
+        if file is None or data.library.has_dynamic_globals:
+            return
+        payload = dumps(data._reduce())
+        written = file.with_name(f"{uuid.uuid4().hex}.nbc")
+        try:
+            file.parent.mkdir(exist_ok=True)
+            written.write_bytes(hashlib.sha256(payload).digest() + payload)
+            os.replace(written, file)
+        except OSError:  # a full disk, for instance: the kernel works without the cache
+            with suppress(OSError):
+                written.unlink()
+
+
+_names: set[tuple[str, str]] = set()
+
+
+def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return ``numba.njit``, cached in the package; ``variant`` is of what a factory makes."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        if Path(function.__code__.co_filename).is_relative_to(HOME):
+            dispatcher._cache = kept = KernelCache(function, variant)
+            KernelCache.reloaded |= (kept.name, variant) in _names
+            _names.add((kept.name, variant))
+        return dispatcher
+
+    return decorate
+
 
 kernel = compiled(nogil=True, no_cfunc_wrapper=True)
 """Compile a function called from Python."""
@@ -18,7 +181,7 @@ kernel = compiled(nogil=True, no_cfunc_wrapper=True)
 inner = compiled(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 """Compile a function called only by kernels: without a Python wrapper it takes a fifth less."""
 
-inlined = njit(nogil=True, inline="always")
+inlined = numba.njit(nogil=True, inline="always")
 """Inline a function into the few kernels that call it: half a second less at the first fit."""
 
 

@@ -11,14 +11,10 @@ from numpy.typing import NDArray
 from bayesfuse.numerics.kernels import Array, inner, kernel
 
 
-def _flat(rows: Array) -> Array:
-    return np.ascontiguousarray(rows, dtype=np.float64).reshape(-1, rows.shape[-1])
-
-
 def normalise(rows: Array) -> Array:
     """Normalise log rows."""
-    normalised: Array = _normalise(_flat(rows).copy()).reshape(rows.shape)
-    return normalised
+    flat = np.array(rows, dtype=np.float64, order="C").reshape(-1, rows.shape[-1])
+    return _normalise(flat).reshape(rows.shape)
 
 
 @inner
@@ -58,13 +54,8 @@ def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
 
 def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     """Draw log rows with these concentrations (…, columns), −inf for structural zeros."""
-    drawn: Array = _draw_dirichlet(_flat(concentration), rng).reshape(concentration.shape)
-    return drawn
-
-
-def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
     # gamma draws by NumPy, because numba's take a second to compile
-    alpha = flat.ravel()
+    alpha = np.ascontiguousarray(concentration, dtype=np.float64).ravel()
     least = alpha.min(initial=np.inf)  # there may be no row
     if least >= 1.0:
         rows = np.log(rng.standard_gamma(alpha))
@@ -78,21 +69,7 @@ def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
             rows[small] -= boost / few
         else:  # concentration zero: a structural zero
             rows[small] -= np.divide(boost, few, np.full(len(small), np.inf), where=few > 0.0)
-    drawn: Array = _normalise(rows.reshape(flat.shape))
-    return drawn
-
-
-def draw_dirichlets(concentrations: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Apply :func:`draw_dirichlet` in one call, if rows have equal length, for speed."""
-    if len({alpha.shape[-1] for alpha in concentrations.values()}) > 1:
-        return {name: draw_dirichlet(alpha, rng) for name, alpha in concentrations.items()}
-    flat = [_flat(alpha) for alpha in concentrations.values()]
-    drawn = _draw_dirichlet(np.concatenate(flat), rng)
-    rows, first = {}, 0
-    for (name, alpha), part in zip(concentrations.items(), flat, strict=True):
-        rows[name] = drawn[first : first + len(part)].reshape(alpha.shape)
-        first += len(part)
-    return rows
+    return _normalise(rows.reshape(-1, concentration.shape[-1])).reshape(concentration.shape)
 
 
 @inner

@@ -16,16 +16,8 @@ from bayesfuse.numerics.interruption import interruptible
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
 
-class _Team:
-    """The threads of a call, of use only in the process that made them: a fork copies none."""
-
-    def __init__(self, size: int) -> None:
-        self.executor = ThreadPoolExecutor(size, thread_name_prefix="bayesfuse")
-        self.size = size
-        self.process = os.getpid()
-
-
-_team: ContextVar[_Team | None] = ContextVar("team", default=None)
+_team: ContextVar[tuple[ThreadPoolExecutor, int, int] | None] = ContextVar("team", default=None)
+"""Threads of a call, their number, and the process that made them: a fork copies no threads."""
 # Threads see a context of their own, so work within a thread of a team is done there.
 
 
@@ -48,14 +40,14 @@ def available() -> int:
 def threads(cores: int | None = None) -> Iterator[None]:
     """Let :func:`side_by_side` use so many threads, by default all cores; they end with it."""
     count = available() if cores is None else cores
-    team = None if count == 1 else _Team(count)
-    token = _team.set(team)
+    executor = None if count == 1 else ThreadPoolExecutor(count, thread_name_prefix="bayesfuse")
+    token = _team.set(None if executor is None else (executor, count, os.getpid()))
     try:
         yield
     finally:
         _team.reset(token)
-        if team is not None:
-            team.executor.shutdown(cancel_futures=True)
+        if executor is not None:
+            executor.shutdown(cancel_futures=True)
 
 
 def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,21 +64,16 @@ def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
-def _here() -> _Team | None:
-    """Return the team, if it works in this process."""
-    team = _team.get()
-    return team if team is not None and team.process == os.getpid() else None
-
-
 def shared() -> bool:
-    """Say whether :func:`side_by_side` has threads here."""
-    return _here() is not None
+    """Say whether :func:`side_by_side` has threads, in this process."""
+    team = _team.get()
+    return team is not None and team[2] == os.getpid()
 
 
 def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     """Return the values of a function, in order; the threads of :func:`threads` share the work."""
-    team, calls = _here(), list(zip(*columns, strict=True))
-    if team is None or len(calls) < 2:
+    team, calls = _team.get(), list(zip(*columns, strict=True))
+    if team is None or not shared() or len(calls) < 2:
         return [function(*call) for call in calls]
     found: list[Any] = [None] * len(calls)
     left = iter(range(len(calls)))  # whoever is free takes the next
@@ -100,7 +87,7 @@ def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
                 pass
             raise
 
-    workers = [team.executor.submit(work) for _ in range(min(team.size, len(calls)))]
+    workers = [team[0].submit(work) for _ in range(min(team[1], len(calls)))]
     # the caller only waits: a thread that works and wakes others may share its core with them
     for worker in workers:
         worker.result()

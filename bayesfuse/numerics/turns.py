@@ -1,7 +1,4 @@
-"""Moves of a prevalence, and of the matrices that start at the truth, that keep pairs as they are.
-
-See :mod:`bayesfuse.inference.turning`.
-"""
+"""Moves of a prevalence, and of the matrices that start at the truth: see ``inference/turning``."""
 
 from __future__ import annotations
 

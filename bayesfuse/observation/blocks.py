@@ -67,13 +67,15 @@ class Summed(Observation):
 
     parts: Any
     redraws = False  # parts have counts alone
+    shared = True
 
     def over_parts(self, method: str, arguments: tuple[Any, ...], *seeds: Any) -> Any:
         """Add up what a method of the parts returns, with a seed each if it draws."""
-        own = side_by_side(
-            lambda part, *seed: ask(part, method, arguments, *seed), self.parts, *seeds
-        )
-        return total_of(own)
+
+        def of(part: Observation, *seed: Any) -> Any:
+            return ask(part, method, arguments, *seed)
+
+        return total_of(side_by_side(of, self.parts, *seeds))
 
     def expected(self, rows: Rows) -> tuple[float, Counts]:
         total, counts = self.over_parts("expected", (rows,))
@@ -109,9 +111,7 @@ class Blocks(Summed):
         """The units of every block: as many entries in each."""
         unit = self.labels.unit_of(self.table)
         n_units = len(self.labels.units(self.table))
-        load = np.bincount(unit, self.table.per_item + 1.0, minlength=n_units).cumsum()
-        count = 2 * -(-_number(self) // 2)  # even shares for two threads
-        ends = np.searchsorted(load, load[-1] * np.arange(1, count) / count)
+        ends = _ends(self, np.bincount(unit, self.table.per_item + 1.0, minlength=n_units))
         return [units for units in np.split(np.arange(n_units), ends) if len(units)]
 
     @cached_property
@@ -141,12 +141,12 @@ class Blocks(Summed):
 class RatersInBlocks(Observation):
     """An observation with dependent labels: only the responses are in blocks."""
 
+    shared = True
+
     @cached_property
     def cut(self) -> list[slice]:
         """The items of every block: as many entries in each."""
-        load = (self.table.per_item + 1.0).cumsum()
-        count = 2 * -(-_number(self) // 2)
-        ends = np.searchsorted(load, load[-1] * np.arange(1, count) / count).tolist()
+        ends = _ends(self, self.table.per_item + 1.0).tolist()
         return [slice(*each) for each in pairwise([0, *ends, self.table.n_items])]
 
     @cached_property
@@ -180,6 +180,12 @@ class RatersInBlocks(Observation):
         seeds = streams(rng, len(self.cut))
         counts = side_by_side(of, self.cut, self.structures, seeds)
         return self.counted(drawn, total_of(counts))
+
+
+def _ends(observation: Observation, load: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where blocks end that have as many entries each, even shares for two threads."""
+    load, count = load.cumsum(), 2 * -(-_number(observation) // 2)
+    return np.searchsorted(load, load[-1] * np.arange(1, count) / count)
 
 
 def _number(observation: Observation) -> int:

@@ -43,6 +43,8 @@ class Observation:
     rows_name: str = "response"  # their dimension there
     prediction: Mapping[str, Any] | None = None  # where these find parameters, as JSON holds it
 
+    shared = False  # whether threads or a cluster divide one sweep among them
+
     def __repr__(self) -> str:
         names = f"{type(self.labels).__name__} × {type(self.raters).__name__}"
         return f"<Observation through {names} of {self.responses!r}>"
@@ -112,6 +114,11 @@ class Observation:
         """Return the same with one confusion matrix per rater."""
         return replace(self, raters=Confusion(None), arranged=None)
 
+    @property
+    def pilot(self) -> Observation:
+        """What fits begin with: all, or the first partition."""
+        return self
+
     @cached_property
     def table_gold(self) -> NDArray[np.int64]:
         """Known class of every item of ``table``, −1 where unknown."""
@@ -130,6 +137,11 @@ class Observation:
     def n_responses(self) -> int:
         """Number of responses, copies of an item included, but at least one."""
         return max(int(self.responses.per_rater.sum()), 1)
+
+    @property
+    def unit_of_item(self) -> NDArray[np.int64]:
+        """The number of the unit to which each item of ``responses`` belongs."""
+        return self.labels.unit_of(self.responses)
 
     def known_by(self, name: str, given: Any, why: str) -> Any:
         """Return "sequences" or "graph" as given or known to the labels, or raise ModelError."""
@@ -325,9 +337,8 @@ class Observation:
     def _truths(
         self, rows: Rows, likelihood: Array | None, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        n_classes = self.table.n_classes
         known = self.gold[:, None]
-        possible = ((known < 0) | (known == np.arange(n_classes))).astype(float)
+        possible = ((known < 0) | (known == np.arange(self.table.n_classes))).astype(float)
         if likelihood is not None:
             possible *= likelihood
         tables, structure = self.label_tables(rows), self.full_structure
@@ -362,11 +373,8 @@ class Observation:
     @cached_property
     def weighed(self) -> tuple[str, ...]:
         """Names of the parameters that labels inform by a log-likelihood."""
-        return tuple(
-            name
-            for name in self.names
-            if not (self.support(name).counts or self.support(name).discrete)
-        )
+        others = {*self.counted_names, *self.indices}
+        return tuple(name for name in self.names if name not in others)
 
     @cached_property
     def indices(self) -> tuple[str, ...]:

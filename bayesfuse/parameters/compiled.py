@@ -43,11 +43,10 @@ def depends(model: pm.Model, graphs: Iterable[Any]) -> bool:
 
 def shape_of(variable: TensorVariable) -> tuple[int, ...]:
     """Return the shape of a variable, evaluated if it is not static."""
-    shape = variable.type.shape
-    if None in shape:
-        with plain_python():
-            shape = tuple(int(size) for size in variable.shape.eval())
-    return shape
+    if None not in variable.type.shape:
+        return variable.type.shape
+    with plain_python():
+        return tuple(int(size) for size in variable.shape.eval())
 
 
 def value_function(model: pm.Model, variables: Mapping[str, TensorVariable]) -> Callable[..., Any]:

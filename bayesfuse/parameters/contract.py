@@ -1,7 +1,6 @@
 """What a parameter is, what its support can do, and what fits ask of its prior.
 
 *Kernel coordinates* are logarithms of rows of probabilities, and values of most other parameters.
-A :class:`Support` transforms; a :class:`Prior`, of fixed hyperparameters, has the updates of fits.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from bayesfuse.numerics.kernels import Array
 
 __all__ = ["Coordinates", "Parameter", "Prior", "Role", "Support"]
 
-Statistic = Any
-"""What the labels say of a parameter: counts of its rows, or its log-likelihood as a function."""
+Statistic = Any  # counts of the parameter's entries, or its log-likelihood as a function
 
 
 class Role(Enum):
@@ -42,7 +40,7 @@ class Prior(ABC):
     """The prior of one parameter, its hyperparameters fixed, and the updates that fits ask of it.
 
     Values are in kernel coordinates. The ``statistic`` is what the labels say of the parameter:
-    for rows the counts of their entries, else the log-likelihood as a function of the value.
+    counts of its entries, or the log-likelihood as a function of the value.
 
     Examples
     --------
@@ -92,9 +90,9 @@ class Prior(ABC):
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Known(Prior):
-    """The prior of a parameter that is a constant."""
+    """The prior of a parameter that is a constant, or that fits leave where it is."""
 
     value: Array
     free = False
@@ -106,20 +104,10 @@ class Known(Prior):
         return 0.0
 
     def maximise(self, statistic: Statistic, value: Array) -> Array:
-        return self.value
+        return value
 
     def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
-        return self.value
-
-
-def draw_all(
-    priors: Mapping[str, Prior],
-    statistics: Mapping[str, Statistic],
-    values: Mapping[str, Array],
-    rng: np.random.Generator,
-) -> dict[str, Array]:
-    """Draw parameters given their statistics."""
-    return {name: prior.draw(statistics[name], values[name], rng) for name, prior in priors.items()}
+        return value
 
 
 class Coordinates(ABC):
@@ -130,8 +118,7 @@ class Coordinates(ABC):
     >>> import numpy as np, pymc as pm
     >>> from bayesfuse.parameters.simplex import SIMPLEX
     >>> with pm.Model() as model:
-    ...     variable = pm.Dirichlet("prevalence", [2.0, 3.0])
-    >>> way = SIMPLEX.coordinates(model, variable)
+    ...     way = SIMPLEX.coordinates(model, pm.Dirichlet("prevalence", [2.0, 3.0]))
     >>> value = way.write(np.log([0.7, 0.3]))  # PyMC's, without bounds
     >>> np.exp(way.read(value)).round(3).tolist()
     [0.7, 0.3]
@@ -158,8 +145,8 @@ class Coordinates(ABC):
 class Mapped(Coordinates):
     """Kernel coordinates that are natural values, by functions to and from PyMC's value."""
 
-    forward: Callable[[Any], Any]
-    backward: Callable[[Any], Any]
+    forward: Callable[[Any], Any] = np.asarray
+    backward: Callable[[Any], Any] = np.asarray
 
     def read(self, value: Array) -> Array:
         return np.asarray(self.backward(np.asarray(value)))
@@ -171,7 +158,7 @@ class Mapped(Coordinates):
         return value
 
 
-UNCHANGED = Mapped(np.asarray, np.asarray)
+UNCHANGED = Mapped()
 
 
 class Support(ABC):
@@ -240,17 +227,22 @@ class Real(Support):
             raise ModelError(f"{name} must be finite numbers. Got: {given.tolist()}.")
 
 
-class Line(Support):
-    """Numbers that only a pool draws."""
+class Drawn(Support):
+    """Numbers, maybe positive, that only a pool draws."""
 
     def require(self, name: str, value: Any) -> None:
         require_numbers(name, value)
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return UNCHANGED if model.rvs_to_transforms.get(variable) is None else None
+        from pymc.distributions.transforms import LogTransform
+
+        transform = model.rvs_to_transforms.get(variable)
+        if isinstance(transform, LogTransform):
+            return Mapped(np.log, np.exp)
+        return UNCHANGED if transform is None else None
 
 
-REAL, LINE = Real(), Line()
+REAL, DRAWN = Real(), Drawn()
 
 
 @dataclass(frozen=True)

@@ -58,14 +58,7 @@ class RowPrior(Prior):
 
     @abstractmethod
     def log_beta(self) -> Array:
-        r"""Return :math:`\log B(a)` by row, (…); for a mixture, minus ``log_weight`` of the first.
-
-        The difference after and before adding counts is the log probability of a sequence.
-        """
-
-    @abstractmethod
-    def log_ratio(self, new: Array, old: Array, places: Any) -> float:
-        """Return the log density of new rows minus that of old ones, which differ in ``places``."""
+        r"""Return :math:`\log B(a)` by row, (…): differences are log probabilities of counts."""
 
     @abstractmethod
     def expected_log(self) -> Array:
@@ -74,7 +67,7 @@ class RowPrior(Prior):
     @property
     def has_zeros(self) -> bool:
         """Whether some entry is a structural zero."""
-        return False
+        return bool(np.min(self.concentration) <= 0)
 
     def centre(self) -> Array:
         with np.errstate(divide="ignore"):  # structural zeros
@@ -105,10 +98,6 @@ class Dirichlet(RowPrior):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.concentration.shape
-
-    @property
-    def has_zeros(self) -> bool:
-        return bool(np.min(self.concentration) <= 0)
 
     def __add__(self, counts: Array) -> Dirichlet:
         return Dirichlet(self.concentration + counts)
@@ -143,23 +132,18 @@ class Dirichlet(RowPrior):
         used = (prior > 0) & (prior != 1)  # 0 · log 0 is 0
         return float(((prior[used] - 1.0) * value[used]).sum())
 
-    def log_ratio(self, new: Array, old: Array, places: Any) -> float:
-        return float(((self.concentration[places] - 1.0) * (new[places] - old[places])).sum())
-
     def expected_log(self) -> Array:
-        prior = self.concentration
-        total = scipy.special.digamma(prior.sum(axis=-1, keepdims=True))
-        return np.where(
-            prior > 0, scipy.special.digamma(np.where(prior > 0, prior, 1.0)) - total, -np.inf
-        )
+        prior, total = self.concentration, self.concentration.sum(axis=-1, keepdims=True)
+        # ψ is a pole at structural zeros
+        own = scipy.special.digamma(np.where(prior > 0, prior, 1.0))
+        return np.where(prior > 0, own - scipy.special.digamma(total), -np.inf)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DirichletMixture(RowPrior):
-    r"""Independent rows, each from a mixture of Dirichlet distributions.
+    r"""Independent rows, each from a mixture :math:`\sum_c s_c\, \mathrm{Dir}(\theta \mid a_c)`.
 
-    The prior of a row is :math:`\sum_c s_c\, \mathrm{Dir}(\theta \mid a_c)`. Given counts n of its
-    columns, the posterior is a mixture, too: :math:`a_c` becomes :math:`a_c + n`, and the share is
+    Given counts n of the columns of a row, :math:`a_c` becomes :math:`a_c + n`, and the share is
     multiplied by the evidence :math:`B(a_c + n) / B(a_c)` of the component. Made by
     :func:`bayesfuse.priors.robust` and :func:`bayesfuse.priors.mixture`.
 
@@ -175,8 +159,8 @@ class DirichletMixture(RowPrior):
 
     Examples
     --------
-    For a rater who answered 1 for fifty items of class 0, that row is probably not from the first
-    component, which favours the right answer; the other row keeps its prior.
+    The row of a rater who answered 1 for fifty items of class 0 is probably not from the first
+    component, which favours the right answer:
 
     >>> import numpy as np, bayesfuse as bf
     >>> posterior = bf.priors.robust(2) + np.array([[0, 50], [0, 0]])
@@ -190,11 +174,8 @@ class DirichletMixture(RowPrior):
     __array_ufunc__ = None  # counts + prior is an error and not an array of objects
 
     def __repr__(self) -> str:
-        rows = " × ".join(map(str, self.shape[:-1])) or "1"
-        return (
-            f"<DirichletMixture of {len(self.concentration)} components: {rows} rows of "
-            f"{self.shape[-1]}>"
-        )
+        rows, n_components = " × ".join(map(str, self.shape[:-1])) or "1", len(self.concentration)
+        return f"<DirichletMixture of {n_components} components: {rows} rows of {self.shape[-1]}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -259,9 +240,6 @@ class DirichletMixture(RowPrior):
         logs = np.logaddexp.reduce(self.by_component(value))
         return float((logs - self.log_weight[0]).sum())
 
-    def log_ratio(self, new: Array, old: Array, places: Any) -> float:
-        return self.log_density(new) - self.log_density(old)
-
     def expected_log(self) -> Array:
         return self._average(self.log_shares, Dirichlet(self.concentration).expected_log())
 
@@ -276,20 +254,20 @@ class DirichletMixture(RowPrior):
 
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
     """Return one prior of the rows of several along a new axis; last components may be divided."""
-    mixtures = [
-        p
+    parts = [
+        (p.log_shares, p.concentration)
         if isinstance(p, DirichletMixture)
-        else DirichletMixture(np.zeros((1, *p.shape[:-1])), p[None])
+        else (np.zeros((1, *p.shape[:-1])), p[None])
         for p in priors
     ]
-    most = max(len(mixture.concentration) for mixture in mixtures)
+    most = max(len(concentration) for _, concentration in parts)
     shares, concentrations = [], []
-    for mixture in mixtures:
-        copies = np.ones(len(mixture.concentration), dtype=int)
+    for log_shares, concentration in parts:
+        copies = np.ones(len(concentration), dtype=int)
         copies[-1] += most - len(copies)
-        divided = mixture.log_shares.T - np.log(copies)
+        divided = log_shares.T - np.log(copies)
         shares.append(np.repeat(divided.T, copies, axis=0))
-        concentrations.append(np.repeat(mixture.concentration, copies, axis=0))
+        concentrations.append(np.repeat(concentration, copies, axis=0))
     return DirichletMixture(np.stack(shares, axis=1), np.stack(concentrations, axis=1))
 
 
@@ -298,11 +276,10 @@ def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(prior, DirichletMixture):
         return np.broadcast_to(prior, shape).copy()
     missing = tuple(range(1, 1 + len(shape) - len(prior.shape)))
-    log_shares, concentration = (
-        np.expand_dims(array, missing) for array in (prior.log_shares, prior.concentration)
-    )
-    n = len(concentration)
+    parts = (prior.log_shares, shape[:-1]), (prior.concentration, shape)
     return DirichletMixture(
-        np.broadcast_to(log_shares, (n, *shape[:-1])).copy(),
-        np.broadcast_to(concentration, (n, *shape)).copy(),
+        *(
+            np.broadcast_to(np.expand_dims(array, missing), (len(array), *to)).copy()
+            for array, to in parts
+        )
     )

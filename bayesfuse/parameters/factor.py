@@ -25,10 +25,9 @@ class InChain(NamedTuple):
 
     ``tables`` and ``counts`` are tuples with an array for each parameter, of its shape, with axes
     of length one inserted before the last up to ``axes``. ``labels`` are (items,), or (items,
-    classes): copies of merged items. ``count(tables, labels, counts, structure, n_classes)`` and,
-    of label priors, ``draw(tables, likelihood, labels, rng, structure) -> bool`` (False where no
-    labels are possible) write in place; rater channels have ``likelihood(tables, structure,
-    n_classes) -> (likelihood, log_scale)``.
+    classes): copies of merged items. ``count(tables, labels, counts, structure, n_classes)`` and
+    ``draw(tables, likelihood, labels, rng, structure) -> bool`` (False where no labels are
+    possible) write in place; ``likelihood(tables, structure, n_classes)`` returns that and scale.
     """
 
     count: Callable[..., Any]
@@ -61,17 +60,13 @@ class Factor(ABC):
         return self
 
     def settings(self) -> dict[str, Any]:
-        """Return what the constructor takes besides parameters and the places of items.
-
-        As JSON holds it: numbers, text and lists. Results store it for predictions.
-        """
+        """Return what the constructor takes besides parameters and places of items, for JSON."""
         return {}
 
     def expand(self, values: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
-        """Return the kernels' log tables from the parameters in kernel coordinates.
+        """Return the kernels' log tables, in which log probabilities are linear.
 
-        The log probability of labels, and of responses given labels, is linear in the tables.
-        ``xp`` is numpy or pytensor.tensor, as are the values.
+        Values are parameters in kernel coordinates, ``xp`` is their numpy or pytensor.tensor.
         """
         return values
 
@@ -96,15 +91,10 @@ class Factor(ABC):
         self, name: str, shape: tuple[int | None, ...], responses: Responses
     ) -> dict[str, int]:
         """Return the size of every dimension that the parameter ``name`` may have."""
-        n_classes = responses.n_classes
-        return {
-            "item": responses.n_items,
-            "rater": responses.n_raters,
-            "class": n_classes,
-            "next_class": n_classes,
-            "verdict": n_classes,
-            "answer": n_classes,
-        }
+        of_classes = dict.fromkeys(
+            ("class", "next_class", "verdict", "answer"), responses.n_classes
+        )
+        return {"item": responses.n_items, "rater": responses.n_raters} | of_classes
 
     @cached_property
     def used_parameters(self) -> tuple[Parameter, ...]:
@@ -113,13 +103,13 @@ class Factor(ABC):
 
     def support(self, name: str) -> Support:
         """Return the set in which the parameter ``name`` lives."""
-        for parameter in self.declared:
-            if parameter.name == name:
-                return parameter.support
-        raise ModelError(
-            f"{type(self).__name__} must declare all its parameters, because fits ask what they "
-            f"are. Got: {name!r}, which is not among {[p.name for p in self.declared]}."
-        )
+        supports = {parameter.name: parameter.support for parameter in self.declared}
+        if name not in supports:
+            raise ModelError(
+                f"{type(self).__name__} must declare all its parameters, because fits ask what "
+                f"they are. Got: {name!r}, which is not among {list(supports)}."
+            )
+        return supports[name]
 
     def named(self, role: Role) -> str | None:
         """Return the name of the parameter with this role, if there is one."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,19 +14,15 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
 
 LOGS = "threshold_gap", "precision"  # those that are positive: the coordinates are their logarithms
-
-ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
-"""Parameters of a rater, in the order of the kernels' coordinates; gaps from three classes on."""
+ROUNDS = 6  # moves of what all raters have in common in a draw, more where there are few raters
+SCORING = 6  # steps of Fisher scoring to where raters are most probable if all are alike
+START = 8.0  # number of responses that a rater's row counts for where chains begin
 
 INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
 """Approximate information of a response on a coordinate, for the width of slices."""
 
-ROUNDS = 6  # moves of what all raters have in common in a draw, more where there are few raters
-
-SCORING = 6  # steps of Fisher scoring to where raters are most probable if all are alike
-
-START = 8.0  # number of responses that a rater's row counts for where chains begin
-
+ROLES = tuple(INFORMATION)
+"""Parameters of a rater, in the order of the kernels' coordinates; gaps from three classes on."""
 
 NORMAL = {
     "strictness": (0.0, 1.0, 0.5, 1.0),
@@ -38,25 +33,17 @@ NORMAL = {
 """Prior mean; standard deviation of a rater, of the common mean; scale of the raters' spread."""
 
 
-@dataclass(frozen=True)
 class GradedPriors:
     """Constants of the priors of graded raters, in distances of neighbouring classes.
 
-    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision: ``alone``
-    of a rater without pooling, ``mean`` of the common mean with it. Half-normal ``spread`` between
-    raters; Dirichlet ``position_gap``.
+    Normal (of gaps and precision, log-normal) ``alone`` without pooling and ``mean`` of the common
+    mean with it, half-normal ``spread`` between raters, Dirichlet ``position_gap``.
     """
 
-    alone: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {role: (each[0], each[1]) for role, each in NORMAL.items()}
-    )
-    mean: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {role: (each[0], each[2]) for role, each in NORMAL.items()}
-    )
-    spread: Mapping[str, float] = field(
-        default_factory=lambda: {role: each[3] for role, each in NORMAL.items()}
-    )
-    position_gap: float = 5.0
+    alone: ClassVar = {role: (mean, own) for role, (mean, own, _, _) in NORMAL.items()}
+    mean: ClassVar = {role: (mean, common) for role, (mean, _, common, _) in NORMAL.items()}
+    spread: ClassVar = {role: spread for role, (*_, spread) in NORMAL.items()}
+    position_gap = 5.0
 
 
 def even_positions(n_classes: int) -> Array:
@@ -73,10 +60,9 @@ def gaps_of(positions: Array) -> Array:
 class GradedRows(Pool):
     """The pool of graded raters, drawn given the counts by rater, class and answer.
 
-    The density of a rater costs as many operations as a confusion matrix has entries, so raters
-    are moved by slice sampling, which needs no tuning. What they have in common is drawn given
-    them, and moved together with them (Yu & Meng 2011). ``gaps`` (classes − 1,) are the distances
-    of neighbouring classes, unless a member; if ``pooled``, means and spreads are members.
+    Raters are moved by slice sampling, which needs no tuning. What they have in common is drawn
+    given them, and moved together with them (Yu & Meng 2011). ``gaps`` (classes − 1,) are the
+    distances of neighbouring classes, unless a member; if ``pooled``, means and spreads are, too.
     """
 
     members: dict[str, Member]
@@ -111,12 +97,17 @@ class GradedRows(Pool):
     def draw(self, values, counts, rng):
         (counted,) = counts.raters
         own, mean, spread, gaps = self._arrays(values)
-        hyper, guess = self._hyper(), self._guess
+        groups, guess = self._groups(), self._guess
+        # the constants of the priors as `grades.move_all` takes them
+        hyper = np.ones((4, max(len(groups), len(ROLES))))
+        hyper[:2, : len(groups)] = np.array([self.priors.mean[role] for role in ROLES])[groups].T
+        hyper[2, : len(ROLES)] = [self.priors.spread[role] for role in ROLES]
+        hyper[3] = self.priors.position_gap
         common = own, gaps, mean, spread, hyper
         along = self._directions(counted.sum(axis=0), guess, hyper, rng)
         grades.move_all(along, self.pooled, *common, guess, counted, rng)
-        positions, by_coordinate = self._positions(gaps), spread[self._groups()]
-        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
+        positions, by_coordinate = self._positions(gaps), spread[groups]
+        said = np.array([*INFORMATION.values()])[groups]
         answers = counted.sum(axis=(1, 2))[:, None]
         width = 3.0 / np.sqrt(by_coordinate**-2.0 + answers * said)  # about three posterior sd
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
@@ -180,16 +171,6 @@ class GradedRows(Pool):
                     spread[g] = values[f"{role}_spread"]
         gaps = np.exp(values["position_gap"]) if "position_gap" in values else self.gaps.copy()
         return own, mean, spread, gaps
-
-    def _hyper(self) -> Array:
-        """Return the constants of the priors as `grades.move_all` takes them."""
-        groups = self._groups()
-        hyper = np.ones((4, max(len(groups), len(ROLES))))
-        common = np.array([self.priors.mean[role] for role in ROLES])[groups]
-        hyper[:2, : len(groups)] = common.T
-        hyper[2, : len(ROLES)] = [self.priors.spread[role] for role in ROLES]
-        hyper[3] = self.priors.position_gap
-        return hyper
 
     def _directions(
         self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator

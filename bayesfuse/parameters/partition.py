@@ -11,8 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Prior, Statistic, Support
+from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Known, Prior, Support
 
 SEATING = "seating"  # name of the random variable that is a partition, variables.SeatingRV
 
@@ -41,27 +40,15 @@ class Partition(Support):
         concentration, _, start = (
             value.eval() for value in variable.owner.op.dist_params(variable.owner)
         )
-        return PartitionPrior(float(concentration), start)
+        return PartitionPrior(start, float(concentration))
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionPrior(Prior):
-    """The Chinese restaurant process; the channel draws partitions, fits begin at ``start``."""
+class PartitionPrior(Known):
+    """The Chinese restaurant process: the channel draws partitions, other fits keep the start."""
 
     concentration: float
-    start: NDArray[np.int64]
-
-    def centre(self) -> Any:
-        return self.start
-
-    def log_density(self, value: Array) -> float:
-        return 0.0  # unused: fits other than Gibbs keep the partition
-
-    def maximise(self, statistic: Statistic, value: Array) -> Array:
-        return value
-
-    def draw(self, statistic: Statistic, value: Array, rng: Generator) -> Array:
-        return value  # drawn by the channel already
+    free = True
 
 
 PARTITION = Partition()
@@ -69,16 +56,19 @@ PARTITION = Partition()
 
 def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> NDArray[np.int64]:
     """Draw an assignment: numbers of grouped raters and groups, raters, their partition."""
-    log_ways = log_seatings(n_raters, n_groups)
+    # log numbers of permutations of n with g cycles of two or more, (raters + 1, groups + 1)
+    log_ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
+    log_ways[0, 0] = 0.0
+    for n in range(2, n_raters + 1):
+        log_ways[n] = log_ways[n - 1]
+        log_ways[n, 1:] = np.logaddexp(log_ways[n, 1:], log_ways[n - 2, :-1])
+        log_ways[n] += np.log(n - 1)
     together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
-    log_who = (
-        scipy.special.gammaln(n_raters + 1)
-        - scipy.special.gammaln(together + 1)
-        - scipy.special.gammaln(n_raters - together + 1)
-    )
-    log_weight = log_ways + log_who + np.log(concentration) * (n_raters - together + groups)
-    weight = np.exp(log_weight - log_weight.max()).ravel()
-    n, left = divmod(int(rng.choice(weight.size, p=weight / weight.sum())), n_groups + 1)
+    alone = n_raters - together
+    log_weight = log_ways + np.log(concentration) * (alone + groups)
+    log_weight -= scipy.special.gammaln(together + 1) + scipy.special.gammaln(alone + 1)
+    weight = scipy.special.softmax(log_weight).ravel()
+    n, left = divmod(int(rng.choice(weight.size, p=weight)), n_groups + 1)
     waiting = rng.permutation(n_raters)[:n].tolist()
     assignment = np.full(n_raters, ALONE)
     followers = []
@@ -95,17 +85,6 @@ def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> 
     for rater, other in reversed(followers):
         assignment[rater] = assignment[other]
     return number_groups(assignment, n_groups)[0]
-
-
-def log_seatings(n_raters: int, n_groups: int) -> Array:
-    """Log number of permutations of n with g cycles of two or more, (raters + 1, groups + 1)."""
-    ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
-    ways[0, 0] = 0.0
-    for n in range(2, n_raters + 1):
-        ways[n] = ways[n - 1]
-        ways[n, 1:] = np.logaddexp(ways[n, 1:], ways[n - 2, :-1])
-        ways[n] += np.log(n - 1)
-    return ways
 
 
 def number_groups(

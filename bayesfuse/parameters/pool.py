@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
-from bayesfuse.errors import require_numbers
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.numerics.rows import draw_dirichlet, normalise
 from bayesfuse.numerics.tables import SMALLEST, draw_shared
-from bayesfuse.parameters.contract import Coordinates, Mapped, Support
+from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 Values = dict[str, Array]  # values of a pool's members, in kernel coordinates, by role
@@ -34,21 +35,18 @@ class Pool(ABC):
     parameter: str
     members: dict[str, Member]
     inputs: Mapping[str, Any] = MappingProxyType({})
-    """Variables by role that other steps move, whose values :meth:`draw` and :meth:`implied` need.
-
-    :meth:`begin` returns values of them, too.
-    """
+    """Variables by role that other steps move; methods need their values, and begin with some."""
     pooled = True
     """Whether the members are what raters have in common, or belong to single raters."""
     has_mode = True
     """Whether hyperparameters and rows have a joint mode that says something about labels."""
 
     @abstractmethod
-    def begin(self, rng: np.random.Generator) -> Values:
+    def begin(self, rng: Generator) -> Values:
         """Return values to begin with, drawn at random where chains should differ."""
 
     @abstractmethod
-    def draw(self, values: Values, counts: Any, rng: np.random.Generator) -> Values:
+    def draw(self, values: Values, counts: Any, rng: Generator) -> Values:
         """Draw all members given counts (:class:`bayesfuse.observation.Counts`)."""
 
     def prior(self, values: Values) -> Dirichlet:
@@ -98,7 +96,8 @@ class SharedMean(Pool):
         return {"concentration": concentration, "mean": mean}
 
     def prior(self, values):
-        base = self._base(values)
+        spread = values["concentration"][..., None] * np.exp(values["mean"])
+        base = np.maximum(spread, SMALLEST)
         return Dirichlet(np.broadcast_to(base, (self.n_raters, *base.shape)))
 
     def unpooled(self):
@@ -107,22 +106,141 @@ class SharedMean(Pool):
     def seconds(self, n_responses):
         return 120e-6 + 120e-9 * self.n_raters * self.mean_prior.size + 15e-9 * n_responses
 
-    def _base(self, values: Mapping[str, Array]) -> Array:
-        spread = values["concentration"][..., None] * np.exp(values["mean"])
-        return np.maximum(spread, SMALLEST)
+    def in_chain(self, values: Values, kept: Values) -> tuple[Any, ...]:
+        """Return the pool of :func:`draw_pooled`, which writes draws of members into ``kept``."""
+        columns = self.mean_prior.shape[-1]
+        mean = np.exp(values["mean"]).reshape(-1, columns)
+        concentration = np.array(values["concentration"], dtype=float).reshape(-1)
+        prior = np.ascontiguousarray(self.mean_prior, dtype=float).reshape(-1, columns)
+        n_draws = len(kept["mean"])
+        means = kept["mean"].reshape(n_draws, *mean.shape)
+        concentrations = kept["concentration"].reshape(n_draws, concentration.size)
+        scale = float(self.shape), float(self.rate)
+        return mean, concentration, prior, *scale, means, concentrations
 
 
-class Scale(Support):
-    """Positive numbers that only a pool draws."""
-
-    def require(self, name: str, value: Any) -> None:
-        require_numbers(name, value)
-
-    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        from pymc.distributions.transforms import LogTransform
-
-        known = isinstance(model.rvs_to_transforms.get(variable), LogTransform)
-        return Mapped(np.log, np.exp) if known else None
+ROUNDS, STRIDE = 5, 0.3  # Metropolis steps of the log trust in a sweep, and their size
+LOWEST = -600.0  # least log-odds of a class against the most probable one that weights tell apart
 
 
-SCALE = Scale()
+def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
+    r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, what a consensus (types, classes) says."""
+    raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class ConsensusShares(Pool):
+    r"""The pool of ``type_share`` and ``trust`` of :class:`bayesfuse.models.ItemTypes`.
+
+    ``concentration`` is that of the prior of all shares, ``trust_prior`` mean and standard
+    deviation of the logarithm, ``fixed`` a given trust. ``tilt`` (kinds, classes) holds the
+    log-odds of the classes against those of an average item; ``label_parameter`` follows.
+
+    Where populations, covariates or a classifier say more of items, log-odds :math:`\eta_{rk}` of
+    kind r weigh the classes, and an item of type z has probability :math:`w_z S_{rz} / Z_r`, with
+    :math:`S_{rz} = \sum_k \rho_{zk} e^{\eta_{rk}}` and :math:`Z_r = \sum_z w_z S_{rz}`. The
+    denominators are turned into auxiliary variables :math:`u_r \sim \mathrm{Gamma}(n_r, Z_r)`, of
+    :math:`n_r` items. Then unnormalised shares are gamma variables of rate
+    :math:`1 + \sum_k \rho_{zk} \sum_r u_r e^{\eta_{rk}}`.
+    """
+
+    members: dict[str, Member]
+    log_consensus: Array
+    concentration: float
+    trust_prior: tuple[float, float]
+    fixed: Values = field(default_factory=dict)
+    tilt: Any = None
+    n_kinds: int = 0
+    label_parameter: str = "prevalence"
+    parameter: str = "share"
+    pooled = False
+    has_mode = False
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Log-odds of the kinds of items, whose slopes other steps draw."""
+        return MappingProxyType({} if self.tilt is None else {"tilt": self.tilt})
+
+    def begin(self, rng):
+        n_types, n_classes = self.log_consensus.shape
+        found = {
+            "type_share": np.full(n_types, -math.log(n_types)),
+            "trust": np.array(math.exp(self.trust_prior[0])),
+        }
+        tilt = {"tilt": np.zeros((self.n_kinds, n_classes))} if self.inputs else {}
+        return {role: found[role] for role in self.members} | tilt
+
+    def draw(self, values, counts, rng):
+        by_class, _, _, *by_kind = counts.raters  # (unknown and known class, classes, types)
+        new = {**self.fixed, **values}
+        of_type, known = by_class.sum(axis=(0, 1)), by_class[1].T
+        prior, log_weight = of_type + self.concentration / len(of_type), None
+        if self.tilt is None:
+            new["type_share"] = draw_dirichlet(prior, rng)
+        else:
+            new["type_share"], log_weight = self._tilted(new, prior, by_kind[0], rng)
+        if log_weight is None and not known.any() and not self.fixed:
+            new["trust"] = np.exp(rng.normal(*self.trust_prior))  # responses say nothing of it
+        elif not self.fixed:
+            self._draw_trust(new, known, log_weight, rng)
+        return {role: np.asarray(new[role]) for role in self.members}
+
+    def trust_at(self, values: Values) -> Array:
+        """Return the trust, given or drawn."""
+        return {**self.fixed, **values}["trust"]
+
+    def seconds(self, n_responses):
+        by_response = 60e-9 + 4e-9 * len(self.log_consensus)
+        return 0.1e-3 + by_response * n_responses + 2e-9 * self.n_kinds * self.log_consensus.size
+
+    def implied(self, values):
+        """Return prevalence and shares of types within classes."""
+        trust = self.trust_at(values)
+        said = np.log(np.maximum(says(self.log_consensus, trust), SMALLEST))
+        joint = values["type_share"][:, None] + said
+        average = np.logaddexp.reduce(joint, axis=0)
+        shares = average if self.tilt is None else normalise(average + values["tilt"])
+        return {self.label_parameter: shares, "share": (joint - average).T}
+
+    def _tilted(
+        self, values: Values, concentration: Array, by_kind: Array, rng: Generator
+    ) -> tuple[Array, Callable[[Array], float]]:
+        """Draw log shares given auxiliary variables; return them and the weight of what is said."""
+        tilt, said = values["tilt"], says(self.log_consensus, values["trust"])
+        weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
+        total = rng.standard_gamma(self.concentration)  # the sum of unnormalised shares
+        rest = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ said))
+        rate = (rng.standard_gamma(by_kind.sum(axis=(0, 2))) / rest) @ weight
+        gammas = draw_dirichlet(np.maximum(concentration, SMALLEST), rng)
+        total = rng.standard_gamma(concentration.sum())
+        log_share = gammas + math.log(total) - np.log(1.0 + said @ rate)
+        share, (kind, of_type) = np.exp(log_share), by_kind[0].nonzero()
+        items = by_kind[0, kind, of_type]
+
+        def log_weight(said: Array) -> float:
+            by_item = (weight[kind] * said[of_type]).sum(axis=1)
+            return float(items @ np.log(np.maximum(by_item, SMALLEST)) - share @ said @ rate)
+
+        return normalise(log_share), log_weight
+
+    def _draw_trust(
+        self, new: Values, known: Array, log_weight: Callable[[Array], float] | None, rng: Generator
+    ) -> None:
+        """Move the logarithm of the trust given types, labels of unknown class summed out."""
+
+        def log_density(log_trust: float) -> float:
+            said = says(self.log_consensus, math.exp(log_trust))
+            mean, sd = self.trust_prior
+            found = -0.5 * ((log_trust - mean) / sd) ** 2
+            found += (known * np.log(np.maximum(said, SMALLEST))).sum()
+            return found if log_weight is None else found + log_weight(said)
+
+        now = math.log(float(new["trust"]))
+        height = log_density(now)
+        for _ in range(ROUNDS):
+            proposed = now + STRIDE * rng.standard_normal()
+            there = log_density(proposed)
+            if math.log(1.0 - rng.random()) < there - height:
+                now, height = proposed, there
+        new["trust"] = np.asarray(math.exp(now))

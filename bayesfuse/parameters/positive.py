@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Mapped, Prior, Support
 
 REACH, STEP = 8.0, 0.004  # range and steps of a table of a log density, on the log scale
 
 WIDTH = 0.5  # initial width of a slice on the log scale
-STEPS = 50  # largest slice, in widths: more than any proper density needs
 FACTOR = 1e6  # a mode is sought within this factor of the initial value
 LIMIT = 690.0  # largest absolute logarithm whose exponential does not under- or overflow
 FAR = 30.0  # distance of the tails from a typical value, on the log scale
@@ -64,34 +64,14 @@ class PositivePrior(Prior):
         return np.asarray(math.exp(found.x))
 
     def draw(self, statistic: Density, value: Array, rng: np.random.Generator) -> Array:
-
-        def height(log_value: float) -> float:
+        def height(log_value: float, _: None) -> float:
             at = math.exp(log_value)
             return float(self.density(at)) + statistic(at) + log_value
 
         here = math.log(float(value))
-        level = height(here) - rng.exponential()
-        low = here - WIDTH * rng.random()
-        high = low + WIDTH
-        left = rng.integers(STEPS)
-        for _ in range(left):
-            if height(low) <= level:
-                break
-            low -= WIDTH
-        for _ in range(STEPS - 1 - left):
-            if height(high) <= level:
-                break
-            high += WIDTH
-        while True:
-            there = low + (high - low) * rng.random()
-            if height(there) > level:
-                return np.asarray(math.exp(there))
-            if there < here:
-                low = there
-            else:
-                high = there
-            if high - low < 1e-12:  # the slice is narrower than rounding
-                return value
+        level = height(here, None) - rng.exponential()
+        there = slice_from.py_func(height, None, here, level, WIDTH, rng)
+        return value if math.isnan(there) else np.asarray(math.exp(there))
 
 
 class Positive(Support):

@@ -9,28 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.errors import require_probabilities
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import normalise
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 
-CLOSE = 1e-6  # the sum of a row of probabilities may be this far from one, as printed numbers are
-ALMOST_ONE = 36.0
-"""Log-odds of a probability that is not one in floating point, as densities of PyMC need it."""
-
+ALMOST_ONE = 36.0  # log-odds of a probability that is not one in floating point: PyMC's densities
 SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
-
-
-def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:
-    """Raise ModelError unless all entries of a constant are ``sound``."""
-    if np.all(sound):
-        return
-    given = np.asarray(value)
-    row = given[~np.all(sound, axis=-1)][0] if given.ndim > 1 else given
-    raise ModelError(
-        f"{name} must hold {rule}, because it is used as probabilities. Got: {row.tolist()}."
-    )
 
 
 class RowSupport(Support):
@@ -54,10 +40,7 @@ class Simplex(RowSupport):
     """Rows of probabilities that sum to one; kernels take their logarithms."""
 
     def require(self, name: str, value: Any) -> None:
-        given = require_numbers(name, value)
-        sound = (given >= 0) & (given <= 1)
-        sound &= np.abs(given.sum(axis=-1, keepdims=True) - 1) < CLOSE
-        require_probabilities(name, given, sound, "rows of probabilities that sum to one")
+        require_probabilities(name, value, rows=True)
 
     def to_kernel(self, value: Any, xp: Any = np) -> Any:
         return xp.log(value)
@@ -69,13 +52,12 @@ class Simplex(RowSupport):
         from pymc.distributions.transforms import SimplexTransform
 
         from bayesfuse.parameters.compiled import depends
-        from bayesfuse.parameters.coordinates import LogRatio
-        from bayesfuse.parameters.variables import is_dirichlet, mixture_of
+        from bayesfuse.parameters.variables import LogRatio, is_dirichlet, mixture_of
 
-        if not is_dirichlet(variable) and (
-            depends(model, variable.owner.inputs) or mixture_of(variable) is None
-        ):
-            return None  # of mixtures only those with fixed shares and components are updated
+        # of mixtures only those with fixed shares and components are updated
+        fixed = not depends(model, variable.owner.inputs)
+        if not is_dirichlet(variable) and not (fixed and mixture_of(variable)):
+            return None
         transform = model.rvs_to_transforms.get(variable)
         if isinstance(transform, LogRatio):
             return LogRatios(transform)
@@ -102,8 +84,7 @@ class Probability(RowSupport):
     """Probabilities p; kernels take them as log rows (p, 1 − p)."""
 
     def require(self, name: str, value: Any) -> None:
-        given = require_numbers(name, value)
-        require_probabilities(name, given, (given >= 0) & (given <= 1), "probabilities")
+        require_probabilities(name, value)
 
     def to_kernel(self, value: Any, xp: Any = np) -> Any:
         return xp.stack([xp.log(value), xp.log1p(-value)], axis=-1)

@@ -1,4 +1,4 @@
-"""PyMC variables: Dirichlet rows, mixtures of such rows, and partitions of the raters."""
+"""PyMC variables: Dirichlet rows, mixtures of such rows, their coordinates, and partitions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,78 @@ import pytensor.tensor as pt
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.mixture import MixtureRV
+from pymc.logprob.transforms import Transform
 from pytensor.tensor.random.basic import DirichletRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.numerics.rows import draw_dirichlet, normalise
 from bayesfuse.parameters.compiled import shape_of
-from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import DirichletMixture, broadcast
 from bayesfuse.parameters.partition import ALONE, SEATING, draw
+
+ENDS = np.array([0.0, -np.inf])  # log ratios of the reference to itself, and of structural zeros
+
+
+class LogRatio(Transform):
+    r"""Simplex rows as :math:`\log(p_j / p_r)`, r the largest entry of each row of ``weight``.
+
+    They are nearly independent, while all of PyMC's centred logarithms depend on the rarest entry:
+    NUTS needs a third of the steps for three times the effective draws. Zeros of ``weight`` (…,
+    columns) are structural zeros, without a coordinate. Coordinates are (…, columns − 1), or with
+    structural zeros one vector (Aitchison 1982, additive log-ratios).
+    """
+
+    name = "logratio"
+
+    def __init__(self, weight: ArrayLike) -> None:
+        given = np.asarray(weight)
+        self.shape, self.allowed = given.shape, given > 0
+        n_columns = self.shape[-1]
+        reference = n_columns * np.arange(given.size // n_columns) + given.argmax(axis=-1).ravel()
+        free = self.allowed.ravel().copy()
+        free[reference] = False
+        self.free = np.flatnonzero(free)
+        self.against = reference[self.free // n_columns]
+        # index of every entry into the coordinates, then 0 and −inf
+        self.source = np.full(given.size, len(self.free) + 1)
+        self.source[self.free] = np.arange(len(self.free))
+        self.source[reference] = len(self.free)
+        whole = self.allowed.all()
+        self.ndim_supp = 1 if whole else given.ndim
+        self.value_shape = (*self.shape[:-1], n_columns - 1) if whole else (len(self.free),)
+
+    def forward(self, value: Any, *inputs: Any) -> TensorVariable:
+        """Return the coordinates of rows."""
+        return self.from_log(pt.log(value))
+
+    def backward(self, value: Any, *inputs: Any) -> TensorVariable:
+        """Return the rows."""
+        return pt.exp(self._log(value))
+
+    def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
+        """Return the log Jacobian of :meth:`backward`: the sum of a row's logarithms."""
+        by_row = pt.switch(self.allowed, self._log(value), 0.0).sum(axis=-1)
+        return by_row if self.ndim_supp == 1 else by_row.sum()
+
+    def _log(self, value: Any) -> TensorVariable:
+        """Return the log rows."""
+        entries = pt.concatenate([pt.as_tensor(value).ravel(), ENDS])[self.source]
+        return pt.special.log_softmax(entries.reshape(self.shape), axis=-1)
+
+    def from_log(self, rows: Any) -> Any:
+        """Return the coordinates of log rows."""
+        logs = rows.ravel()
+        return (logs[self.free] - logs[self.against]).reshape(self.value_shape)
+
+    def to_log(self, value: Array) -> Array:
+        """Invert :meth:`from_log`, for one set of rows or, along first axes, many."""
+        many = value.shape[: value.ndim - len(self.value_shape)]
+        entries = [value.reshape(*many, len(self.free)), np.broadcast_to(ENDS, (*many, 2))]
+        rows = np.concatenate(entries, axis=-1).take(self.source, axis=-1)
+        return normalise(rows.reshape(*many, *self.shape))
 
 
 def dirichlet(
@@ -28,9 +89,8 @@ def dirichlet(
 ) -> TensorVariable:
     """Register Dirichlet rows, in which concentrations of zero are structural zeros.
 
-    The other entries of a row are Dirichlet. NUTS uses log ratios to the entry of largest
-    concentration (in a confusion matrix, the diagonal), which take a third of the steps of PyMC's
-    coordinates. Structural zeros have no coordinate.
+    NUTS uses log ratios to the entry of largest concentration (in a confusion matrix, the
+    diagonal), which take a third of the steps of PyMC's coordinates. Zeros have no coordinate.
 
     Parameters
     ----------
@@ -92,8 +152,7 @@ def partition(
     .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
               \prod_{\text{sets } S} \alpha\, (|S| - 1)!
 
-    Two raters share a source with probability :math:`1 / (1 + \alpha)`. The prior is not
-    renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
+    It is not renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
     """
     return Seating(name, concentration, n_groups, start, dims=dims)
 

@@ -6,61 +6,47 @@ and ``hover_items`` are interactive, and return figures of plotly.
 """
 
 from bayesfuse.plots.checks import (
-    plot_agreement,
-    plot_co_assignment,
-    plot_covariance,
-    plot_dependence,
-    plot_difficulty,
-    plot_runs,
-    plot_score_matrix,
+    plot_agreement as plot_agreement,
+    plot_co_assignment as plot_co_assignment,
+    plot_covariance as plot_covariance,
+    plot_dependence as plot_dependence,
+    plot_difficulty as plot_difficulty,
+    plot_runs as plot_runs,
+    plot_score_matrix as plot_score_matrix,
 )
-from bayesfuse.plots.fits import plot_calibration, plot_elbo, plot_start, var_names
-from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
-from bayesfuse.plots.hover import hover_items, hover_raters
-from bayesfuse.plots.items import plot_hard_items, plot_labels
-from bayesfuse.plots.known_labels import plot_known_labels
-from bayesfuse.plots.model_graph import plot_model
-from bayesfuse.plots.overview import plot_overview
-from bayesfuse.plots.panels import plot_class_shares, plot_panel, plot_ranks
+from bayesfuse.plots.fits import (
+    plot_calibration as plot_calibration,
+    plot_elbo as plot_elbo,
+    plot_start as plot_start,
+    var_names as var_names,
+)
+from bayesfuse.plots.graphs import (
+    plot_graph as plot_graph,
+    plot_grid as plot_grid,
+    plot_phases as plot_phases,
+)
+from bayesfuse.plots.hover import hover_items as hover_items, hover_raters as hover_raters
+from bayesfuse.plots.items import (
+    plot_hard_items as plot_hard_items,
+    plot_labels as plot_labels,
+    plot_sequence as plot_sequence,
+)
+from bayesfuse.plots.model_graph import plot_model as plot_model
+from bayesfuse.plots.overview import plot_overview as plot_overview
+from bayesfuse.plots.panels import (
+    plot_class_shares as plot_class_shares,
+    plot_known_labels as plot_known_labels,
+    plot_panel as plot_panel,
+    plot_ranks as plot_ranks,
+)
 from bayesfuse.plots.raters import (
-    plot_confusion,
-    plot_graders,
-    plot_raters,
-    plot_sensitivity_specificity,
+    plot_confusion as plot_confusion,
+    plot_graders as plot_graders,
+    plot_raters as plot_raters,
+    plot_sensitivity_specificity as plot_sensitivity_specificity,
 )
-from bayesfuse.plots.sequences import plot_sequence
 
-__all__ = [
-    "hover_items",
-    "hover_raters",
-    "plot_agreement",
-    "plot_calibration",
-    "plot_class_shares",
-    "plot_co_assignment",
-    "plot_confusion",
-    "plot_covariance",
-    "plot_dependence",
-    "plot_difficulty",
-    "plot_elbo",
-    "plot_graders",
-    "plot_graph",
-    "plot_grid",
-    "plot_hard_items",
-    "plot_known_labels",
-    "plot_labels",
-    "plot_model",
-    "plot_overview",
-    "plot_panel",
-    "plot_phases",
-    "plot_ranks",
-    "plot_raters",
-    "plot_runs",
-    "plot_score_matrix",
-    "plot_sensitivity_specificity",
-    "plot_sequence",
-    "plot_start",
-    "var_names",
-]
+__all__ = sorted(name for name in globals() if name.startswith(("hover_", "plot_", "var_names")))
 
 
 def __dir__() -> list[str]:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Any, NamedTuple
-from unicodedata import east_asian_width
 
 import numpy as np
+from matplotlib import colormaps, rcParams, rcParamsDefault
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
@@ -49,18 +50,14 @@ def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
 def _common(names: list[str]) -> str:
     """Return the whole words with which all names begin."""
     first, last = min(names), max(names)
-    letters = enumerate(zip(first, last, strict=False))
-    count = next((at for at, (one, other) in letters if one != other), len(first))
-    return re.sub(r"[^\W_]+$", "", first[:count])
+    same = [one == other for one, other in zip(first, last, strict=False)]
+    return re.sub(r"[^\W_]+$", "", first[: [*same, False].index(False)])
 
 
 def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
     """Return the width of the longest name, in inches."""
-    wide = [
-        sum(2 if east_asian_width(letter) in "WF" else 1 for letter in in_one_line(name, most))
-        for name in names
-    ]
-    return 0.6 * size / POINTS * max(wide)  # letters are on average 0.6 times their size wide
+    wide = max(cell_len(in_one_line(name, most)) for name in names)
+    return 0.6 * size / POINTS * wide  # letters are on average 0.6 times their size wide
 
 
 def new_axes(
@@ -71,29 +68,29 @@ def new_axes(
     room: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Any:
-    """Return the given axes, or new ones of ``size`` inches in a grid with ``room`` for names."""
-    if axes is not None:
-        given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-        if len(given) != count:
-            raise ModelError(
-                f"axes= must hold one Axes for each of the {count} panels. Got: {len(given)}."
-            )
-        return given
-    from matplotlib import pyplot as plt
+    """Return ``count`` axes with no line above and on the right: those given, or a new grid.
 
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    figure, grid = plt.subplots(
-        rows,
-        columns,
-        figsize=(size[0] * columns + room[0], size[1] * rows + room[1]),
-        layout="constrained",
-        squeeze=False,
-        **kwargs,
-    )
-    for empty in grid.flat[count:]:
-        figure.delaxes(empty)
-    return grid.ravel()[:count]
+    New axes are of ``size`` inches, with ``room`` for names.
+    """
+    if axes is None:
+        from matplotlib import pyplot as plt
+
+        columns = min(columns, count)
+        rows = -(-count // columns)
+        inches = size[0] * columns + room[0], size[1] * rows + room[1]
+        shape: dict[str, Any] = {"figsize": inches, "layout": "constrained", "squeeze": False}
+        figure, axes = plt.subplots(rows, columns, **shape, **kwargs)
+        for empty in axes.flat[count:]:
+            figure.delaxes(empty)
+        axes = axes.flat[:count]
+    found = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(found) != count:
+        raise ModelError(
+            f"axes= must hold one Axes for each of the {count} panels. Got: {len(found)}."
+        )
+    for ax in found:
+        ax.spines[["top", "right"]].set_visible(False)
+    return found
 
 
 def points(ax: Axes) -> tuple[float, float]:
@@ -104,29 +101,24 @@ def points(ax: Axes) -> tuple[float, float]:
 
 def class_colours(classes: Any) -> dict[Any, Any]:
     """Return a colour for every class, of the user's colour cycle or safe for the colour-blind."""
-    import matplotlib as mpl
-
-    cycle = mpl.rcParams["axes.prop_cycle"]
+    cycle = rcParams["axes.prop_cycle"]
     colours = cycle.by_key().get("color", [])
-    if cycle == mpl.rcParamsDefault["axes.prop_cycle"] and len(classes) <= len(SAFE):
+    if cycle == rcParamsDefault["axes.prop_cycle"] and len(classes) <= len(SAFE):
         colours = SAFE
     if len(classes) > len(colours):
-        colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
+        colours = colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
     return dict(zip(listed(classes), colours, strict=False))
 
 
 def ink() -> Any:
     """Return the colour of text, which is light where the user has set a dark style."""
-    import matplotlib as mpl
-
-    return mpl.rcParams["text.color"]
+    return rcParams["text.color"]
 
 
 def set_title(ax: Axes, text: str) -> None:
     """Set a title, wrapped to the width of the axes' part of the figure."""
-    place = ax.get_subplotspec()
     width = points(ax)[0]
-    if place is not None:
+    if (place := ax.get_subplotspec()) is not None:
         size = ax.figure.get_figure(root=True).get_size_inches()
         width = size[0] * POINTS / place.get_gridspec().ncols
     ax.set_title(fill(text, max(int(width / 5.6), 10)), fontsize="medium")
@@ -154,22 +146,21 @@ class Rows(NamedTuple):
         return (self.edges[1:] + self.edges[:-1]) / 2
 
 
-def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
-    """Place rows of equal height or, if there are too many to name, name the first and last only.
+def rows_of(named: NDArray[np.bool_]) -> Rows:
+    """Return named rows of height 1 and, half as tall together, a band of the others."""
+    few = int(named.sum())
+    band = min(max(few / 2, 1.0) / max(len(named) - few, 1), 1.0)
+    return Rows(np.append(0.0, np.where(named, 1.0, band).cumsum()) - 0.5, named)
 
-    The other rows form a band half as tall as the named rows together. At most ``most`` rows are
-    named.
-    """
-    tall = points(ax)[1]
-    if count <= min(count if most is None else most, 0.85 * tall / READABLE):
-        return Rows(np.arange(count + 1) - 0.5, np.ones(count, dtype=bool))
-    named = np.zeros(count, dtype=bool)
-    room = int(0.85 * tall / TEXT * 2 / 3)
-    many = min(room, count if most is None else most)
-    upper, lower = (many + 1) // 2, many // 2
-    named[:lower] = named[count - upper :] = True
-    heights = np.where(named, 1.0, max(many / 2, 1.0) / (count - many))
-    return Rows(np.concatenate([[0.0], heights.cumsum()]) - 0.5, named)
+
+def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
+    """Place rows, naming ``most`` and, of too many to name all, the first and last only."""
+    tall, most = points(ax)[1], count if most is None else most
+    named = np.ones(count, dtype=bool)
+    if count > min(most, 0.85 * tall / READABLE):
+        many = min(int(0.85 * tall / TEXT * 2 / 3), most)
+        named[many // 2 : count - (many + 1) // 2] = False
+    return rows_of(named)
 
 
 def draw_intervals(ax: Axes, mean: Any, low: Any, high: Any, rows: Rows, colour: Any) -> None:
@@ -185,8 +176,18 @@ def draw_intervals(ax: Axes, mean: Any, low: Any, high: Any, rows: Rows, colour:
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1] if width > 130 else [0, 0.5, 1]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.grid(axis="x", alpha=0.4)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
+
+
+def draw_bands(
+    ax: Axes, shares: NDArray[Any], edges: Any, colours: dict[Any, Any], **kwargs: Any
+) -> None:
+    """Draw the shares (rows, classes) of classes on top of each other, without gaps."""
+    below = np.zeros(len(shares))
+    for (name, colour), share in zip(colours.items(), shares.T, strict=True):
+        style = kwargs | {"color": colour, "label": escaped(name), "fill": True}
+        ax.stairs(below + share, edges, baseline=below, **style)
+        below = below + share
 
 
 def name_rows(
@@ -197,8 +198,7 @@ def name_rows(
     ends: tuple[str, str] = ("best", "worst"),
 ) -> None:
     """Label rows (default 0, 1, …), or show their number; ``ends`` describe the last and first."""
-    if rows is None:
-        rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
+    rows = rows_of(np.ones(len(names), dtype=bool)) if rows is None else rows
     size = min(TEXT, 0.85 * points(ax)[1] / (rows.edges[-1] - rows.edges[0]))
     named = rows.named & (size >= READABLE)
     ax.set_yticks(rows.places[named], escaped_names(names[named]), fontsize=size)
@@ -207,8 +207,8 @@ def name_rows(
         return
     said = f"{len(names):,} {what}s"
     if named.any():
-        counts = named[::-1].argmin(), named.argmin()
-        those = [f"{n} {end}" for n, end in zip(counts, ends, strict=True) if n]
+        counts = zip((named[::-1].argmin(), named.argmin()), ends, strict=True)
+        those = [f"{n} {end}" for n, end in counts if n]
         said += f": the {' and '.join(those)} named"
         between = rows.edges[1:-1][np.diff(named)]
         ax.hlines(between, 0, 1, transform=ax.get_yaxis_transform(), color="0.6", lw=0.8, ls=":")
@@ -218,12 +218,9 @@ def name_rows(
 def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
     """Label the columns 0, 1, … of ``ax``, or show their number."""
     size = min(TEXT, 0.85 * points(ax)[0] / len(names))
-    if size >= READABLE:
-        ax.set_xticks(range(len(names)), escaped_names(names), fontsize=size, rotation=90)
-        ax.set_xlabel(what)
-    else:
-        ax.set_xticks([])
-        ax.set_xlabel(f"{len(names):,} {what}s")
+    shown = escaped_names(names) if size >= READABLE else []
+    ax.set_xticks(range(len(shown)), shown, fontsize=size, rotation=90)
+    ax.set_xlabel(what if shown else f"{len(names):,} {what}s")
 
 
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
@@ -231,7 +228,9 @@ def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]
     from matplotlib.patheffects import withStroke
 
     ax.autoscale_view()  # else the limits may still be those of empty axes
-    halo = [withStroke(linewidth=2, foreground=ax.get_facecolor())]
+    style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": TEXT - 1}
+    style["path_effects"] = [withStroke(linewidth=2, foreground=ax.get_facecolor())]
+    style["in_layout"] = False  # else a label at the edge would shrink the axes
     taken: list[tuple[float, float, float]] = []
     scale = POINTS / ax.figure.dpi
     middle = ax.get_window_extent().x0 * scale + points(ax)[0] / 2
@@ -243,39 +242,27 @@ def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]
         if any(abs(up - v) < TEXT + 1 and begin < e and begin + wide > b for b, e, v in taken):
             continue
         taken.append((begin, begin + wide, up))
-        ax.annotate(
-            name,
-            (x[at], y[at]),
-            (-5 if left else 5, 0),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            va="center",
-            fontsize=TEXT - 1,
-            path_effects=halo,
-            in_layout=False,  # else a label at the edge would shrink the axes
-        )
+        side, shift = ("right", -5) if left else ("left", 5)
+        ax.annotate(name, (x[at], y[at]), (shift, 0), ha=side, **style)
     return len(taken)
 
 
-def matrix_axes(ax: Axes | None, names: NDArray[Any]) -> Axes:
-    """Return axes for a matrix of raters, with room for their names if these are shown."""
+def draw_matrix(
+    ax: Axes | None, values: NDArray[Any], names: NDArray[Any], what: str, **kwargs: Any
+) -> Axes:
+    """Draw a matrix of raters, with room for their names if shown; missing entries are grey."""
     inches = min(max(1.5 + 0.25 * len(names), 3.4), LARGEST)
     few = READABLE * len(names) <= 0.6 * POINTS * inches  # then name_columns shows them
     room = max(width_of(names) - 0.5, 0.0) if few else 0.0
     (ax,) = new_axes(ax, 1, (inches + 1, inches), 1, (room, room))
-    return ax
-
-
-def draw_matrix(
-    ax: Axes, values: NDArray[Any], names: NDArray[Any], what: str, **kwargs: Any
-) -> None:
-    """Draw a matrix of raters; missing entries are grey."""
     ax.set_facecolor("0.9")
     image = ax.imshow(values, **kwargs)
     name_columns(ax, names, "rater")
     name_rows(ax, names, "rater")
     ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
     ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
+    return ax
 
 
 def on_blue(value: float, largest: float) -> str:

@@ -39,21 +39,17 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
-    >>> point = bf.find_map(model)
-    >>> found = bf.checks.pairwise_agreement(point, model, random_seed=1)
+    >>> found = bf.checks.pairwise_agreement(bf.find_map(model), model, random_seed=1)
     >>> bf.plots.plot_agreement(found).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
     (ax,) = shared.new_axes(ax, 1, (5.6, 4.8), 1)
-    expected, observed = found["replicated"].values, found["observed"].values
+    numbers = [found[name].values for name in ("replicated", "observed", "low", "high")]
+    expected, observed, low, high = numbers
     alarm = found["unusual"].values
-    low = min(expected.min(), observed.min(), found["low"].values.min())
-    high = max(expected.max(), observed.max(), found["high"].values.max())
-    ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
+    size = _draw_diagonal(ax, numbers)
     lines = np.flatnonzero(alarm | (len(expected) <= LINES))
-    low, high = (found[end].values[lines] for end in ("low", "high"))
-    ax.vlines(expected[lines], low, high, color="0.8", lw=1, zorder=1)
-    size = float(np.clip(4800 / len(expected), 3, 24))
+    ax.vlines(expected[lines], low[lines], high[lines], color="0.8", lw=1, zorder=1)
     for which, colour in ((~alarm, CALM), (alarm, ALARM)):
         ax.scatter(expected[which], observed[which], s=size, lw=0, color=colour, zorder=2)
     far = np.abs(observed - expected)
@@ -63,7 +59,6 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     shared.name_points(ax, expected[worst], observed[worst], names)
     ax.set(xlabel="agreement in replicated data", ylabel="observed agreement")
     shared.set_title(ax, f"{_how_many_pairs(alarm)} (all together p = {_p(found)})")
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -98,23 +93,19 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     raters, cluster = (found[name].values[compared] for name in ("rater", "cluster"))
     order = np.argsort(np.where(cluster < 0, len(raters), cluster), kind="stable")
     place = {raters[m]: at for at, m in enumerate(order)}
-    first, second = (
-        np.array([place[name] for name in found[which].values]) for which in ("first", "second")
-    )
-    n_raters = len(raters)
-    excess = np.full((n_raters, n_raters), np.nan)
+    pairs = [[place[name] for name in found[end].values] for end in ("first", "second")]
+    n_raters, alarm = len(raters), found["unusual"].values
     values = ((found["observed"] - found["expected"]) / found["items"]).values
-    excess[first, second] = excess[second, first] = values
-    alarm = found["unusual"].values
-    alarming = np.zeros((n_raters, n_raters), dtype=bool)
-    alarming[first, second] = alarming[second, first] = alarm
+    excess, alarming = np.full((n_raters, n_raters), np.nan), np.zeros((n_raters, n_raters), bool)
+    for first, second in (pairs, pairs[::-1]):
+        excess[first, second], alarming[first, second] = values, alarm
     busiest = np.lexsort([-np.nanmax(np.abs(excess), axis=1), -alarming.sum(axis=1)])
     chosen = np.sort(busiest[:most])
     names, block = raters[order][chosen], np.ix_(chosen, chosen)
-    ax = shared.matrix_axes(ax, names)
     largest = max(np.nanmax(np.abs(values)), 1e-9)
     limits = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
-    shared.draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
+    what = "excess of common mistakes per item"
+    ax = shared.draw_matrix(ax, excess[block], names, what, **limits)
     dots = min(16.0, 2000.0 / len(names) ** 1.5)
     x, y = np.nonzero(alarming[block])
     ax.scatter(x, y, s=dots, color="black", lw=0)
@@ -134,7 +125,7 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Raters ordered by average linkage, so that dependent raters are next to each other.
+        Raters in the order of average linkage.
 
     Raises
     ------
@@ -159,10 +150,8 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     distance = known.max() - known[np.triu_indices(len(known), 1)]
     order = leaves_list(linkage(distance, "average"))
     np.fill_diagonal(values, np.nan)
-    names = score["rater"].values[order]
-    ax = shared.matrix_axes(ax, names)
-    shared.draw_matrix(ax, values[np.ix_(order, order)], names, "score of dependence", vmin=0.0)
-    return ax
+    names, values = score["rater"].values[order], values[np.ix_(order, order)]
+    return shared.draw_matrix(ax, values, names, "score of dependence", vmin=0.0)
 
 
 def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
@@ -188,8 +177,7 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     'share of the items'
     """
     middles = found["agreement"].values
-    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
-    _bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
+    ax = _draw_bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
     ax.set(xlim=(0, 1), xlabel="agreeing pairs of an item's responses", ylabel="share of the items")
     own, expected = found.attrs["observed"], found.attrs["replicated"]
     shared.set_title(ax, f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})")
@@ -208,8 +196,7 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Bars for observed runs, unusual lengths coloured; points with intervals for replications.
-        The last bar includes all longer runs.
+        As :func:`plot_difficulty`; the last bar includes all longer runs.
 
     Examples
     --------
@@ -220,19 +207,17 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     'runs per item'
     """
     lengths = found["length"].values
-    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
-    _bars(ax, found, lengths, 0.8)
-    names = [str(length) for length in lengths]
-    names[-1] += "+"
-    ax.set_xticks(lengths, names)
+    ax = _draw_bars(ax, found, lengths, 0.8)
+    ax.set_xticks(lengths, [*map(str, lengths[:-1]), f"{lengths[-1]}+"])
     ax.set(xlabel="length of a run of one majority label", ylabel="runs per item")
     same, expected = found.attrs["observed"], found.attrs["replicated"]
     shared.set_title(ax, f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})")
     return ax
 
 
-def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> None:
+def _draw_bars(ax: Axes | None, found: xr.Dataset, places: NDArray[Any], width: float) -> Axes:
     """Draw observed values as bars, replications as points with intervals."""
+    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
     colours = np.where(found["unusual"].values, ALARM, CALM)
     ax.bar(places, found["observed"], width=width, color=colours, alpha=0.45, label="observed")
     expected = found["replicated"].values
@@ -240,8 +225,15 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.2, "capsize": 2, "color": shared.ink()}
     ax.errorbar(places, expected, ends, label="replicated", **style)
     ax.set_ylim(bottom=0)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
+    return ax
+
+
+def _draw_diagonal(ax: Axes, numbers: Any) -> float:
+    """Draw the line of equal numbers, and return the size of the points of so many pairs."""
+    ends = [np.nanmin(np.concatenate(numbers)), np.nanmax(np.concatenate(numbers))]
+    ax.plot(ends, ends, color="0.6", lw=1, zorder=0)
+    return float(np.clip(4800 / len(numbers[0]), 3, 24))
 
 
 def _how_many_pairs(alarm: NDArray[np.bool_]) -> str:
@@ -272,20 +264,15 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     --------
     >>> import bayesfuse as bf
     >>> responses = bf.datasets.caries()
-    >>> model = bf.models.DawidSkene(responses)
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.plots.plot_covariance(result, responses).get_xlabel()
+    >>> point = bf.find_map(bf.models.DawidSkene(responses))
+    >>> bf.plots.plot_covariance(point, responses).get_xlabel()
     'covariance implied by the posterior'
     """
     found = rater_covariance(result, responses)
-    upper = np.triu_indices(found.sizes["rater"], 1)
-    observed, implied, together = (
-        found[name].values[upper] for name in ("observed", "implied", "together")
-    )
+    upper, names = np.triu_indices(found.sizes["rater"], 1), ("observed", "implied", "together")
+    observed, implied, together = (found[name].values[upper] for name in names)
     (ax,) = shared.new_axes(ax, 1, (5.0, 4.4), 1)
-    ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
-    ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
-    size = float(np.clip(4800 / len(observed), 3, 24))
+    size = _draw_diagonal(ax, [observed, implied])
     edges: dict[str, Any] = {"edgecolors": "0.5", "linewidths": 0.04 * size}
     points = ax.scatter(implied, observed, size, c=together, vmin=0, vmax=1, **edges)
     ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
@@ -314,9 +301,8 @@ def plot_co_assignment(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]])
-    >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> [tick.get_text() for tick in bf.plots.plot_co_assignment(result).get_yticklabels()]
+    >>> point = bf.find_map(bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]]))
+    >>> [tick.get_text() for tick in bf.plots.plot_co_assignment(point).get_yticklabels()]
     ['1', '2', '5', '3', '4']
     """
     if most is not None:
@@ -329,10 +315,9 @@ def plot_co_assignment(
     # every rater, followed by the probable rest of the group
     order = list(dict.fromkeys(np.nonzero(values >= 0.5)[1].tolist()))
     names = share["rater"].values[chosen[order]]
-    ax = shared.matrix_axes(ax, names)
-    what = "probability of a shared source"
-    shared.draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
+    what, limits = "probability of a shared source", {"vmin": 0, "vmax": 1, "cmap": "Greys"}
+    ax = shared.draw_matrix(ax, values[np.ix_(order, order)], names, what, **limits)
     if len(names) < n_raters:
-        some = f"the {len(names)} of {n_raters:,} raters"
-        shared.set_title(ax, f"{some} who most probably share a source")
+        of = f"the {len(names)} of {n_raters:,} raters"
+        shared.set_title(ax, f"{of} who most probably share a source")
     return ax

@@ -24,6 +24,10 @@ TRACES = {
 }
 """The objective by group of the result: variable and axis label."""
 
+MOST = 20  # largest number of bins, unless the user asks for more
+SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
+TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
+
 STARTS = "start_log_posterior_"  # prefix of the attributes of the candidates for the start
 
 
@@ -35,14 +39,13 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.fuse``.
     most : int, optional
-        Largest number of entries of all variables together. Default
-        ``az.rcParams["plot.max_subplots"]``, which is 40.
+        Largest number of their entries. Default ``az.rcParams["plot.max_subplots"]``, which is 40.
 
     Returns
     -------
     list of str
-        For ``az.plot_trace(result, var_names=bf.plots.var_names(result))``. Variables with an entry
-        that is the same in all draws are left out.
+        For ``var_names=`` of ``az.plot_trace``. Variables with an entry that is the same in all
+        draws are left out.
 
     Raises
     ------
@@ -65,16 +68,14 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     left = np.inf if left is None else left  # ArviZ's setting for no limit
     draws = require_draws(result, "A choice of variables")
     sizes = {
-        str(name): own.size // (own.sizes["chain"] * own.sizes["draw"])
+        str(name): own[0, 0].size
         for name, own in draws.data_vars.items()
         if bool((own != own.isel(chain=0, draw=0)).any(("chain", "draw")).all())
     }
-    chosen: list[str] = []
-    for name in sorted(sizes, key=lambda name: sizes[name]):
-        if sizes[name] <= left:
-            chosen.append(name)
-            left -= sizes[name]
-    return chosen
+    # in ascending order, those after the first that does not fit do not fit, either
+    names = sorted(sizes, key=sizes.__getitem__)
+    total = np.cumsum([sizes[name] for name in names])
+    return names[: np.searchsorted(total, left, side="right")]
 
 
 def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
@@ -119,13 +120,12 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     low, high = tail.min(), tail.max()
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.08 * (high - low))
-    converged = result.attrs.get("converged")
-    said = "" if converged is None else "converged after " if converged else "not converged after "
+    words = {None: "", True: "converged after ", False: "not converged after "}
+    said = words[result.attrs.get("converged")]
     ax.set_title(f"{said}{len(values):,} iterations: {values[-1]:,.2f}", fontsize="medium")
     ax.set(xlabel="iteration", ylabel=name)
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -141,8 +141,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Log posteriors after a few steps of EM, relative to the best candidate. One far below is in
-        another mode.
+        Log posteriors after a few steps of EM. One far below the best is in another mode.
 
     Raises
     ------
@@ -166,31 +165,24 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
             "Candidates for the start are recorded with start='moments' or 'majority' only. Got: "
             f"attributes {list(result.attrs)}."
         )
-    taken = result.attrs["start"]
-    names = sorted(heights)
+    names, taken = sorted(heights), result.attrs["start"]
     below = np.array([heights[name] for name in names]) - max(heights.values())
     (ax,) = new_axes(ax, 1, (5.5, 1.2 + 0.4 * len(names)), 1)
     colours = ["C0" if name == taken else "0.7" for name in names]
-    ax.barh(range(len(names)), below, color=colours, height=0.6)
+    ax.barh(names, below, color=colours, height=0.6)
     ax.plot(np.zeros(len(names)), range(len(names)), "|", color="0.5", ms=12)
     room = max(-below.min(), 1.0)  # differences below one nat are negligible
     for row, (name, value) in enumerate(zip(names, below, strict=True)):
         text = "taken" if name == taken else f"{value:,.2g}"
         ax.text(0.03 * room, row, text, va="center", fontsize=TEXT)
-    ax.set_yticks(range(len(names)), names)
     ax.set(xlim=(-1.08 * room, 0.3 * room), ylim=(-0.6, len(names) - 0.4))
     ax.set_xlabel("log posterior below the best start, after a few steps of EM")
     ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.spines["left"].set_visible(False)
     if left_out := result.attrs.get("start_without_moments"):
         first = str(left_out).split("Got:")[0].split(",")[0].rstrip(". ")
         set_title(ax, f"without moments: {escaped(first, 80)}")
     return ax
-
-
-MOST = 20  # largest number of bins, unless the user asks for more
-SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
-TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
 
 
 def plot_calibration(
@@ -222,8 +214,8 @@ def plot_calibration(
     -------
     Axes
         Shares with Jeffreys intervals, and numbers of items where these differ; above them a
-        histogram of the probabilities. Points above the diagonal are underconfident, those below it
-        overconfident. On the scale of log-odds, points at the edge cannot be told from 1.
+        histogram of the probabilities. Points below the diagonal are overconfident. On the scale of
+        log-odds, points at the edge cannot be told from 1.
 
     Raises
     ------
@@ -247,8 +239,8 @@ def plot_calibration(
         bins = min(max(round(np.sqrt(len(truth)) / 2), 1), MOST)
     found = calibration(labels, truth, bins=bins, equal=equal, ci_prob=ci_prob)
     sure = label_probabilities(labels).max("class")
-    place = {name: n for n, name in enumerate(listed(sure["item"].values))}
-    top = sure.values[[place[name] for name in truth.keys()]]
+    known = dict(zip(listed(sure["item"].values), sure.values, strict=True))
+    top = np.array([known[name] for name in truth.keys()])
     if scale is None:
         scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)
@@ -260,14 +252,12 @@ def plot_calibration(
     ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6, clip_on=False)
     ax.plot(stated, right, "o", color="C0", ms=5, clip_on=False, zorder=3)
     ax.set(xlabel="probability of the most probable label", ylabel="share of right labels")
-    ax.spines[["top", "right"]].set_visible(False)
     _histogram(ax, np.clip(top, low, high), scale)
     count, scores = found["count"].values, found.attrs
     fewest, most = count.min(), count.max()
     size = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}"
-    said = said if len(count) > 1 else "one bin"
-    if count.max() > 1.5 * count.min():
+    said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}" if len(count) > 1 else "one bin"
+    if most > 1.5 * fewest:
         name_points(ax, stated, right, [f"{number:,}" for number in count])
     ax.set_title(
         f"{scores['items']:,} items: accuracy {scores['accuracy']:.3f}, "

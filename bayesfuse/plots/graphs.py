@@ -17,7 +17,7 @@ from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
-from bayesfuse.plots.qualities import responses_per_item
+from bayesfuse.plots.overview import responses_per_item
 from bayesfuse.results.probabilities import label_probabilities
 
 WIDTH = 4.0  # width of a panel with a grid, in inches
@@ -46,8 +46,8 @@ def plot_grid(
         Classes with a map of their probability. Default the last of two, none of more.
     items : array-like, shape (rows * columns,), optional
         Names of the cells row by row. Default the items of the result in their order.
-    axes : array of matplotlib Axes, optional
-        One for each map. Default a new figure.
+    axes : array of matplotlib Axes, default a new figure
+        One for each map.
 
     Returns
     -------
@@ -62,10 +62,9 @@ def plot_grid(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
-    >>> point = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
-    >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (2, 3))]
-    ['most probable label', 'uncertainty', 'probability of 1']
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (5, 9), classes=[2])]
+    ['most probable label', 'uncertainty', 'probability of 2']
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
@@ -85,16 +84,21 @@ def plot_grid(
     wide, tall = WIDTH + max(shared.width_of(names), 0.7), WIDTH * shape[0] / shape[1]
     panels = shared.new_axes(axes, 2 + len(classes), (wide + 0.5, max(tall, 1.0) + 0.3), 3)
     colours = shared.class_colours(names)
-    label = probability.values.argmax(axis=1).reshape(shape)
-    panels[0].imshow(np.array([to_rgb(colour) for colour in colours.values()])[label])
-    shared.set_title(panels[0], "most probable label")
-    panels[0].set_axis_off()
+    best, sure = probability.values.argmax(axis=1), probability.values.max(axis=1)
+    own = np.array([to_rgb(colour) for colour in colours.values()])[best]
+    maps: list[tuple[str, NDArray[Any], float, Any]] = [
+        ("most probable label", own, 1.0, None),
+        ("uncertainty", 1 - sure, 1 - 1 / len(names), "magma"),
+    ]
+    for name, values in zip(share["class"].values, share.values.T, strict=True):
+        maps.append((f"probability of {shared.escaped(name)}", values, 1.0, "viridis"))
+    for ax, (title, values, most, cmap) in zip(panels, maps, strict=True):
+        image = ax.imshow(values.reshape(*shape, *values.shape[1:]), vmin=0, vmax=most, cmap=cmap)
+        shared.set_title(ax, title)
+        ax.set_axis_off()
+        if ax is not panels[0]:
+            ax.figure.colorbar(image, ax=ax, shrink=0.8)
     shared.show_classes(panels[0], colours, [Patch(color=colour) for colour in colours.values()])
-    sure = probability.values.max(axis=1)
-    _map_values(panels[1], 1 - sure.reshape(shape), "uncertainty", 1 - 1 / len(names), "magma")
-    for ax, name, values in zip(panels[2:], share["class"].values, share.values.T, strict=True):
-        title = f"probability of {shared.escaped(name)}"
-        _map_values(ax, values.reshape(shape), title, 1.0, "viridis")
     return panels
 
 
@@ -131,8 +135,8 @@ def plot_graph(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
-    >>> point = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> responses = bf.Responses.from_matrix([[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]])
+    >>> point = bf.find_map(bf.models.DawidSkene(responses))
     >>> bf.plots.plot_graph(point, bf.Graph.grid((2, 3))).get_title()
     '6 items, 7 edges'
     """
@@ -145,8 +149,8 @@ def plot_graph(
     colours = shared.class_colours(probability["class"].values)
     (ax,) = shared.new_axes(ax, 1, (7.0, 5.6), 1, (max(shared.width_of(colours) - 0.8, 0.0), 0.0))
     width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
-    lines = LineCollection(list(place[graph.edges]), linewidths=width, colors="0.7", zorder=1)
-    ax.add_collection(lines)
+    style: dict[str, Any] = {"linewidths": width, "colors": "0.7", "zorder": 1}
+    ax.add_collection(LineCollection(list(place[graph.edges]), **style))
     best, sure = probability.values.argmax(axis=1), probability.values.max(axis=1)
     n_classes = probability.sizes["class"]
     certain = (sure * n_classes - 1) / (n_classes - 1)
@@ -157,11 +161,10 @@ def plot_graph(
             here = (best == k) & own
             x, y = place[here].T
             ax.scatter(x, y, area[here], facecolor=face, edgecolor=colour, zorder=2)
-    marks = [Line2D([], [], marker="o", linestyle="", color=colour) for colour in colours.values()]
+    dot: dict[str, Any] = {"marker": "o", "linestyle": ""}
+    marks = [Line2D([], [], color=colour, **dot) for colour in colours.values()]
     if not answered.all():
-        ring = Line2D([], [], marker="o", linestyle="", color="0.4", markerfacecolor="white")
-        ring.set_label("unanswered")
-        marks.append(ring)
+        marks.append(Line2D([], [], color="0.4", mfc="white", label="unanswered", **dot))
     shared.show_classes(ax, colours, marks, title="class")
     shared.set_title(ax, f"{graph.n_items:,} items, {graph.n_edges:,} edges")
     ax.set_axis_off()
@@ -188,12 +191,10 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import MarkovRandomField
-    >>> from bayesfuse.plots import plot_phases
-    >>> answers = [[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20
-    >>> model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((4, 10)))
+    >>> responses = bf.Responses.from_matrix([[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20)
+    >>> model = bf.models.MarkovRandomField(responses, bf.Graph.grid((4, 10)))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
+    >>> bf.plots.plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
     'coupling'
     """
     (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
@@ -221,13 +222,6 @@ def _chosen(probability: xr.DataArray, dim: str, names: Any) -> xr.DataArray:
             f"{shown(unknown, 3)}, not among {shown(probability[dim].values, 3)}."
         )
     return probability.isel({dim: place})
-
-
-def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) -> None:
-    image = ax.imshow(values, vmin=0, vmax=most, cmap=colours)
-    ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    shared.set_title(ax, title)
-    ax.set_axis_off()
 
 
 def _given_layout(graph: Graph, layout: Any) -> Array:

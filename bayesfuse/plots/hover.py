@@ -15,7 +15,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import DISTINCT, SAFE, class_colours
-from bayesfuse.plots.qualities import item_difficulty, rater_qualities, responses_per_item
+from bayesfuse.plots.overview import item_difficulty, rater_qualities, responses_per_item
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import coverage
 
@@ -44,8 +44,8 @@ def hover_raters(
     -------
     plotly Figure
         Accuracies averaged over the classes; under the mouse name, responses and interval. Up to 30
-        raters are side by side. ``figure.write_html(path)`` saves a page (5 MB) that needs neither
-        server nor network.
+        raters are side by side. ``figure.write_html(path)`` saves a page (5 MB) that needs no
+        network.
 
     Raises
     ------
@@ -71,28 +71,25 @@ def hover_raters(
         )
     number, order = found.responses, np.argsort(-found.mean, kind="stable")
     names = _names(found.name)
-    marker: dict[str, Any] = {"size": 6, "opacity": 0.65, "color": SAFE[0]}
-    figure = plotly.Figure()
+    marker, error = {"size": 6, "opacity": 0.65, "color": SAFE[0]}, None
     if len(number) <= DISTINCT:
         across: Array = np.argsort(order).astype(float)
         ends = {"array": found.high - found.mean, "arrayminus": found.mean - found.low}
-        error = ends | {"thickness": 1.2, "width": 0}
-        marker |= {"size": 9, "opacity": 1.0}
+        marker, error = marker | {"size": 9, "opacity": 1.0}, ends | {"thickness": 1.2, "width": 0}
         ticks = {"tickvals": np.arange(len(order)), "ticktext": [names[m] for m in order]}
-        figure.update_xaxes(title="raters, the best first", **ticks)
+        axis = {"title": "raters, the best first"} | ticks
     else:
-        across, error = _apart(number), None
+        across = _apart(number)
         wide = number.min() > 0 and number.max() > 20 * number.min()
-        figure.update_xaxes(title="responses", type="log" if wide else "linear")
+        axis = {"title": "responses", "type": "log" if wide else "linear"}
     words = (
         f"accuracy %{{y:.3f}}<br>{coverage(ci_prob):.0%} interval "
         "%{customdata[0]:.3f} to %{customdata[1]:.3f}<br>%{customdata[2]:,} responses"
     )
     numbers = found.low, found.high, number
     data = _points(across, found.mean, names, words, numbers, marker=marker, error_y=error)
-    figure.add_trace(plotly.Scatter(**data))
-    figure.update_yaxes(title=found.measure)
-    return _plain(figure, f"{len(number):,} raters")
+    title = f"{len(number):,} raters"
+    return _figure([plotly.Scatter(**data)], title, xaxis=axis, yaxis={"title": found.measure})
 
 
 def hover_items(
@@ -112,8 +109,8 @@ def hover_items(
     Returns
     -------
     plotly Figure
-        Points in the colour of the most probable class; under the mouse the name, the two most
-        probable classes, the difficulty and the number of responses.
+        Points in the colour of the most probable class; under the mouse name, the two most probable
+        classes, difficulty and number of responses.
 
     Raises
     ------
@@ -148,18 +145,18 @@ def hover_items(
         "%{fullData.name}: %{y:.3f}<br>%{customdata[0]}: %{customdata[1]:.3f}<br>"
         f"{said}%{{customdata[2]}} responses"
     )
-    figure = plotly.Figure()
+    traces = []
     for k, colour in enumerate(class_colours(shown["class"].values).values()):
         own = np.flatnonzero(best == k)
         beside = (classes[second[own]], probability[own, min(1, len(classes) - 1)], number[own])
         marker = {"size": 6, "opacity": 0.6, "color": to_hex(colour)}
         data = _points(across[own], probability[own, 0], names[own], words, beside, marker=marker)
-        figure.add_trace(draw(name=classes[k], **data))
+        traces.append(draw(name=classes[k], **data))
     whole = {"dtick": 1} if hard is None and number.max() <= 20 else {}
-    figure.update_xaxes(title="responses" if hard is None else "difficulty", **whole)
-    figure.update_yaxes(title="probability of the label")
+    axis = {"title": "responses" if hard is None else "difficulty"} | whole
     some = f"the {len(shown):,} least certain of " if len(shown) < len(labels) else ""
-    return _plain(figure, f"{some}{len(labels):,} items")
+    title = f"{some}{len(labels):,} items"
+    return _figure(traces, title, xaxis=axis, yaxis={"title": "probability of the label"})
 
 
 def _points(
@@ -167,7 +164,7 @@ def _points(
 ) -> dict[str, Any]:
     """Return points with names, and words about their numbers, as plotly takes them."""
     said = {"text": names, "hovertemplate": f"<b>%{{text}}</b><br>{words}<extra></extra>"}
-    beside = np.stack([np.asarray(values, dtype=object) for values in numbers], axis=1)
+    beside = np.array(numbers, dtype=object).T
     return {"x": x, "y": y, "mode": "markers", "customdata": beside} | said | kwargs
 
 
@@ -194,6 +191,6 @@ def _apart(number: NDArray[np.int64]) -> Array:
     return np.where(number > 0, moved, np.abs(moved))
 
 
-def _plain(figure: Any, title: str) -> Any:
-    size = {"width": 760, "height": 520}
-    return figure.update_layout(title=title, template="plotly_white", hovermode="closest", **size)
+def _figure(traces: list[Any], title: str, **axes: Any) -> Any:
+    size = {"width": 760, "height": 520, "template": "plotly_white", "hovermode": "closest"}
+    return _plotly().Figure(traces, size | {"title": title} | axes)

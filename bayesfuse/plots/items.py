@@ -1,8 +1,8 @@
-"""Plots of the labels of items, and of their difficulty."""
+"""Plots of the labels of items, of their difficulty, and of one sequence of items."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
@@ -10,15 +10,23 @@ import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import shown
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
-from bayesfuse.errors import require_count
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
+from bayesfuse.errors import ModelError, require_count, require_kind
 from bayesfuse.plots import axes as shared
-from bayesfuse.results.contents import constants
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import averaged_models, constants, responses_of, sequences_of
 from bayesfuse.results.difficulty import DRAWS, difficulty
+from bayesfuse.results.paths import decode
+from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 
-REST = 0.5  # height of the rows without names, together, in heights of those with names
+LINES = 200  # largest number of items without names whose intervals are drawn
+NAME = 14  # largest number of letters of the name of an item or class
+MOST_NAMES = 40  # largest number of items of a sequence that are named
 
 
 def plot_labels(
@@ -59,10 +67,9 @@ def plot_labels(
     items = item_names(result, ordered["item"].values[:most])
     colours = shared.class_colours(ordered["class"].values)
     columns = 1 + (len(colours) - 1) // 20
-    size = 5.5, min(1.2 + 0.2 * (len(items) + _height_of_rest(n_items, len(items))), 12.0)
-    room = max(shared.width_of(items) - 0.4, 0.0) + max(
-        columns * shared.width_of(colours) - 0.7, 0.0
-    )
+    size = 5.5, min(1.2 + 0.2 * np.ptp(_rows(n_items, len(items)).edges), 12.0)
+    room = max(shared.width_of(items) - 0.4, 0.0)
+    room += max(columns * shared.width_of(colours) - 0.7, 0.0)
     (ax,) = shared.new_axes(ax, 1, size, 1, (room, 0.0))
     what = row_name(result)
     draw_items(ax, ordered.values, items, colours, "least certain", what)
@@ -81,44 +88,28 @@ def draw_items(
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)
-    rows = _rows(n_items, few)
+    edges, _ = rows = _rows(n_items, few)
     left = np.zeros(few)
     for (name, colour), width in zip(colours.items(), probability[:few][::-1].T, strict=True):
         style = {"height": 0.8, "color": colour, "label": shared.escaped(name)}
         ax.barh(range(few), width, left=left, **style)  # rows are counted from below
         left = left + width
     if n_items > few:
-        _draw_band(ax, probability[few:], rows.edges[: n_items - few + 1], list(colours.values()))
+        rest = probability[few:]  # sorted by label and certainty from above
+        order = np.lexsort((rest.max(axis=1), rest.argmax(axis=1)))[::-1]
+        below = edges[: n_items - few + 1]
+        shared.draw_bands(ax, rest[order], below, colours, orientation="horizontal")
     unnamed = np.full(n_items - few, "", dtype=object)
     shared.name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
-    ylim = rows.edges[0] - 0.1, rows.edges[-1] + 0.1
-    ax.set(xlim=(0, 1), ylim=ylim, xlabel="posterior probability")
+    ax.set(xlim=(0, 1), ylim=edges[[0, -1]] + [-0.1, 0.1], xlabel="posterior probability")
     ax.tick_params(axis="y", length=0)
     ax.spines[:].set_visible(False)
 
 
-def _height_of_rest(n_items: int, named: int) -> float:
-    """Return the height of the items without names, in rows."""
-    return min(REST * named, n_items - named)
-
-
 def _rows(n_items: int, named: int) -> shared.Rows:
-    """Return rows from below, of which the last have names."""
-    edges = np.linspace(-0.5 - _height_of_rest(n_items, named), -0.5, n_items - named + 1)
-    whole = np.append(edges, np.arange(named) + 0.5)
-    return shared.Rows(whole, np.arange(n_items) >= n_items - named)
-
-
-def _draw_band(
-    ax: Axes, probability: NDArray[Any], edges: NDArray[np.floating], colours: list[Any]
-) -> None:
-    """Draw items (items, classes) as thin rows, sorted by label and certainty from above."""
-    order = np.lexsort((probability.max(axis=1), probability.argmax(axis=1)))[::-1]
-    left = np.zeros(len(order))
-    for colour, width in zip(colours, probability[order].T, strict=True):
-        right = left + width
-        ax.stairs(right, edges, baseline=left, orientation="horizontal", fill=True, color=colour)
-        left = right
+    """Return rows from below, of which the last have names, at 0, 1, …."""
+    edges, last = shared.rows_of(np.arange(n_items) >= n_items - named)
+    return shared.Rows(edges - edges[n_items - named] - 0.5, last)
 
 
 def row_name(result: xr.DataTree | xr.DataArray) -> str:
@@ -134,10 +125,6 @@ def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArr
         return items
     copies = dict(zip(known["item"].values, known["multiplicity"].values, strict=True))
     return np.array([f"{in_one_line(item, 18)} (×{copies[item]:,})" for item in items])
-
-
-LINES = 200  # largest number of items without names whose intervals are drawn
-NAME = 14  # largest number of letters of the name of an item or class
 
 
 def plot_hard_items(
@@ -156,18 +143,16 @@ def plot_hard_items(
     result, model, draws, ci_prob
         As in :func:`bayesfuse.difficulty`.
     most : int, default 25
-        Number of items to name, the hardest; all others are thin rows below them, of which 200 at
-        most have their interval drawn.
-    axes : sequence of two matplotlib Axes, optional
-        Default a new figure.
+        Number of items to name with their two most probable classes, the hardest; all others are
+        thin rows below them, of which 200 at most have their interval drawn.
+    axes : sequence of two matplotlib Axes, default a new figure
 
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Left all items in the colour of their most probable class, the hardest on top: the
-        probability that two raters who look disagree, with its interval, and a cross at the
-        probability that the class is wrong. Names are followed by the two most probable classes.
-        Right the expected number of items by most probable class and other true class.
+        Left the items in the colour of their most probable class: the probability that two raters
+        who look disagree, with its interval, and a cross at the probability that the class is
+        wrong. Right the expected number of items by most probable class and other true class.
 
     Raises
     ------
@@ -187,7 +172,11 @@ def plot_hard_items(
     colours = shared.class_colours(found["class"].values)
     order = np.argsort(found["disagreement"].values, kind="stable")
     found = found.isel(item=order)
-    names = _item_names(found, most)
+    items, *pairs = (found[name].values[-most:] for name in ("item", "label", "confused_with"))
+    names = [
+        f"{item}: {' or '.join(shared.escaped(name, NAME) for name in pair)}"
+        for item, *pair in zip(shared.escaped_names(items, NAME), *pairs, strict=True)
+    ]
     short = [shared.escaped(name, NAME) for name in colours]
     side = max(1.6 + min(0.5 * len(colours), 3.6), 2.8) + shared.width_of(short)  # of the matrix
     height = max(min(1.4 + 0.24 * len(names), 9.0), side)
@@ -196,17 +185,6 @@ def plot_hard_items(
     _draw_items(axes[0], found, colours, names)
     _draw_mistakes(axes[1], found, short)
     return axes
-
-
-def _item_names(found: xr.Dataset, most: int) -> list[str]:
-    """Return names of the hardest items, each with its two most probable classes."""
-    some = found.isel(item=slice(-most, None))
-    items = shared.escaped_names(some["item"].values, NAME)
-    columns = (some[name].values for name in ("label", "confused_with"))
-    return [
-        f"{item}: {shared.escaped(one, NAME)} or {shared.escaped(other, NAME)}"
-        for item, one, other in zip(items, *columns, strict=True)
-    ]
 
 
 def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: list[str]) -> None:
@@ -237,7 +215,6 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     ax.set(xlim=(-0.02 * right, 1.04 * right), ylim=(edges[0] - 0.2, edges[-1] + 0.2))
     ax.set_xlabel("probability")
     ax.grid(axis="x", alpha=0.4)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.set_title("items by difficulty", fontsize="medium")
     dots = [Line2D([], [], ls="", marker="o", color=c, label="?") for c in colours.values()]
     differ = Line2D([], [], marker="o", color="0.5", lw=2, label="two raters who look disagree")
@@ -252,11 +229,132 @@ def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
     shown = np.where(np.eye(len(names), dtype=bool), np.nan, numbers)
     largest = max(float(numbers.max()), 1e-9)
     ax.set_facecolor("0.93")
-
-    def text(value: float) -> str:
-        return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
-
-    shared.draw_table(ax, shown, names, 0.3, text, largest)
+    shared.draw_table(ax, shown, names, 0.3, lambda n: f"{n:,.{int(n < 99.95)}f}", largest)
     ax.set(xlabel="most probable class", ylabel="truth")
     ax.set_anchor("N")
     ax.set_title(f"{numbers.sum():,.1f} labels\nexpected to be wrong", fontsize="medium")
+
+
+def plot_sequence(
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    sequence: Any = None,
+    *,
+    sequences: Sequences | None = None,
+    axes: Any = None,
+) -> NDArray[Any]:
+    """Plot one sequence: class probabilities, the most probable path, and the responses.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.find_map`` or ``bf.fuse``.
+    model : pymc.Model, optional
+        The model of the result, needed where :func:`bayesfuse.decode` needs it.
+    sequence : name, optional
+        Default the longest.
+    sequences : Sequences, optional
+        For models without sequences. Default the model's own.
+    axes : pair of matplotlib Axes, default a new figure
+
+    Returns
+    -------
+    ndarray of Axes, shape (2,)
+        Above, the stacked class probabilities of every item, and over them the jointly most
+        probable labels (``bf.decode``; of an average, the most probable label of every item);
+        below, the responses by rater (the last of several by one rater to one item).
+
+    Raises
+    ------
+    ModelError
+        No sequences, neither given nor in the model; an unknown one; a result of another model.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]])
+    >>> model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([4]))
+    >>> above, below = bf.plots.plot_sequence(bf.find_map(model), model)
+    >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
+    ('sequence 0', ['2', '1', '0'])
+    """
+    found: Any
+    if averaged := averaged_models(result):
+        responses = responses_of(result)
+        found = sequences_of(result, responses) if sequences is None else sequences
+    else:
+        observation = observation_of(result, model)
+        found = observation.known_by("sequences", sequences, "This plot needs sequences")
+        responses = observation.responses
+    require_kind("sequences", found, Sequences)
+    sequences = cast(Sequences, found)
+    names = listed(sequences.names)
+    if sequence is not None and sequence not in names:
+        raise ModelError(
+            f"sequence must be one of {shown(sequences.names)}; a result alone numbers them, and "
+            f"sequences= names them. Got: {sequence!r}."
+        )
+    number = int(np.argmax(sequences.lengths)) if sequence is None else names.index(sequence)
+    part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
+    place = sequences.places(responses)[part]
+    probability = label_probabilities(result, None if averaged else model).values[place]
+    best = responses.classes[probability.argmax(axis=1)]
+    path = best if averaged else decode(result, model).values[place]
+    raters, said = _responses(responses, place)
+    n_items = len(place)
+    width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
+    width += sum(max(shared.width_of(names) - 0.7, 0.0) for names in (raters, responses.classes))
+    tall = min(1.0 + 0.22 * len(raters), 6.0)
+    items = responses.items[place]
+    named = n_items <= MOST_NAMES
+    height = 2.2 + tall + max(shared.width_of(items) - 0.4, 0.0) * named
+    ratios: dict[str, Any] = {"height_ratios": [2.0, tall], "sharex": True}
+    axes = shared.new_axes(axes, 2, (width, height / 2), 1, **ratios)
+    above, below = axes
+    colours = shared.class_colours(responses.classes)
+    edges = np.arange(n_items + 1) - 0.5
+    shared.draw_bands(above, probability, edges, colours)
+    shades = [colours[label] for label in listed(path)]
+    above.bar(range(n_items), 0.1, 1.0, bottom=1.04, color=shades, lw=0)
+    above.text(edges[0], 1.16, "most probable path", fontsize="small", va="bottom")
+    above.set(xlim=edges[[0, -1]], ylim=(0, 1.34), ylabel="posterior probability")
+    above.set_yticks([0, 0.5, 1])
+    above.spines[:].set_visible(False)
+    name = sequences.names[number]
+    shared.set_title(above, shared.escaped(name if isinstance(name, str) else f"sequence {name}"))
+    _tiles(below, said, edges, list(colours.values()))
+    shared.name_rows(below, raters[::-1], "rater")
+    below.set_xlabel("item" if named else "position in the sequence")
+    if named:
+        names = shared.escaped_names(items)
+        below.set_xticks(range(n_items), names, rotation=90 if max(map(len, names)) > 1 else 0)
+    shared.show_classes(
+        above, colours, above.patches[: len(colours)], title="class", fontsize="small"
+    )
+    return axes
+
+
+def _responses(
+    responses: Responses, place: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return the raters of the items and their labels (raters, items), NaN for no response."""
+    position = np.full(responses.n_items, -1)
+    position[place] = np.arange(len(place))
+    own = position[responses.item] >= 0
+    item, rater, label = responses.item[own], responses.rater[own], responses.label[own]
+    used, row = np.unique(rater, return_inverse=True)
+    said = np.full((len(used), len(place)), np.nan)
+    said[row, position[item]] = label
+    return responses.raters[used], said
+
+
+def _tiles(ax: Axes, said: NDArray[np.float64], edges: NDArray[Any], shades: list[Any]) -> None:
+    """Draw one tile per response, the first rater on top."""
+    from matplotlib.colors import ListedColormap
+
+    rows = np.arange(len(said) + 1) - 0.5
+    style: dict[str, Any] = {"cmap": ListedColormap(shades), "edgecolors": "white"}
+    given = np.ma.masked_invalid(said[::-1])
+    ax.pcolormesh(edges, rows, given, vmin=-0.5, vmax=len(shades) - 0.5, **style)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)

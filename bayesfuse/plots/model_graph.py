@@ -61,13 +61,10 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     # in an ellipse lines above and below the middle have less room
     width = {name: 0.2 + 1.15 * width_of(text, most=1000) for name, text in lines.items()}
     place, ways = _layout(causes, width)
-    left, right = (
-        side * max(side * x + width.get(name, 0.0) / 2 for name, (x, _) in place.items())
-        + side * GAP / 2
-        for side in (-1, 1)
-    )
+    halves = [(*place[name], (width.get(name, 0.0) + GAP) / 2) for name in place]
+    left, right = min(x - half for x, _, half in halves), max(x + half for x, _, half in halves)
     margin = (HEIGHT + GAP) / 2
-    low, high = -margin, max(y for _, y in place.values()) + margin
+    low, high = -margin, max(y for _, y, _ in halves) + margin
     if ax is None:
         from matplotlib import pyplot as plt
 
@@ -81,12 +78,10 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         x, y = place[name]
         shaded = kinds[name].startswith(("Observed", "Data"))
         style: dict[str, Any] = {"fc": "0.85" if shaded else "white", "ec": "0.15", "zorder": 2}
-        if "Random" in kinds[name]:
-            shapes[name] = Ellipse((x, y), width[name], HEIGHT, **style)
-        else:
-            corner = x - width[name] / 2, y - HEIGHT / 2
-            shapes[name] = Rectangle(corner, width[name], HEIGHT, **style)
-        ax.add_patch(shapes[name])
+        corner = x - width[name] / 2, y - HEIGHT / 2
+        is_round = "Random" in kinds[name]
+        shape, at = (Ellipse, (x, y)) if is_round else (Rectangle, corner)
+        shapes[name] = ax.add_patch(shape(at, width[name], HEIGHT, **style))
         ax.text(x, y, text, size=TEXT * scale, ha="center", va="center", zorder=3)
     for way in ways:
         ends = np.array([place[way[0]], place[way[-1]]])

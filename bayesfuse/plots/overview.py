@@ -1,29 +1,38 @@
-"""One picture of a result."""
+"""One picture of a result, and the numbers that it shares with other pictures."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names, row_name
-from bayesfuse.plots.qualities import Qualities, has_responses, item_difficulty, rater_qualities
-from bayesfuse.results.contents import all_draws, constants, named, require_result
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, class_names, constants, named, require_result
+from bayesfuse.results.difficulty import difficulty, has_types
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import coverage, interval, responses_per_rater
+from bayesfuse.results.rater_tables import of_votes, sources
+from bayesfuse.results.summaries import (
+    balanced_accuracy,
+    coverage,
+    interval,
+    responses_per_rater,
+)
 
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]  # ends of the bins of label probabilities
 CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
 FEW = 8  # largest number of raters drawn below the labels
-DRAWS = 100  # joint draws of the labels, for the number of wrong ones
+DRAWS = 100  # joint draws of the labels, for the number of wrong ones, and draws for the difficulty
 LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
 SEED = 1  # of the joint draws: a picture is the same each time
 
@@ -51,18 +60,18 @@ def plot_overview(
         functions have accuracies.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
-    figure : matplotlib Figure or SubFigure, optional
-        An empty one to draw into, best with ``layout="constrained"``. Default a new figure.
+    figure : matplotlib Figure or SubFigure, default a new one
+        An empty one to draw into, best with ``layout="constrained"``.
 
     Returns
     -------
     dict of str to Axes
-        What the result has of these. "classes": the expected share of every class among the items,
-        and the prevalence with its interval. "labels": numbers of labels by probability, and how
-        many are expected to be wrong. "raters": the best and the worst, with intervals of their
-        accuracy averaged over the classes (of labelling functions that of their votes), and all
-        others as a band between. "items": label probabilities of the hardest or least certain
-        items, and all others as a band below. "models": the weights of several models.
+        What the result has of these. "classes": the expected share of every class, and the
+        prevalence with its interval. "labels": numbers of labels by probability, and how many are
+        expected to be wrong. "raters": accuracies of the best and the worst with intervals,
+        averaged over the classes (of labelling functions those of their votes), and all others as a
+        band. "items": label probabilities of the hardest or least certain items, and all others as
+        a band. "models": the weights of several models.
 
     Raises
     ------
@@ -101,6 +110,7 @@ def plot_overview(
     if weight is not None:
         _draw_weights(axes["models"], weight)
     for ax in axes.values():
+        ax.spines[["top", "right"]].set_visible(False)
         ax.xaxis.label.set_fontsize("small")
         ax.yaxis.label.set_fontsize("small")
     figure.suptitle(_size(result, labels), fontsize="large")
@@ -159,9 +169,6 @@ def _size(result: xr.DataTree, labels: xr.DataArray | None) -> str:
     )
 
 
-# ---------------------------------------------------------------- classes and labels
-
-
 def _draw_classes(
     ax: Axes,
     result: xr.DataTree,
@@ -178,17 +185,16 @@ def _draw_classes(
     order = order[::-1]  # rows are counted from below
     prevalence = named(all_draws(result), "prevalence")
     has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
-    low = mean = high = right = share[order]
+    shades, said = list(colours.values()), [f"{share[k]:.0%}" for k in order]
+    style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
+    right, points = share[order], None
     if prevalence is not None and has_points:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
-        right = np.maximum(right, high)
-    shades, said = list(colours.values()), [f"{share[k]:.0%}" for k in order]
-    _bars(ax, share[order], said, right, height=0.7, color=[shades[k] for k in order])
-    if has_points:
-        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
-        ends = np.maximum([mean - low, high - mean], 0.0)
-        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
+        right, points = np.maximum(right, high), np.maximum([mean - low, high - mean], 0.0)
+    _bars(ax, share[order], said, right, color=[shades[k] for k in order])
+    if points is not None:
+        ax.errorbar(mean, range(len(order)), xerr=points, **style)
     shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
@@ -205,9 +211,8 @@ def _wrong(
 ) -> str:
     """Say how many labels are expected to be wrong, with an interval if there is a model."""
     wrong = number @ (1.0 - labels.values.max(axis=1))
-    said = (
-        f"{wrong:,.{0 if wrong >= 99.5 else 1}f} of {number.sum():,.0f} labels expected to be wrong"
-    )
+    few = int(wrong < 99.5)
+    said = f"{wrong:,.{few}f} of {number.sum():,.0f} labels expected to be wrong"
     if model is None:
         return said
     found = expected_errors(result, model, draws=DRAWS, ci_prob=probability, random_seed=SEED)
@@ -216,19 +221,17 @@ def _wrong(
 
 def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     """Draw how many labels are how probable, the most probable on top."""
-    import matplotlib as mpl
-
-    cell = np.minimum(np.searchsorted(CERTAINTY, sure, side="right"), len(CERTAINTY) - 1) - 1
     n_cells = len(CERTAINTY) - 1
-    count = np.bincount(cell, number, n_cells)
-    wrong = np.bincount(cell, number * (1.0 - sure), n_cells)
-    first = int(cell.min())
-    shades = mpl.colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
+    sure = np.clip(sure, 0.0, 1.0)
+    weights = number, number * (1.0 - sure)
+    count, wrong = (np.histogram(sure, CERTAINTY, weights=own)[0] for own in weights)
+    first = int(np.flatnonzero(count)[0])
+    shades = colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
     said = [
         f"{n:,.0f} (wrong: {w:,.{0 if w >= 9.95 else 1}f})" if n else "0" * (row >= first)
         for row, (n, w) in enumerate(zip(count, wrong, strict=True))
     ]
-    _bars(ax, count, said, height=0.8, color=shades)
+    _bars(ax, count, said, color=shades)
     ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
@@ -236,9 +239,6 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
-
-
-# ---------------------------------------------------------------- raters
 
 
 def _draw_raters(ax: Axes, found: Qualities) -> None:
@@ -252,9 +252,6 @@ def _draw_raters(ax: Axes, found: Qualities) -> None:
         ax.axvline(found.chance, color="0.5", lw=1, ls="--", zorder=0)
         ax.set_xlabel(f"{found.measure} (dashed: chance)")
     shared.set_title(ax, "raters")
-
-
-# ---------------------------------------------------------------- items
 
 
 def _draw_items(
@@ -281,27 +278,86 @@ def _draw_items(
     shared.set_title(ax, f"items ({first} on top)")
 
 
-# ---------------------------------------------------------------- models
-
-
 def _bars(
     ax: Axes, lengths: Array, said: list[str], ends: Array | None = None, **kwargs: Any
 ) -> None:
     """Draw horizontal bars from below, with words after their ends."""
-    ax.barh(range(len(lengths)), lengths, **kwargs)
+    ax.barh(range(len(lengths)), lengths, height=0.75, **kwargs)
     for row, (end, words) in enumerate(zip(lengths if ends is None else ends, said, strict=True)):
         ax.annotate(words, (end, row), **AFTER)
     ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.spines["left"].set_visible(False)
 
 
 def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     """Draw the weights of several models, the heaviest on top."""
     weight = comparison["weight"].values
     order = np.argsort(weight, kind="stable")
-    _bars(ax, weight[order], [f"{w:.2f}" for w in weight[order]], height=0.7, color="0.6")
-    names = shared.escaped_names(comparison["model"].values[order])
-    ax.set_yticks(range(len(order)), names, fontsize=shared.TEXT)
+    _bars(ax, weight[order], [f"{w:.2f}" for w in weight[order]], color="0.6")
+    shared.name_rows(ax, comparison["model"].values[order], "model")
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")
     shared.set_title(ax, "models")
+
+
+class Qualities(NamedTuple):
+    """Accuracy of every rater, with its interval, number of responses and accuracy of guessing."""
+
+    name: NDArray[Any]
+    mean: Array
+    low: Array
+    high: Array
+    responses: NDArray[np.int64] | None
+    measure: str
+    chance: float | None
+
+
+def rater_qualities(
+    result: xr.DataTree, model: pm.Model | None, ci_prob: float | None
+) -> Qualities | None:
+    """Return the accuracies of raters, of labelling functions those of votes; None if unknown."""
+    observation = None if model is None else observation_of(result, model)
+    if observation is not None and of_votes(model, observation):
+        table = sources(model, result, ci_prob=ci_prob)
+        names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
+        mean, low, high = (table[f"accuracy{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        n_items = observation.responses.multiplicity.sum()
+        number = np.rint(table["coverage"].to_numpy() * n_items).astype(np.int64)
+        return Qualities(names, mean, low, high, number, "accuracy of the votes", None)
+    draws = all_draws(result)
+    if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
+        return None
+    accuracy = balanced_accuracy(result)
+    low, high = (end.values for end in interval(accuracy, ci_prob))
+    mean = accuracy.mean(("chain", "draw")).values
+    number = responses_per_rater(result) if has_responses(result) else None
+    measure, chance = "accuracy, mean over the classes", 1.0 / len(class_names(result))
+    return Qualities(accuracy["rater"].values, mean, low, high, number, measure, chance)
+
+
+def responses_per_item(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of responses to the given items."""
+    known = constants(result, "item_index")
+    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    found: NDArray[np.int64] = number[known.get_index("item").get_indexer(list(items))]
+    return found
+
+
+def has_responses(result: xr.DataTree) -> bool:
+    """Return whether a result has the raters and items of its responses."""
+    return {"rater_index", "item_index"} <= set(constants(result).data_vars)
+
+
+def item_difficulty(result: xr.DataTree, model: pm.Model | None) -> xr.DataArray | None:
+    """Return the difficulty of every item, stored or of a model of item types; None if unknown."""
+    if "difficulty" in result.children:
+        stored = result["difficulty"].dataset
+        own = [name for name, values in stored.data_vars.items() if values.dims == ("item",)]
+        for name in ("disagreement", "difficulty", *own[:1]):
+            if name in own:
+                return stored[name]
+    if model is None or not all_draws(result):
+        return None
+    if not has_types(observation_of(result, model)):
+        return None
+    return difficulty(result, model, draws=DRAWS)["disagreement"]

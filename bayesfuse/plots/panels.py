@@ -1,4 +1,4 @@
-"""Plots for panels of raters: shares of classes by group, ranks, and what each rater is worth."""
+"""Plots for panels of raters: shares by group, ranks, worth of raters and of known labels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from bayesfuse.data.names import listed
+from bayesfuse.decisions.next_items import accept, errors_after
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
+from bayesfuse.plots.fits import plot_calibration
+from bayesfuse.results.contents import constants, observed_rows, require_result
+from bayesfuse.results.rater_accuracy import rater_accuracy
 
 ROOM = 26.0  # width of a number in a cell, in points
 COLUMNS = 100  # largest number of columns; more ranks are binned
+MORE = 100  # additional known labels on the axis, at most half of the unknown ones
 
 
 def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]:
@@ -23,15 +30,15 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     Parameters
     ----------
     shares : DataFrame
-        From :func:`bayesfuse.class_shares`: its first table.
-    axes : sequence of matplotlib Axes, optional
-        One for each class, of two classes for the second alone. Default a new figure.
+        The first table of :func:`bayesfuse.class_shares`.
+    axes : sequence of matplotlib Axes, default a new figure
+        One for each class, of two classes for the second alone.
 
     Returns
     -------
     ndarray of Axes
         Points are shares, thick lines intervals for these items, thin lines for new ones, and
-        crosses the bare shares of votes. Rows name the numbers of items and of known ones.
+        crosses the bare shares of votes.
 
     Raises
     ------
@@ -44,8 +51,7 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     >>> model = bf.models.DawidSkene(bf.datasets.caries().expand().head(60))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.class_shares(result, by=["first", "second", "third"] * 20, random_seed=1)
-    >>> (ax,) = bf.plots.plot_class_shares(found.shares)
-    >>> ax.get_xlabel()
+    >>> bf.plots.plot_class_shares(found.shares)[0].get_xlabel()
     'share of items'
     """
     if not isinstance(shares, pd.DataFrame) or "new_high" not in shares or "known" not in shares:
@@ -54,20 +60,19 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
             f"{type(shares).__name__}."
         )
     classes = shares["class"].unique()
-    shown = classes[1:] if len(classes) == 2 else classes
-    groups = shares[shares["class"] == classes[0]].iloc[::-1]  # rows are counted from below
-    numbers = groups[["group", "items", "known"]].itertuples(index=False)
-    said = [
+    drawn = classes[1:] if len(classes) == 2 else classes
+    shares = shares.iloc[::-1]  # rows are counted from below
+    groups = shares.loc[shares["class"] == classes[0], ["group", "items", "known"]]
+    names = [
         f"{shared.escaped(group)} ({items:,} items{f', {known:,} known' if known else ''})"
-        for group, items, known in numbers
+        for group, items, known in groups.itertuples(index=False)
     ]
-    names = np.array(said, dtype=object)
     size = 3.2, min(1.0 + 0.3 * len(names), 9.0)
     room = max(shared.width_of(names, most=60) - 0.7, 0.0), 0.3
-    axes = shared.new_axes(axes, len(shown), size, min(len(shown), 4), room, sharey=True)
+    axes = shared.new_axes(axes, len(drawn), size, min(len(drawn), 4), room, sharey=True)
     rows = shared.place_rows(axes[0], len(names))
-    for ax, name in zip(axes, shown, strict=True):
-        own = shares[shares["class"] == name].iloc[::-1]
+    for ax, name in zip(axes, drawn, strict=True):
+        own = shares[shares["class"] == name]
         colour = shared.class_colours(classes)[name]
         ax.hlines(rows.places, own["new_low"], own["new_high"], color=colour, lw=1.2)
         share, low, high = (own[key].to_numpy() for key in ("share", "low", "high"))
@@ -75,9 +80,9 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
         ax.plot(own["votes"], rows.places, "x", color="0.4", ms=5, label="votes")
         ax.set_xlabel("share of items")
         shared.set_title(ax, shared.escaped(name))
-    text = axes[0]
-    text.set_yticks(rows.places[rows.named], names[rows.named], fontsize=shared.TEXT)
-    return np.asarray(axes)
+    shown = np.flatnonzero(rows.named)
+    axes[0].set_yticks(rows.places[shown], [names[at] for at in shown], fontsize=shared.TEXT)
+    return axes
 
 
 def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
@@ -92,30 +97,27 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Correlations of every two raters; expected wrong labels by the cost of the panel, with the
-        interval and the rater removed at each step.
+        Correlations of every two raters; expected wrong labels with intervals by the cost of the
+        panel, and the rater removed at each step.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> made = bf.datasets.simulate_dawid_skene(100, 4, 2, random_seed=1)
-    >>> model = bf.models.DawidSkene(made.responses)
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> axes = bf.plots.plot_panel(bf.decisions.panel(result, random_seed=1))
-    >>> axes[1].get_xlabel()
+    >>> bf.plots.plot_panel(bf.decisions.panel(result, random_seed=1))[1].get_xlabel()
     'cost of the panel'
     """
     axes = shared.new_axes(axes, 2, (5.4, 4.6), 2)
     names = found["rater"].values
     values = np.where(np.eye(len(names), dtype=bool), np.nan, found["correlation"].values)
     most = float(np.nanmax(np.abs(values), initial=0.1))
-    shared.draw_matrix(
-        axes[0], values, names, "correlation of errors", cmap="RdBu_r", vmin=-most, vmax=most
-    )
+    limits = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    shared.draw_matrix(axes[0], values, names, "correlation of errors", **limits)
     votes = float(found["effective_votes"])
     shared.set_title(axes[0], f"{len(names)} raters are worth {votes:.1f} independent ones")
     ax = axes[1]
-    ax.fill_between(found["cost"], found["wrong_low"], found["wrong_high"], alpha=0.2, step=None)
+    ax.fill_between(found["cost"], found["wrong_low"], found["wrong_high"], alpha=0.2)
     ax.plot(found["cost"], found["wrong"], ".-")
     if len(names) <= 20:
         style: dict[str, Any] = {"rotation": 60, "size": shared.TEXT - 2}
@@ -124,8 +126,7 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
             text = f"− {shared.escaped(name, 14)}"
             ax.annotate(text, place, (0, 5), textcoords="offset points", **style)
     ax.set(xlabel="cost of the panel", ylabel="expected wrong labels", ylim=(0, None))
-    ax.spines[["top", "right"]].set_visible(False)
-    return np.asarray(axes)
+    return axes
 
 
 def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
@@ -136,8 +137,8 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     found : Dataset
         From :func:`bayesfuse.decisions.rank_raters`.
     most : int, optional
-        Number of raters to name, half of them the best and half the worst by expected rank. None
-        for as many as fit. Default 40.
+        Number of raters to name, half of them the best and half the worst; None for as many as
+        fit. Default 40.
     ax : matplotlib Axes, default a new figure
 
     Returns
@@ -151,9 +152,8 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.caries())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> ax = bf.plots.plot_ranks(bf.decisions.rank_raters(result))
-    >>> [tick.get_text() for tick in ax.get_yticklabels()][-1]  # rows are counted from below
-    'dentist 2'
+    >>> bf.plots.plot_ranks(bf.decisions.rank_raters(result)).get_title()
+    '5 raters'
     """
     if most is not None:
         require_count("most", most)
@@ -191,3 +191,97 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     ax.spines[:].set_visible(False)
     ax.figure.colorbar(image, ax=ax, label="posterior probability")
     return ax
+
+
+def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
+    """Plot what known labels said of raters and models, and what more of them would buy.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.fuse(gold=…)`` for independent items, or of ``WeightedVotes``.
+    axes : sequence of four matplotlib Axes, default a new figure
+
+    Returns
+    -------
+    ndarray of Axes, shape (4,)
+        Accuracies of raters, with intervals: crosses are what the models alone believe, and circles
+        the shares that are right on known items. The calibration of known items whose label is left
+        out. The labels that are expected to be wrong after more are found out, at random or of the
+        least certain items, with intervals. The expected share of wrong labels among the most
+        certain ones, by the share of labels that are accepted.
+
+    Raises
+    ------
+    ModelError
+        A result without known labels that models have not seen.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(100, 4, 2, random_seed=1)
+    >>> gold = {item: int(made.truth[item]) for item in range(30)}
+    >>> model = bf.models.WeightedVotes(made.responses, gold)
+    >>> result = bf.sample(model, 50, random_seed=1, progressbar=False)
+    >>> bf.plots.plot_known_labels(result)[2].get_xlabel()
+    'additional known labels'
+    """
+    groups = require_result(result).children
+    found = groups["label_posterior"].dataset if "label_posterior" in groups else xr.Dataset()
+    if "left_out" not in found:
+        raise ModelError(
+            "Known labels are compared with predictions that have not seen them, of "
+            "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
+        )
+    axes = shared.new_axes(axes, 4, (5.0, 4.4), 2)
+    _draw_raters(axes[0], result)
+    gold = constants(result, "gold")["gold"].values
+    honest = found["left_out"]
+    at = np.flatnonzero(np.isfinite(honest.values[:, 0]))
+    items, classes = listed(honest["item"].values[at]), honest["class"].values[gold[at]]
+    truth = dict(zip(items, listed(classes), strict=True))
+    plot_calibration(honest.isel(item=at), truth, ax=axes[1])
+    axes[1].set_xlabel("probability of the label of a known item that is left out")
+    most = max(min(MORE, int(np.sum(gold < 0)) // 2), 1)
+    sizes = np.unique(np.linspace(1, most, min(most, 20)).astype(int)).tolist()
+    table = errors_after(result, sizes, random_seed=0)
+    for aim, name in (("learn", "random items"), ("correct", "least certain items")):
+        own = table[table["aim"] == aim]
+        (line,) = axes[2].plot(own["labels"], own["wrong"], label=name)
+        colour = line.get_color()
+        axes[2].fill_between(own["labels"], own["low"], own["high"], color=colour, alpha=0.15)
+    axes[2].set(xlabel="additional known labels", ylabel="expected wrong labels", ylim=(0, None))
+    axes[2].legend(frameon=False)
+    risk = accept(result, 1.0)["risk"].values
+    axes[3].plot(np.arange(1, len(risk) + 1) / max(len(risk), 1), risk)
+    axes[3].set(xlabel="accepted share of the labels", ylabel="expected share of wrong ones")
+    axes[3].set_ylim(bottom=0)
+    return axes
+
+
+def picture_of_known(result: xr.DataTree) -> Figure | None:
+    """Return the same as a figure without pyplot; None where models were told, or none is known."""
+    if "left_out" not in result["label_posterior"]:
+        return None
+    figure = Figure((11.0, 8.6), layout="constrained")
+    plot_known_labels(result, axes=figure.subplots(2, 2))
+    return figure
+
+
+def _draw_raters(ax: Any, result: xr.DataTree) -> None:
+    """Draw the accuracy of raters, before and after, and on known items."""
+    table = rater_accuracy(result).iloc[::-1]
+    item, rater, label = observed_rows(result) or ()
+    names = constants(result)["rater"].values
+    right = result["label_posterior"].dataset["given"].values[item, label]
+    before = np.bincount(rater, right, len(names)) / np.bincount(rater, minlength=len(names))
+    order = [listed(names).index(name) for name in table["rater"]]
+    rows = shared.place_rows(ax, len(names))
+    values, low, high = (table[name].to_numpy() for name in ("accuracy", "low", "high"))
+    shared.draw_intervals(ax, values, low, high, rows, "C0")
+    ax.plot(before[order], rows.places, "x", color="0.4", ms=5, label="models alone")
+    rings: dict[str, Any] = {"mfc": "none", "color": "C1", "ms": 6, "label": "known items"}
+    ax.plot(table["known_accuracy"], rows.places, "o", **rings)
+    shared.name_rows(ax, table["rater"].to_numpy(), "rater", rows)
+    ax.set_xlabel("accuracy")
+    ax.legend(frameon=False, fontsize=shared.TEXT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -31,9 +32,9 @@ def plot_raters(
     result : DataTree
         From ``bf.sample``, or from ``bf.find_map`` (without intervals).
     ci_prob : float, optional
-        Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
-    axes : sequence of matplotlib Axes, optional
-        One for each class. Default a new figure.
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    axes : sequence of matplotlib Axes, default a new figure
+        One for each class.
 
     Returns
     -------
@@ -84,10 +85,8 @@ def plot_sensitivity_specificity(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, or from ``bf.find_map`` (without regions).
-    ci_prob : float, optional
-        Probability of the credible regions. Default ``az.rcParams["stats.ci_prob"]``.
+    result, ci_prob
+        As in :func:`plot_raters`.
     ax : matplotlib Axes, default a new figure
 
     Returns
@@ -142,14 +141,12 @@ def _name_raters(
     first = np.arange(len(names))
     if len(names) > shared.DISTINCT:
         ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
-        orders = [np.argsort(each, kind="stable") for each in by]
-        each_end = range(EXTREMES[len(by) - 1])
-        ends = [order[at] for n in each_end for at in (n, -1 - n) for order in orders]
-        first = np.array(list(dict.fromkeys(ends)))
+        orders = np.argsort(by, kind="stable")
+        ends = np.stack([orders, orders[:, ::-1]])[..., : EXTREMES[len(by) - 1]]
+        first = pd.unique(ends.transpose(2, 0, 1).ravel())
     shown = shared.name_points(ax, x[first], y[first], shared.escaped_names(names[first]))
     if shown < len(names):
         shared.set_title(ax, f"{len(names):,} raters, {shown} of them named")
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _region(draws: NDArray[Any], probability: float) -> NDArray[Any]:
@@ -179,16 +176,14 @@ def plot_confusion(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
+    result, ci_prob
+        As in :func:`plot_raters`.
     raters : name or list of names, optional
         Default the ``most`` raters with the most responses.
     most : int, optional
         Number of raters to show unless they are named; None for all. Default 12.
-    ci_prob : float, optional
-        Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
-    axes : sequence of matplotlib Axes, optional
-        One for each rater. Default a new figure.
+    axes : sequence of matplotlib Axes, default a new figure
+        One for each rater.
 
     Returns
     -------
@@ -204,8 +199,7 @@ def plot_confusion(
     --------
     >>> import bayesfuse as bf
     >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
-    >>> (ax,) = bf.plots.plot_confusion(point, "dentist 2")
-    >>> ax.get_title()
+    >>> bf.plots.plot_confusion(point, "dentist 2")[0].get_title()
     'dentist 2 (3,869 responses)'
     """
     draws = summaries.posterior_draws(result, "confusion")["confusion"]
@@ -236,21 +230,18 @@ def _chosen_raters(
     if wanted is None:
         if most is not None:
             require_count("most", most)
-        busiest = np.argsort(-answered, kind="stable")[:most]
-        return sorted(busiest.tolist())
-    place = {name: index for index, name in enumerate(listed(names))}
+        return np.sort(np.argsort(-answered, kind="stable")[:most]).tolist()
     several = isinstance(wanted, list | tuple | np.ndarray)
-    asked = listed(require_names("raters", wanted)) if several else [wanted]
-    if unknown := [name for name in asked if name not in place]:
+    asked, known = listed(require_names("raters", wanted)) if several else [wanted], listed(names)
+    if unknown := [name for name in asked if name not in known]:
         raise ModelError(f"raters must be raters of the result. Got: {unknown[0]!r}.")
-    return [place[name] for name in asked]
+    return [known.index(name) for name in asked]
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
     """Draw one confusion matrix with its numbers, and with intervals if these fit."""
-    cell = min(shared.points(ax)) / mean.sizes["class"]
+    detail = min(0.72 * shared.TEXT, 0.17 * min(shared.points(ax)) / mean.sizes["class"])
     names = [shared.escaped(name, CELL) for name in mean["class"].values]
-    detail = min(0.72 * shared.TEXT, 0.17 * cell)
 
     def ends(at: tuple[int, int]) -> str:
         return f"{low.values[at]:.2f}–{high.values[at]:.2f}"
@@ -267,11 +258,8 @@ def plot_graders(
 
     Parameters
     ----------
-    result : DataTree
-        Of a model with ``raters="graded"``, from ``bf.sample``, or from ``bf.find_map`` (without
-        intervals).
-    ci_prob : float, optional
-        Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    result, ci_prob
+        As in :func:`plot_raters`, of a model with ``raters="graded"``.
     ax : matplotlib Axes, default a new figure
 
     Returns
@@ -288,11 +276,12 @@ def plot_graders(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), raters="graded")
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.plots.plot_graders(result).get_ylabel()
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia(), raters="graded"))
+    >>> bf.plots.plot_graders(point).get_ylabel()
     'precision (one over the noise, in classes)'
     """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     found = rater_grades(result, ci_prob=ci_prob)
     if "precision" not in found:
         raise ModelError(
@@ -308,17 +297,10 @@ def plot_graders(
         ax.hlines(y, found["bias_low"], found["bias_high"], **line)
         ax.vlines(x, found["precision_low"], found["precision_high"], **line)
         ax.plot(x, y, "o", color="C0", ms=5)
-    _show_numbers(ax)
+    # ticks at 1, 2 and 5, not at powers of ten alone
+    ax.yaxis.set(major_locator=LogLocator(subs=(1.0, 2.0, 5.0)), major_formatter="{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
     _name_raters(ax, x, y, names, found["responses"].values, x, y)
     ax.set_xlabel("bias, given minus true grade (strict ← → lenient)")
     ax.set_ylabel("precision (one over the noise, in classes)")
     return ax
-
-
-def _show_numbers(ax: Axes) -> None:
-    """Number a logarithmic axis by 1, 2 and 5, not by powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())

@@ -1,14 +1,20 @@
-"""Values of variables at all draws, and where results store what predictions read."""
+"""Variables of a model at all draws, named as it names them (PyMC's trace is slow to do so).
+
+Also where results store what predictions read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import xarray as xr
+from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
+from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.type import TensorType
@@ -60,6 +66,65 @@ def in_parts(n_draws: int, size: int) -> Iterator[slice]:
     step = max(IN_CACHE // max(size, 1), 1)
     for first in range(0, n_draws, step):
         yield slice(first, min(first + step, n_draws))
+
+
+def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
+    """Return values (chain, draw, …) of the model's variables, with its names."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    sizes = [max(np.shape(drawn)[axis] for drawn in values.values()) for axis in (0, 1)]
+    numbers = dict(zip(("chain", "draw"), map(np.arange, sizes), strict=True))
+    return _named(values, numbers | coords, dims, ("chain", "draw"))
+
+
+def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
+    """Compute the model's deterministics for all draws of ``result["posterior"]`` in one call."""
+    posterior = result["posterior"].dataset
+    values = evaluate(model, posterior, {v.name: v for v in model.deterministics})
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    added = _named(values, coords, dims, ("chain", "draw"))
+    result["posterior"] = xr.DataTree(posterior.merge(added))
+
+
+def add_data(result: xr.DataTree, model: pm.Model) -> None:
+    """Add the groups of observed and constant data that PyMC gives to what it samples."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    for group, find in (("observed_data", find_observations), ("constant_data", find_constants)):
+        if data := find(model):
+            named = _named(data, coords, dims)
+            numbers = {d: pd.RangeIndex(n) for d, n in named.sizes.items() if d not in coords}
+            result[group] = xr.DataTree(named.assign_coords(numbers))
+
+
+def _named(
+    values: Mapping[str, Any],
+    coords: Mapping[Any, Any],
+    dims: Mapping[str, Sequence[str]],
+    first: tuple[str, ...] = (),
+) -> xr.Dataset:
+    """Give values of the model's variables its names; ``first`` are dimensions before its own."""
+    found = {}
+    for name, value in values.items():
+        unnamed = [f"{name}_dim_{axis}" for axis in range(np.ndim(value) - len(first))]
+        found[name] = ((*first, *dims.get(name, unnamed)), value)
+    used = {dim for own, _ in found.values() for dim in own}
+    return xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
+
+
+def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> None:
+    """Log what PyMC's checks find among at most ``most`` entries of every variable, for speed."""
+    posterior = result["posterior"].dataset
+    chosen = {}
+    for variable in model.free_RVs:
+        if variable.dtype.startswith("int"):
+            continue  # what never changes has no R̂
+        values = posterior[variable.name].values
+        values = values.reshape(*values.shape[:2], -1)
+        values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # zeros for good have no R̂
+        step = max(-(-values.shape[2] // most), 1)
+        chosen[variable.name] = (("chain", "draw", f"{variable.name}_entry"), values[:, :, ::step])
+    sample_stats = xr.DataTree(result["sample_stats"].dataset)
+    tree = {"posterior": xr.DataTree(xr.Dataset(chosen)), "sample_stats": sample_stats}
+    log_warnings(run_convergence_checks(xr.DataTree(children=tree), model))
 
 
 LARGEST = 1000  # numbers per value that are stored, because HDF5 holds 64 kB in an attribute

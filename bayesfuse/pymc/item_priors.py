@@ -5,15 +5,8 @@ probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
 
 .. math:: \log \pi_{gk} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk}.
 
-The class shares π of an average item have the prior of a prevalence, so that without slopes and
-scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` per
-standard deviation sum to zero over the classes, and the difference between two classes is
-Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk, whatever the order of
-the classes. The scale s of the classifier is HalfNormal(1): below one, it is overconfident.
-
-Where the shares π follow from other variables (item types), :func:`tilted_labels` takes them, and
-those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts have the prior of
-slopes. Means and standard deviations are over items, with their multiplicity.
+with slopes and scale as in :class:`bayesfuse.models.DawidSkene`. Where the shares π follow from
+other variables (item types), populations shift them: :math:`\log \pi_k + b_{gk}`.
 """
 
 from __future__ import annotations
@@ -34,8 +27,7 @@ from bayesfuse.data.known import read_classifier, read_covariates, read_populati
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.labels.independent import Independent
-from bayesfuse.labels.item_odds import ItemRows, log_word
+from bayesfuse.labels.independent import Independent, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 
 SLOPE_SCALE = 2.0, 2.0
@@ -62,12 +54,11 @@ class Tilt:
 def independent_labels(responses: Responses, prevalence_prior: Any, *known: Any) -> Independent:
     """Register ``prevalence`` given populations, covariates and classifier (or None each)."""
     needs, populations = _needs(known), known[0]
-    if not needs:
-        concentration = priors.prevalence(prevalence_prior, responses)
-        return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
     number, dims = None, ["class"]
     if populations is None:
         concentration = priors.prevalence(prevalence_prior, responses)
+        if not needs:
+            return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
     else:
         names, number = _populations(responses, populations)
         dims = ["population", "class"]

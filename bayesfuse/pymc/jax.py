@@ -22,7 +22,7 @@ def expected_counts(op: ExpectedCounts, **kwargs: Any) -> Any:
 
     def outputs(*inputs):
         free, answers = inputs[: op.n_tables + 1], _fixed(inputs[op.n_tables + 1 :])
-        found = _derived(lambda *given: op.kernel(*given, *answers), free)
+        found = _derived(lambda *given: op.values(*given, *answers), free)
         return found[0] if len(found) == 1 else found
 
     return outputs

@@ -1,138 +1,31 @@
-"""Label models as PyMC models: ``observe`` puts responses into one, ``LabelModel`` names it."""
+"""Label models as PyMC models: what they observe, and ``LabelModel``, which names it."""
 
 from __future__ import annotations
 
 import inspect
-import weakref
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.basic import Constant
+from pymc.model.fgraph import fgraph_from_model, model_from_fgraph
+from pymc.model.transform.basic import prune_vars_detached_from_observed
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
-from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import Partitions
-from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import ModelError, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.observation import Observation, Spread, in_blocks
+from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc import rater_rows
-from bayesfuse.pymc.evaluate import common_mean, described
-from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
+from bayesfuse.pymc.evaluate import common_mean
+from bayesfuse.pymc.observed import ObservedResponses, observe, whole_or_head
 from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
-
-
-def observe(
-    responses: Responses | Partitions,
-    *,
-    labels: LabelPrior,
-    raters: RaterChannel,
-    gold: Mapping[Any, Any] | None = None,
-    name: str = "responses",
-) -> TensorVariable:
-    r"""Register responses as an observed variable of the PyMC model in the current context.
-
-    The true labels are summed out, :math:`\log \sum_y p(y) \exp \sum_n \ell_{n y_n}` with
-    :math:`\ell_{nk}` the log-likelihood of all responses to item n if its truth is k, so the
-    model has gradients (NUTS, ADVI) as well as Gibbs steps (:class:`bayesfuse.LabelGibbs`), and
-    prior and posterior predictive draws.
-
-    Parameters
-    ----------
-    responses : Responses
-        The observed responses.
-    labels : LabelPrior
-        Prior of the true labels, e.g. ``bf.Independent(prevalence)``; its parameters are variables
-        of the model or numbers.
-    raters : RaterChannel
-        Distribution of responses given the truth, e.g. ``bf.Confusion(confusion)``.
-    gold : mapping of item name to class name, optional
-        Items whose true class is known. Predictive draws keep these labels and draw the others
-        given them (on a graph approximately, by Markov chain Monte Carlo).
-    name : str, default "responses"
-        Name of the observed variable; its dimension is "response" (``name_row`` for another
-        name or with a prefix), in the order of ``responses.to_frame()``.
-
-    Returns
-    -------
-    TensorVariable, shape (responses,)
-
-    Raises
-    ------
-    ModelError
-        Parameters whose shapes do not fit the responses; constants that are no probabilities; a
-        coupling whose prior is not continuous and proper, with density zero below zero.
-    ResponsesError
-        Gold labels of unknown items or classes.
-
-    Examples
-    --------
-    Raters whose accuracies share a mean:
-
-    >>> import pymc as pm, bayesfuse as bf
-    >>> responses = bf.datasets.anesthesia()
-    >>> with pm.Model() as model:
-    ...     prevalence = pm.Dirichlet("prevalence", [3, 3, 3, 3])
-    ...     mean = pm.Normal("mean", 1.0, 1.0)
-    ...     logit = pm.Normal("logit", mean, 1.0, shape=responses.n_raters)
-    ...     channel = bf.OneCoin(pm.math.sigmoid(logit))
-    ...     answers = bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
-    >>> answers.name
-    'responses'
-    """
-    model = pm.modelcontext(None)  # outside a model's context, say so before working
-    table, responses = responses, whole_or_head(responses)
-    require_kind("labels=", labels, LabelPrior)
-    require_kind("raters=", raters, RaterChannel)
-    require_name("variable", name)
-    require_name("model", model.name)
-    parameters = {
-        key: pt.as_tensor(value) for key, value in (labels.parameters | raters.parameters).items()
-    }
-    shapes = {key: value.type.shape for key, value in parameters.items()}
-    labels.check(shapes, responses)
-    raters.check(shapes, responses)
-    for factor in (labels, raters):
-        for key in factor.parameters:
-            if isinstance(given := parameters[key], Constant):
-                factor.support(key).require(key, given.data)
-            elif given in model.free_RVs:
-                factor.support(key).require_variable(key, given)
-    whole = model.name_for(name)
-    rows = "response" if whole == "responses" else f"{whole}_row"
-    if isinstance(table, Partitions):
-        observation: Observation = Spread.of(table, labels, raters, gold)
-    else:
-        observation = in_blocks(Observation.build(responses, labels, raters, gold))
-    prediction = described(model, labels, raters, parameters)
-    observation = replace(observation, name=whole, rows_name=rows, prediction=prediction)
-    label = responses.label.astype(smallest_integer(responses.n_classes))
-    model.add_coord(rows, length=len(label))
-    answers = ResponsesDistribution(
-        name, observation, list(parameters.values()), observed=label, dims=(rows,)
-    )
-    _latest.append(weakref.ref(model))
-    return answers
-
-
-_latest: deque[weakref.ref[pm.Model]] = deque(maxlen=1)
-"""The model that last observed responses: PyMC tells a step that is made in the call of
-``pm.sample(step=bf.LabelGibbs(), model=model)`` nothing of its model."""
-
-
-def latest() -> pm.Model | None:
-    """Return the model that last observed responses, if it is still there."""
-    return _latest[0]() if _latest else None
 
 
 def all_observed(model: pm.Model) -> list[TensorVariable]:
@@ -163,12 +56,69 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     return found[0], found[0].owner.op.observation
 
 
-def whole_or_head(responses: Responses | Partitions) -> Responses:
-    """Return the table, or its first partition, which has the names of all raters and classes."""
-    if isinstance(responses, Partitions):
-        return responses.head
-    require_kind("responses", responses, Responses)
-    return responses
+def each_observed(
+    model: pm.Model,
+) -> Iterator[tuple[pm.Model, TensorVariable, Observation, dict[str, TensorVariable]]]:
+    """Yield the model of every table that a model observes, as :func:`observed` returns it."""
+    found = all_observed(model)
+    names = [str(variable.name) for variable in found]
+    for own in [part(model, name) for name in names] if len(names) > 1 else [model]:
+        variable, observation = observed(own)
+        yield own, variable, observation, parameter_variables(variable)
+
+
+def part(model: pm.Model, name: str) -> pm.Model:
+    """Return the model of one of several tables that a model observes.
+
+    It has the variables on which these responses depend, under their names, so functions of a
+    result and a model take the result of the whole model and this part.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        With several calls of ``bf.observe``, each with a ``name``.
+    name : str
+
+    Returns
+    -------
+    pymc.Model
+        A copy; the priors of shared variables are those of the whole model, not updated by the
+        other tables.
+
+    Raises
+    ------
+    ModelError
+        No responses of this name; a potential, whose table is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, bayesfuse as bf
+    >>> first = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 0, 0]])
+    >>> second = bf.Responses.from_matrix([[1, 1, 0], [1, 1, 1]], classes=[0, 1])
+    >>> with pm.Model() as model:
+    ...     confusion = bf.dirichlet("confusion", np.ones((3, 2, 2)) + 4 * np.eye(2))
+    ...     for name, responses in (("first", first), ("second", second)):
+    ...         share = pm.Dirichlet(f"share of {name}", np.ones(2))
+    ...         _ = bf.observe(responses, labels=bf.Independent(share),
+    ...                        raters=bf.Confusion(confusion), name=name)
+    >>> [variable.name for variable in bf.part(model, "second").free_RVs]
+    ['confusion', 'share of second']
+    """
+    found = {variable.name: variable for variable in all_observed(model)}
+    if not isinstance(name, str) or name not in found:
+        raise ModelError(
+            f"A part of a model is one of the tables it observes, {list(found)}. Got: {name!r}."
+        )
+    if model.potentials:
+        raise ModelError(
+            "A model with potentials has no parts, because nothing tells to which table each "
+            f"belongs. Got: {[potential.name for potential in model.potentials]}."
+        )
+    graph, memo = fgraph_from_model(model)
+    for other, variable in found.items():
+        if other != name:
+            graph.remove_output(graph.outputs.index(memo[variable]))
+    return prune_vars_detached_from_observed(model_from_fgraph(graph, mutate_fgraph=True))
 
 
 def require_like(given: tuple[int, ...], variable: TensorVariable) -> None:
@@ -218,8 +168,6 @@ class LabelModel(pm.Model):
 
     Examples
     --------
-    Raters of one accuracy each, whose mean is a parameter:
-
     >>> import numpy as np, pymc as pm, bayesfuse as bf
     >>> class Crowd(bf.LabelModel):
     ...     def __init__(self, responses, **kwargs):
@@ -281,10 +229,8 @@ class LabelModel(pm.Model):
         raters : {"confusion", "class", "coin", "graded"}
             One confusion matrix per rater, one accuracy per rater and class, one per rater, or
             thresholds and a precision per rater.
-        confusion_prior : array or mapping, optional
-            Concentrations for all raters, for each, or by name.
-        pooled : bool, default False
-            Whether they are the concentrations of a mean that all raters share instead.
+        confusion_prior, pooled : array or mapping, and bool
+            Concentrations for all raters, for each, or by name; or of a mean that all share.
 
         Notes
         -----

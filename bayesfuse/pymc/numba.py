@@ -16,7 +16,7 @@ from pytensor.link.numba.dispatch.basic import (
     register_funcify_and_cache_key,
 )
 
-from bayesfuse.numerics.caching import DIGEST
+from bayesfuse.numerics.kernels import DIGEST
 from bayesfuse.pymc.ops import Evidence, EvidenceOfParts, ExpectedCounts
 
 

@@ -8,7 +8,7 @@ counts, an Op of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -31,7 +31,18 @@ NO_HESSIAN = (
 # Shapes in comments: n items, k classes; tables and rows as their channel or prior has them.
 
 
-class ExpectedCounts(Op):
+class _OfArrays(Op):
+    """An Op whose outputs are ``values`` of arrays."""
+
+    values: Callable[..., Any]
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
+        found = self.values(*map(np.asarray, inputs))
+        for storage, value in zip(output_storage, found, strict=True):
+            storage[0] = np.asarray(value)
+
+
+class ExpectedCounts(_OfArrays):
     """Log tables, weights (n, k) and the channel's structure to expected counts of entries."""
 
     __props__ = ("channel", "n_tables")
@@ -39,21 +50,17 @@ class ExpectedCounts(Op):
     def __init__(self, channel: type[RaterChannel], n_tables: int) -> None:
         self.channel = channel
         self.n_tables = n_tables
-        self.kernel = channel.expected_kernel
+        self.values = channel.expected_kernel
 
     def make_node(self, *inputs: Any) -> Apply:
         variables = [pt.as_tensor(value) for value in inputs]
         return Apply(self, variables, [table.type() for table in variables[: self.n_tables]])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        for storage, counts in zip(output_storage, self.kernel(*inputs), strict=True):
-            storage[0] = counts
-
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
         raise NotImplementedError(NO_HESSIAN.format("expected counts"))
 
 
-class Evidence(Op):
+class Evidence(_OfArrays):
     """Log parameters of a label prior and log tables of a rater channel to the log evidence.
 
     Inputs: ``n_rows`` log parameters, ``n_tables`` log tables, ``n_structure`` arrays of the
@@ -85,10 +92,6 @@ class Evidence(Op):
         likelihood = self.channel.likelihood_kernel(*tables, *answers)
         return self.prior.marginal_kernel(*rows, *likelihood, *structure)
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        for storage, value in zip(output_storage, self.values(*inputs), strict=True):
-            storage[0] = np.asarray(value)
-
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
         total = _only_the_total(cotangents, "label probabilities")
         _, tables, structure, answers = self.split(inputs)
@@ -110,7 +113,7 @@ class Evidence(Op):
         return [[place < parameters] * len(node.outputs) for place in range(len(node.inputs))]
 
 
-class EvidenceOfParts(Op):
+class EvidenceOfParts(_OfArrays):
     """As :class:`Evidence`, of responses in parts: parameters and tables to total and counts."""
 
     __props__ = ("observation", "n_rows")
@@ -131,12 +134,6 @@ class EvidenceOfParts(Op):
         rows, tables = inputs[: self.n_rows], inputs[self.n_rows :]
         total, of_rows, of_tables = self.observation.of_tables(rows, tables)
         return np.asarray(total, dtype=float), *of_rows, *of_tables
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        for storage, value in zip(
-            output_storage, self.values(*map(np.asarray, inputs)), strict=True
-        ):
-            storage[0] = value
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
         total = _only_the_total(cotangents, "expected counts")

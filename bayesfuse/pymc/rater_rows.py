@@ -1,16 +1,6 @@
 """Rows of graded raters, and rows of raters around a common mean (partial pooling).
 
-Graded raters have thresholds and a precision each, or around common ones. Distances are in those of
-neighbouring classes, and priors are weak on this scale. A rater's thresholds lie in the middle
-between classes, shifted by "strictness" of standard deviation one and with log-normal gaps, so that
-they keep their order. (Ordered normal thresholds have no density in closed form given their
-hyperparameters.) The precision is log-normal around two, where a middle class is named rightly in
-68 % of its items, and within a factor of seven for 95 % of raters. Guesses are rare, one in twenty
-at the median, but may be all responses.
-
-The concentration of pooled rows is the number of responses that the crowd counts for. Its prior is
-exponential with mean ten: the density is highest at zero, where raters have nothing in common, and
-many raters with many responses can outweigh its tail.
+Priors and their reasons: see :mod:`bayesfuse.models.dawid_skene`.
 """
 
 from __future__ import annotations
@@ -29,13 +19,12 @@ from bayesfuse import priors
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import LINE, Support
-from bayesfuse.parameters.coordinates import LogRatio
+from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.graded_rows import GradedPriors, GradedRows, even_positions, gaps_of
-from bayesfuse.parameters.pool import SCALE, SMALLEST, Member, SharedMean
+from bayesfuse.parameters.pool import SMALLEST, Member, SharedMean
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.parameters.variables import LogRatio, dirichlet
 from bayesfuse.raters.graded import Graded, graded_rows, require_ordered
 
 LOG_NODES = 10
@@ -48,7 +37,7 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
     n_raters, n_classes, priors = responses.n_raters, responses.n_classes, GradedPriors()
     members: dict[str, Member] = {}
 
-    def add(variable: Any, support: Any = LINE) -> Any:
+    def add(variable: Any, support: Any = DRAWN) -> Any:
         members[variable.name.rpartition("::")[2]] = Member(variable, support)
         return variable
 
@@ -63,12 +52,11 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
             continue
         inner = ("gap",) if role == "threshold_gap" else ()
         mean, spread = priors.alone[role]
-        support: Support = SCALE if kind is pm.LogNormal else LINE
         if pooled:
-            of_mean = add(kind(f"{role}_mean", *priors.mean[role], dims=inner or None), support)
-            spread = add(pm.HalfNormal(f"{role}_spread", priors.spread[role]), SCALE)
+            of_mean = add(kind(f"{role}_mean", *priors.mean[role], dims=inner or None))
+            spread = add(pm.HalfNormal(f"{role}_spread", priors.spread[role]))
             mean = pt.log(of_mean) if kind is pm.LogNormal else of_mean
-        own[role] = add(kind(role, mean, spread, dims=("rater", *inner)), support)
+        own[role] = add(kind(role, mean, spread, dims=("rater", *inner)))
         means[role], spreads[role] = mean, spread
     positions, gaps = even_positions(n_classes), gaps_of(even_positions(n_classes))
     if n_classes > 2:
@@ -174,7 +162,7 @@ def shared_shares(
         for share in (mean, 1 - mean)
     ]
     share = pm.Beta(name, *base, dims=("rater", *dims))
-    members = {"mean": Member(mean, PROBABILITY), "concentration": Member(concentration, SCALE)}
+    members = {"mean": Member(mean, PROBABILITY), "concentration": Member(concentration, DRAWN)}
     return share, SharedMean(name, members, prior, *near, n_raters)
 
 
@@ -192,7 +180,7 @@ def shared_rows(
         dims=("rater", *dims, "answer"),
         default_transform=LogRatio(np.broadcast_to(prior, shape)),
     )
-    members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, SCALE)}
+    members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, DRAWN)}
     return rows, SharedMean(name, members, prior, *near, n_raters)
 
 

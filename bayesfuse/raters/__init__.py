@@ -2,32 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from bayesfuse.numerics.lazy import importer
+from bayesfuse.numerics.lazy import imported, importer
 
 if TYPE_CHECKING:
-    from bayesfuse.raters.abstaining import Abstaining
-    from bayesfuse.raters.base import RaterChannel
-    from bayesfuse.raters.confusion import Confusion
-    from bayesfuse.raters.consensus import Consensus
-    from bayesfuse.raters.graded import Graded
-    from bayesfuse.raters.latent_groups import InferredGroups, LatentGroups
-    from bayesfuse.raters.one_coin import OneCoin
-    from bayesfuse.raters.sequential import SequentialConfusion
-    from bayesfuse.raters.stated import Stated
-    from bayesfuse.raters.votes import Votes
+    from bayesfuse.raters.abstaining import Abstaining as Abstaining
+    from bayesfuse.raters.base import RaterChannel as RaterChannel
+    from bayesfuse.raters.confusion import Confusion as Confusion, OneCoin as OneCoin
+    from bayesfuse.raters.consensus import Consensus as Consensus
+    from bayesfuse.raters.graded import Graded as Graded
+    from bayesfuse.raters.latent_groups import (
+        InferredGroups as InferredGroups,
+        LatentGroups as LatentGroups,
+    )
+    from bayesfuse.raters.sequential import SequentialConfusion as SequentialConfusion
+    from bayesfuse.raters.stated import Stated as Stated
+    from bayesfuse.raters.votes import Votes as Votes
 
-__all__ = [
-    "Abstaining",
-    "Confusion",
-    "Consensus",
-    "Graded",
-    "InferredGroups",
-    "LatentGroups",
-    "OneCoin",
-    "RaterChannel",
-    "SequentialConfusion",
-    "Stated",
-    "Votes",
-]
-
+__all__ = sorted(imported(__name__))
 __getattr__ = importer(__name__)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import Silence, first_rows, of_pairs
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
+from bayesfuse.numerics.kernels import inlined, inner, kernel
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.base import RaterChannel, reveal
-from bayesfuse.raters.confusion import count_rows, multiply, weigh_rows
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.raters.confusion import Confusion, multiply, scaled, weigh_rows
 
 LEAST = np.finfo(float).tiny
 
@@ -31,7 +31,7 @@ ROUNDING = 1e-12  # a difference between sums of weights below this share of the
 
 
 @inlined
-def fill_rows(log_speech):
+def fill_rows(log_speech, complete):
     """Return the logarithms (rows, classes), log p(all silent), and how many cannot be silent."""
     n_raters, n_classes, n_said = log_speech.shape
     n_labels = n_said - 1
@@ -43,9 +43,9 @@ def fill_rows(log_speech):
             silence = log_speech[m, k, n_labels]
             log_table[2 * n_cells + m, k] = silence
             if silence == -np.inf:  # counted, because it cannot be divided out
-                never[k] += 1
+                never[k] += complete
                 silence = 0.0
-            mute[k] += silence
+            mute[k] += silence * complete
             for c in range(n_labels):
                 log_table[m * n_labels + c, k] = log_speech[m, k, c]
                 log_table[n_cells + m * n_labels + c, k] = log_speech[m, k, c] - silence
@@ -72,28 +72,29 @@ def rule_out(found, lost, log_speech, never, start, row):
 @kernel
 def likelihood(log_speech, start, row, complete, gold):
     """Multiply over what every source said or did not say: (items, classes), and the log scale."""
-    log_table, mute, never = fill_rows(log_speech)
-    for k in range(mute.size):
-        mute[k] *= complete[0]
-        never[k] *= complete[0]
-    log_scale, top = np.empty(gold.size), mute.max()
+    log_table, mute, never = fill_rows(log_speech, complete[0])
+    top = mute.max()
     found, lost = multiply(np.exp(log_table), log_table, start, row, mute - top)
     if never.max() > 0:
         rule_out(found, lost, log_speech, never, start, row)
-    for n in range(gold.size):
-        if gold[n] >= 0:
-            reveal(found, n, gold[n], -np.inf if lost[n] else 0.0)
-        log_scale[n] = top + rescale(found, n) if lost[n] else top
-    return found, log_scale
+    return scaled(found, lost, gold, top)
 
 
-@inner
-def by_source(counts, total, n_raters):
-    """Turn counts of table rows into (raters, classes, labels and silence)."""
-    n_rows, n_classes = counts.shape
-    n_cells = (n_rows - n_raters) // 2
-    n_labels = n_cells // n_raters
-    found = np.empty((n_raters, n_classes, n_labels + 1))
+@kernel
+def expected(log_speech, given, start, row, complete, gold):
+    """Count what sources said (raters, classes, said); ``given`` as for :func:`weigh_rows`."""
+    n_raters, n_classes, n_said = log_speech.shape
+    n_labels = n_said - 1
+    n_cells = n_raters * n_labels
+    counts = weigh_rows(2 * n_cells + n_raters, n_classes, given, start, row)
+    total = np.zeros(n_classes)
+    for n in range(gold.size if complete[0] else 0):
+        if given.ndim == 1:
+            total[given[n]] += 1.0
+        else:
+            for k in range(n_classes):
+                total[k] += given[n, k]
+    found = np.empty(log_speech.shape)
     for m in range(n_raters):
         for k in range(n_classes):
             spoke = 0.0
@@ -105,49 +106,18 @@ def by_source(counts, total, n_raters):
             if abs(silent) <= ROUNDING * abs(total[k]):
                 silent = 0.0
             found[m, k, n_labels] = counts[2 * n_cells + m, k] + silent
-    return found
+    return (found,)
 
 
-@inlined
-def n_rows_of(log_speech):
-    """Return the number of table rows."""
-    n_raters, _, n_said = log_speech.shape
-    return 2 * n_raters * (n_said - 1) + n_raters
-
-
-@kernel
-def expected(log_speech, weight, start, row, complete, gold):
-    """Sum the weights of every item into what its sources said (raters, classes, said)."""
-    counts = weigh_rows(n_rows_of(log_speech), weight, start, row)
-    total = np.zeros(log_speech.shape[1])
-    if complete[0]:
-        for n in range(weight.shape[0]):
-            for k in range(total.size):
-                total[k] += weight[n, k]
-    return (by_source(counts, total, log_speech.shape[0]),)
-
-
-@kernel
-def count(log_speech, labels, start, row, complete):
-    """Count what sources said by true label (raters, classes, said)."""
-    total = np.zeros(log_speech.shape[1])
-    counts = count_rows(n_rows_of(log_speech), total.size, labels, start, row)
-    if complete[0]:
-        for n in range(labels.size):
-            total[labels[n]] += 1.0
-    return by_source(counts, total, log_speech.shape[0])
-
-
-class Abstaining(RaterChannel):
+class Abstaining(Confusion):
     r"""Sources that may abstain: one row per class, over the labels and silence.
 
     .. math:: p(x_n \mid y_n = k) = \prod_{m\ \mathrm{speaks}} \theta_{m k x_{nm}}
               \prod_{m\ \mathrm{silent}} \theta_{m k 0}
 
-    A source that speaks more often on items of one class also informs the class by its silence. The
-    table must hold silence: ``abstain=`` of :meth:`bayesfuse.Responses.from_matrix` and its
-    siblings, or :meth:`bayesfuse.Responses.completed`. Time and memory are linear in the responses
-    of complete tables.
+    So silence is evidence, too, and the table must hold it: ``abstain=`` of
+    :meth:`bayesfuse.Responses.from_matrix` and its siblings, or
+    :meth:`bayesfuse.Responses.completed`. Work is linear in the responses of complete tables.
 
     Parameters
     ----------
@@ -157,9 +127,8 @@ class Abstaining(RaterChannel):
 
     Notes
     -----
-    Predictive draws keep the pattern of silence and draw the labels; truths are then drawn given
-    the pattern. Repeated responses of a source to an item each count, as in
-    :class:`bayesfuse.Confusion`; its silence does not, unless it is in the table as well.
+    Predictive draws keep the pattern of silence; truths are drawn given it. Repeated responses of
+    a source to an item each count, its silence does not, unless it is in the table as well.
 
     References
     ----------
@@ -172,15 +141,13 @@ class Abstaining(RaterChannel):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[-1, 0], [1, -1], [-1, -1]], abstain=-1)
-    >>> rows = [[[0.0, 0.1, 0.9], [0.0, 0.4, 0.6]], [[0.3, 0.2, 0.5], [0.2, 0.3, 0.5]]]
+    >>> rows = [[[0.01, 0.1, 0.89], [0.01, 0.4, 0.59]], [[0.3, 0.2, 0.5], [0.2, 0.3, 0.5]]]
     >>> channel = bf.Abstaining(rows)
-    >>> with np.errstate(divide="ignore"):
-    ...     tables = (np.log(rows),)
     >>> structure = channel.structure(responses, gold=np.array([-1, -1, -1]))
-    >>> np.exp(channel.log_lik(tables, structure)).round(3)
+    >>> np.exp(channel.log_lik((np.log(rows),), structure)).round(2)
     array([[0.27, 0.12],
            [0.05, 0.2 ],
-           [0.45, 0.3 ]])
+           [0.44, 0.3 ]])
     """
 
     declared = (Parameter("speech", SIMPLEX, ("rater", "class", "said")),)
@@ -209,33 +176,17 @@ class Abstaining(RaterChannel):
             first *= np.uint32(n_cells)
             first += responses.cell
             return responses.start, first, complete, gold
-        start, rater = silent.pairs
-        spoken, mute = responses.per_item, start[1:].astype(np.int64) - start[:-1]
-        both = np.concatenate([[0], np.cumsum(spoken + mute)])
-        row = np.empty(both[-1], dtype=np.uint32)
-        speaks = np.arange(len(row)) < np.repeat(both[:-1] + spoken, spoken + mute)
-        row[speaks] = responses.cell
-        row[~speaks] = rater + np.uint32(2 * n_cells)
-        return both.astype(np.uint32), row, complete, gold
-
-    def tally(self, tables, drawn, structure, rng):
-        if drawn.ndim == 2:
-            return expected(*tables, drawn, *structure)
-        *arranged, _ = structure
-        return (count(*tables, drawn, *arranged),)
+        item, rater, said = known_pairs(responses)
+        order = np.argsort(item, kind="stable")
+        cell = rater * responses.n_classes + said
+        row = np.where(said < responses.n_classes, cell, 2 * n_cells + rater)[order]
+        start = np.searchsorted(item[order], np.arange(responses.n_items + 1))
+        return start.astype(np.uint32), row.astype(np.uint32), complete, gold
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return the distribution of what a source says, if it speaks."""
+        """Return the distribution of what a source says if it speaks."""
         said = xp.exp(tables[0])[..., :n_classes] + LEAST  # of one that never speaks, no label
         return said / said.sum(axis=-1, keepdims=True)
-
-    def from_truth(self, rows):
-        return {"speech": slice(None)}
-
-    def simulate(self, tables, truth, responses, rng):
-        given = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
-        cumulative = given[responses.rater, truth[responses.item]]
-        return invert(cumulative, rng.random(len(cumulative)))
 
     def kept(self, tables, responses):
         """Return the likelihood of the pattern of silence, (items, classes)."""
@@ -273,20 +224,16 @@ def known_silence(channel: RaterChannel, responses: Responses) -> Silence:
 
 def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
     """Return item, source and label (``n_classes``: silence) of all known pairs, written out."""
-    silent = responses.silent
-    item, rater = np.zeros((2, 0), dtype=np.int64)
-    if silent is not None and silent.complete:
+    silent: Any = responses.silent
+    if silent.complete:
         speaks = np.zeros((responses.n_items, responses.n_raters), dtype=bool)
         speaks[responses.item, responses.rater] = True
         item, rater = np.nonzero(~speaks)
-    elif silent is not None:
-        start, own = silent.pairs
-        size = start[1:].astype(np.int64) - start[:-1]
-        item = np.repeat(np.arange(responses.n_items), size)
-        rater = own.astype(np.int64)
-    pairs = zip((responses.item, responses.rater), (item, rater), strict=True)
+    else:
+        start, rater = silent.pairs
+        item = np.repeat(np.arange(responses.n_items), np.diff(start))
     label = np.append(responses.label, np.full(len(item), responses.n_classes))
-    return *(np.append(spoken, silent) for spoken, silent in pairs), label
+    return np.append(responses.item, item), np.append(responses.rater, rater), label
 
 
 def as_said(

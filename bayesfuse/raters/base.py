@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
@@ -16,6 +17,8 @@ from bayesfuse.numerics.kernels import Array, inlined
 from bayesfuse.parameters.factor import Factor, made
 
 Tables = tuple[Array, ...]  # log tables that kernels take first
+Structure = tuple[Any, ...]  # arrays that they take after these and weights
+Labels = NDArray[np.int64]  # (items,), or of responses
 
 
 @inlined
@@ -32,8 +35,7 @@ class RaterChannel(Factor):
 
     The arguments of kernels are log tables, from the parameters by :meth:`expand`, and the arrays
     of ``structure``. The likelihood of item n is ``likelihood[n] * exp(log_scale[n])``: rows are
-    scaled where their products would underflow, so that label priors need no exponentials per item
-    and class. Known labels exclude the other classes here, so label priors ignore them.
+    scaled where their products would underflow. Known labels exclude the other classes.
 
     Attributes
     ----------
@@ -47,16 +49,16 @@ class RaterChannel(Factor):
 
     Notes
     -----
-    Parameters without counts (``bayesfuse.parameters.partition.Partition``) are arguments of
-    the kernels of PyMC's density, before the arrays of ``structure``. Elsewhere :meth:`at` returns
-    the channel with these parameters known, and Gibbs sampling draws them by :meth:`redraw`.
+    In PyMC's density, kernels take parameters without counts (a partition) before the arrays of
+    ``structure``. Elsewhere :meth:`at` returns the channel with these parameters known, and Gibbs
+    sampling draws them by :meth:`redraw`.
 
     Examples
     --------
     The log-likelihood of two answers, by item and class:
 
     >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1]], classes=[0, 1])
+    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1]])
     >>> channel = bf.Confusion(None)  # kernels take the tables, not the variables of a model
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
     >>> table = np.log([[[0.8, 0.2], [0.4, 0.6]], [[0.9, 0.1], [0.3, 0.7]]])
@@ -70,6 +72,9 @@ class RaterChannel(Factor):
     needs: ClassVar[tuple[str, ...]] = ()
     """What :meth:`anew` takes of what places new items, from the label prior's ``needs``."""
 
+    least_sweeps: ClassVar[int] = 1
+    """Sweeps of a draw, at least, where whole chains are compiled."""
+
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
 
@@ -79,24 +84,16 @@ class RaterChannel(Factor):
         return "the labels, given who responded to which item"
 
     @classmethod
-    def anew(
-        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
-    ) -> Self:
-        """Return the channel of other raters.
+    def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels) -> Self:
+        """Return the channel of other raters, from their parameters ``values`` at some draw.
 
-        Parameters
-        ----------
-        values : mapping of str to ndarray
-            The parameters of these raters at some draw, for their shapes.
-        settings : mapping
-            From :meth:`settings` of the fitted channel.
-        raters : ndarray of int64
-            Indices of the raters among the fitted ones, −1 for those that are new.
+        ``settings`` are from :meth:`settings` of the fitted channel; ``raters`` are indices among
+        the fitted raters, −1 for new ones.
         """
         return made(cls, {**values, **settings})
 
     @abstractmethod
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Labels) -> Structure:
         """Return the arrays that every kernel takes after the tables and weights."""
 
     def require_silence(self, responses: Responses) -> None:
@@ -126,20 +123,14 @@ class RaterChannel(Factor):
 
     @abstractmethod
     def tally(
-        self,
-        tables: Tables,
-        drawn: NDArray[Any],
-        structure: tuple[Any, ...],
-        rng: np.random.Generator,
-    ) -> tuple[Array, ...]:
+        self, tables: Tables, drawn: NDArray[Any], structure: Structure, rng: Generator
+    ) -> Tables:
         """Count how often drawn labels (as from ``LabelPrior.draw``) use each table entry.
 
         A channel with latent variables draws them here.
         """
 
-    def at(
-        self, rows: Mapping[str, Any], structure: tuple[Any, ...]
-    ) -> tuple[RaterChannel, tuple[Any, ...]]:
+    def at(self, rows: Mapping[str, Any], structure: Structure) -> tuple[RaterChannel, Structure]:
         """Return the channel, and its structure, for the parameters without counts in ``rows``."""
         return self, structure
 
@@ -152,15 +143,25 @@ class RaterChannel(Factor):
         tables: Tables,
         drawn: NDArray[Any],
         priors: Mapping[str, Any],
-        structure: tuple[Any, ...],
-        rng: np.random.Generator,
-    ) -> tuple[dict[str, NDArray[np.int64]], tuple[Array, ...]]:
-        """Draw the parameters without counts, if any, given the labels.
+        structure: Structure,
+        rng: Generator,
+    ) -> tuple[dict[str, Labels], Tables]:
+        """Draw the parameters without counts, if any, given the labels, and :meth:`tally`.
 
-        Returns them, and the counts of :meth:`tally` given these parameters. A channel that
-        ``redraws`` may use the priors for a better draw of its hidden variables.
+        A channel that ``redraws`` may use the priors for a better draw of its hidden variables.
         """
         return {}, self.tally(tables, drawn, structure, rng)
+
+    def own_chain(
+        self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
+    ) -> Callable[..., Any] | None:
+        """Return a compiled chain that draws all parameters in a way of its own, if there is one.
+
+        ``pools`` are by parameter. Called with rows, kept draws of rows, values and kept draws of
+        members by pool and role, and random numbers, it returns a compiled function ``(draws,
+        sweeps, first, *arguments) -> draws made`` and the arguments.
+        """
+        return None
 
     @abstractmethod
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
@@ -168,32 +169,21 @@ class RaterChannel(Factor):
 
     @abstractmethod
     def simulate(
-        self,
-        tables: Tables,
-        truth: NDArray[np.int64],
-        responses: Responses,
-        rng: np.random.Generator,
-    ) -> NDArray[np.int64]:
+        self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
+    ) -> Labels:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def kept(self, tables: Tables, responses: Responses) -> Array | None:
-        """Return the likelihood (items, classes), up to a scale, of what :meth:`simulate` keeps.
+        """Return the likelihood (items, classes) of what :meth:`simulate` keeps, up to a scale.
 
         None if that does not depend on the truth.
         """
         return None
 
     def redrawn(
-        self,
-        tables: Tables,
-        truth: NDArray[np.int64],
-        responses: Responses,
-        rng: np.random.Generator,
+        self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
     ) -> Responses:
-        """Draw all that the model says of the responses, given the true labels (items,).
-
-        Of what :meth:`simulate` keeps, this draws who spoke, too.
-        """
+        """Draw all that the model says of the responses, also who spoke, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
     def outcomes(self, responses: Responses, item: int) -> Iterator[Responses]:
@@ -207,21 +197,17 @@ class RaterChannel(Factor):
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return which matrices condition on the truth: indices of the first axis, by parameter.
 
-        Only for parameters with a free row for every class; mixing classes mixes these rows. Of
-        ``rows`` only parameters without counts are used.
+        Only those with a free row for every class, so that mixing classes mixes rows. Of ``rows``
+        only parameters without counts are used.
         """
         return {}
 
     def votes(self, responses: Responses) -> Array:
-        """Return the votes for every label (items, classes), for starting values.
-
-        Channels with dependent raters count a group as one vote.
-        """
+        """Return the votes for every label (items, classes), a group as one, for the start."""
         return responses.votes().astype(float)
 
-    def log_lik(self, tables: Tables, structure: tuple[Any, ...]) -> Array:
+    def log_lik(self, tables: Tables, structure: Structure) -> Array:
         """Return ``log p(responses to n | truth k)``, shape (items, classes)."""
         likelihood, log_scale = type(self).likelihood_kernel(*tables, *structure)
         with np.errstate(divide="ignore"):
-            log_lik: Array = np.log(likelihood) + log_scale[:, None]
-        return log_lik
+            return np.log(likelihood) + log_scale[:, None]

@@ -1,19 +1,21 @@
-"""One confusion matrix per rater: the channel of Dawid and Skene."""
+"""One confusion matrix per rater, the channel of Dawid and Skene, or one with tied entries."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.factor import InChain
-from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel, reveal
 
 # Products take classes in blocks of four and two: the compiler keeps four of them in registers,
@@ -24,16 +26,13 @@ HUGE = 1 / TINY  # a product above this may overflow
 
 
 @inner
-def by_cell(log_confusion):
-    """Turn (rater, class, label) into ((rater, label), class): exponentials and logarithms."""
-    n_raters, _, n_labels = log_confusion.shape
-    return begin_with_cells(log_confusion, n_raters * n_labels)
+def by_cell(log_confusion, n_more):
+    """Turn (rater, class, label) into ((rater, label), class): exponentials and logarithms.
 
-
-@inlined
-def begin_with_cells(log_confusion, n_rows):
-    """As :func:`by_cell`, in tables of ``n_rows``; rows after the cells are not filled in."""
+    The last ``n_more`` rows are not filled in.
+    """
     n_raters, n_classes, n_labels = log_confusion.shape
+    n_rows = n_raters * n_labels + n_more
     table, log_table = np.empty((n_rows, n_classes)), np.empty((n_rows, n_classes))
     for m in range(n_raters):
         for k in range(n_classes):
@@ -58,10 +57,9 @@ def by_rater(table, n_raters):
 
 @inlined
 def by_cell_and_pair(log_confusion, pair):
-    """As :func:`by_cell`, in tables that go on with the products of pairs of cells."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    n_cells = n_raters * n_labels
-    table, log_table = begin_with_cells(log_confusion, n_cells + pair.shape[0])
+    """As :func:`by_cell`, with the products of pairs of cells in more rows."""
+    table, log_table = by_cell(log_confusion, pair.shape[0])
+    n_cells, n_classes = table.shape[0] - pair.shape[0], table.shape[1]
     for k in range(n_classes):
         for p in range(pair.shape[0]):
             one, other = pair[p, 0], pair[p, 1]
@@ -74,18 +72,18 @@ def by_cell_and_pair(log_confusion, pair):
 def likelihood(log_confusion, start, row, pair, gold):
     """Multiply over the responses to every item: (items, classes), and the rows' log scale."""
     table, log_table = by_cell_and_pair(log_confusion, pair)
-    return multiply_rows(table, log_table, start, row, gold)
+    product, in_logs = multiply(table, log_table, start, row)
+    return scaled(product, in_logs, gold, 0.0)
 
 
 @inlined
-def multiply_rows(table, log_table, start, cell, gold):
-    """Multiply the table rows of every item, in logarithms where products underflow."""
-    product, in_logs = multiply(table, log_table, start, cell)
-    log_scale = np.empty(gold.size)
+def scaled(product, in_logs, gold, log_begin):
+    """Exclude classes by ``gold`` and exponentiate logarithms; return products and log scale."""
+    log_scale = np.full(gold.size, log_begin)
     for n in range(gold.size):
-        if gold[n] >= 0:
-            reveal(product, n, gold[n], -np.inf if in_logs[n] else 0.0)
-        log_scale[n] = rescale(product, n) if in_logs[n] else 0.0
+        reveal(product, n, gold[n], -np.inf if in_logs[n] else 0.0)
+        if in_logs[n]:
+            log_scale[n] += rescale(product, n)
     return product, log_scale
 
 
@@ -154,64 +152,39 @@ def without_pairs(counts, pair, n_raters):
 
 
 @kernel
-def expected(log_confusion, weight, start, row, pair, gold):
-    """Sum the weights of every item into the cells of its responses (raters, classes, labels)."""
-    n_raters, _, n_labels = log_confusion.shape
-    counts = weigh_rows(n_raters * n_labels + pair.shape[0], weight, start, row)
-    return (without_pairs(counts, pair, n_raters),)
+def expected(log_confusion, given, start, row, pair, gold):
+    """Count responses by rater, truth and label; ``given`` as for :func:`weigh_rows`."""
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_rows = n_raters * n_labels + pair.shape[0]
+    return (without_pairs(weigh_rows(n_rows, n_classes, given, start, row), pair, n_raters),)
 
 
 @inner
-def weigh_rows(n_rows, weight, start, cell):
-    """Sum the weights of every item into its rows, (rows, classes)."""
-    n_items, n_classes = weight.shape
+def weigh_rows(n_rows, n_classes, given, start, cell):
+    """Sum the items of every row by class (rows, classes): labels (items,), or weights by class."""
     counts = np.zeros((n_rows, n_classes))
-    for n in range(n_items):
+    for n in range(start.size - 1):
+        label = given[n] if given.ndim == 1 else 0
         for r in range(start[n], start[n + 1]):
             row = cell[r]
-            for k in range(n_classes):
-                counts[row, k] += weight[n, k]
-    return counts
-
-
-@kernel
-def count(log_confusion, labels, start, row, pair):
-    """Count the responses by rater, true label and response (raters, classes, labels)."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    n_rows = n_raters * n_labels + pair.shape[0]
-    return without_pairs(count_rows(n_rows, n_classes, labels, start, row), pair, n_raters)
-
-
-@inlined
-def count_rows(n_rows, n_classes, labels, start, cell):
-    """Count the items of every row by label, (rows, classes)."""
-    counts = np.zeros((n_rows, n_classes))
-    for n in range(labels.size):
-        label = labels[n]
-        for r in range(start[n], start[n + 1]):
-            counts[cell[r], label] += 1.0
+            if given.ndim == 1:
+                counts[row, label] += 1.0
+            else:
+                for k in range(n_classes):
+                    counts[row, k] += given[n, k]
     return counts
 
 
 @inner
 def likelihood_in_chain(tables, structure, n_classes):
     """See :class:`InChain`."""
-    start, row, pair, gold = structure
-    return likelihood(tables[0], start, row, pair, gold)
+    return likelihood(tables[0], *structure)
 
 
 @inner
-def count_in_chain(tables, labels, counts, structure, n_classes):
-    """Count the responses by rater, true label and response."""
-    start, row, pair, _ = structure
-    fill(counts[0], count(tables[0], labels, start, row, pair))
-
-
-@inner
-def count_copies_in_chain(tables, copies, counts, structure, n_classes):
-    """Count them for numbers of copies by true label."""
-    start, row, pair, gold = structure
-    fill(counts[0], expected(tables[0], copies, start, row, pair, gold)[0])
+def count_in_chain(tables, drawn, counts, structure, n_classes):
+    """See :class:`InChain`."""
+    fill(counts[0], expected(tables[0], drawn, *structure)[0])
 
 
 # Where the same pairs of responses recur, their products are computed once per sweep: an item of
@@ -269,13 +242,12 @@ class Confusion(RaterChannel):
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
-    >>> channel = bf.Confusion(confusion=[[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]])
-    >>> tables = (np.log(channel.parameters["confusion"]),)
+    >>> rows = [[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]]
+    >>> channel = bf.Confusion(rows)
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
-    >>> likelihood, log_scale = channel.likelihood_kernel(*tables, *structure)
-    >>> likelihood.round(3), log_scale
-    (array([[0.36, 0.1 ],
-           [0.04, 0.4 ]]), array([0., 0.]))
+    >>> np.exp(channel.log_lik((np.log(rows),), structure)).round(2)
+    array([[0.36, 0.1 ],
+           [0.04, 0.4 ]])
     """
 
     declared = (Parameter("confusion", SIMPLEX, ("rater", "class", "answer"), Role.ANSWERS),)
@@ -286,25 +258,115 @@ class Confusion(RaterChannel):
         self.parameters = {"confusion": confusion}
 
     def in_chain(self, *, copies):
-        count = count_copies_in_chain if copies else count_in_chain
-        return InChain(count, likelihood=likelihood_in_chain)
+        return InChain(count_in_chain, likelihood=likelihood_in_chain)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         n_cells = responses.n_raters * responses.n_classes
         return *pair_up(responses.start, responses.cell, n_cells), gold
 
     def tally(self, tables, drawn, structure, rng):
-        if drawn.ndim == 2:
-            return expected(*tables, drawn, *structure)
-        *arranged, _ = structure
-        return (count(*tables, drawn, *arranged),)
+        return type(self).expected_kernel(*tables, drawn, *structure)
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         return xp.exp(tables[0])
 
     def from_truth(self, rows):
-        return {"confusion": slice(None)}
+        return {self.declared[0].name: slice(None)}
 
     def simulate(self, tables, truth, responses, rng):
-        cumulative = np.exp(tables[0]).cumsum(axis=-1)[responses.rater, truth[responses.item]]
-        return invert(cumulative, rng.random(len(cumulative)))
+        up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
+        own = up_to[responses.rater, truth[responses.item]]
+        return invert(own, rng.random(len(own)))
+
+
+@inner
+def tied(log_rows, n_classes):
+    """Return log confusion matrices from log accuracies (raters, 1 or classes, 2)."""
+    n_raters, last = log_rows.shape[0], log_rows.shape[1] - 1
+    table, others = np.empty((n_raters, n_classes, n_classes)), math.log(n_classes - 1.0)
+    for m in range(n_raters):
+        for k in range(n_classes):
+            for c in range(n_classes):
+                table[m, k, c] = log_rows[m, min(k, last), 1] - others
+            table[m, k, k] = log_rows[m, min(k, last), 0]
+    return table
+
+
+@inner
+def tied_likelihood_in_chain(tables, structure, n_classes):
+    """See :class:`InChain`."""
+    return likelihood(tied(tables[0], n_classes), *structure)
+
+
+@inner
+def tied_count_in_chain(tables, drawn, counts, structure, n_classes):
+    """Count right and wrong responses (raters, 1 or classes, 2)."""
+    (confusion,) = expected(tied(tables[0], n_classes), drawn, *structure)
+    found, last = counts[0], counts[0].shape[1] - 1
+    for m in range(found.shape[0]):
+        for k in range(found.shape[1]):
+            found[m, k, 0] = found[m, k, 1] = 0.0
+        for k in range(n_classes):
+            for c in range(n_classes):
+                found[m, min(k, last), np.int64(c != k)] += confusion[m, k, c]
+
+
+class OneCoin(Confusion):
+    r"""One accuracy per rater (and class), with uniform errors.
+
+    Parameters
+    ----------
+    accuracy : tensor or array, shape (raters,) or (raters, classes)
+        Probability of the right label, per rater or per rater and true class (the
+        class-conditional model); the other labels are equally probable.
+
+    References
+    ----------
+    Raykar et al. (2010), Journal of Machine Learning Research 11, 1297–1322.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> channel = bf.OneCoin(accuracy=np.array([0.9, 0.7]))
+    >>> rows = np.log([[0.9, 0.1], [0.7, 0.3]])
+    >>> np.exp(channel.expand((rows,), n_classes=3, xp=np)[0])[1].round(2)
+    array([[0.7 , 0.15, 0.15],
+           [0.15, 0.7 , 0.15],
+           [0.15, 0.15, 0.7 ]])
+    """
+
+    declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
+
+    def __init__(self, accuracy: Any) -> None:
+        self.parameters = {"accuracy": accuracy}
+        self.by_class = np.ndim(accuracy) == 2
+        if self.by_class:
+            self.declared = (Parameter("accuracy", PROBABILITY, ("rater", "class")),)
+
+    def in_chain(self, *, copies):
+        return InChain(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3)
+
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        if len(shapes["accuracy"]) not in (1, 2):
+            raise ModelError(
+                "accuracy must be one number per rater, or per rater and class. Got: shape "
+                f"{shapes['accuracy']}."
+            )
+        super().check(shapes, responses)
+
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)
+        if rows.ndim == 2:
+            rows = rows[:, None, :]
+        right, wrong = rows[..., 0, None], rows[..., 1, None] - np.log(n_classes - 1)
+        diagonal = np.eye(n_classes, dtype=bool)
+        return (xp.where(diagonal, right, wrong),)  # (raters, classes, labels)
+
+    def from_truth(self, rows):
+        return {}  # a mixture of tied rows is not tied
+
+    def collapse(self, counts):
+        (confusion,) = counts
+        right = np.diagonal(confusion, axis1=1, axis2=2)
+        by_class = np.stack([right, confusion.sum(axis=2) - right], axis=-1)
+        return (by_class if self.by_class else by_class.sum(axis=1),)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from types import MappingProxyType
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlets, invert
-from bayesfuse.parameters.contract import Parameter
+from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.raters.base import RaterChannel
+from bayesfuse.raters.base import Labels, RaterChannel, Structure, Tables
+from bayesfuse.raters.consensus_chain import begin_chain
 from bayesfuse.raters.consensus_kernels import (
-    count_cells,
     count_copies,
     draw_types,
     expected,
@@ -28,26 +28,23 @@ from bayesfuse.raters.consensus_kernels import (
     share_of_types,
 )
 
-LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95
-"""How far the consensus on a class is from even (0) to unanimous (1)."""
+LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
+PAIRS = (
+    (0.5, 0.4),
+    (0.65, 0.3),
+    (0.8, 0.17),
+)  # of two answers that compete; all others share the rest
+OF_LOOKS = 5  # rounds of looks, competences and guesses in a sweep
 
-PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)
-"""Shares of two answers that compete; all others share the rest."""
 
-
-OF_LOOKS = 5
-"""Rounds of looks, competences and guesses in a sweep."""
+MANY = 4_000_000
+"""Most entries (items × types) for which chains of types are compiled, which keep them."""
 
 
 class Dictionary:
     """Fixed consensus rows: for every class one per level, for every ordered pair of some three.
 
-    Attributes
-    ----------
-    types : ndarray of int64, shape (3, types)
-        The first answer, the second (−1 if there is none), and the setting of every type.
-    values : ndarray, shape (settings, 3)
-        Logarithms of the probabilities of the first, the second and every other answer.
+    ``types`` and ``values`` are those of the kernels.
     """
 
     def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
@@ -89,8 +86,8 @@ class Dictionary:
 class Consensus(RaterChannel):
     r"""Items have hidden types with fixed consensus rows; raters look, or guess.
 
-    On items of a type all raters who look answer by the same row, so many equal answers are little
-    evidence where this row is near even. Types and looks are summed out:
+    Many equal answers are little evidence on types whose row is near even. Types and looks are
+    summed out:
 
     .. math:: p(x_n \mid y_n = k) = \sum_z \omega_{kz} \prod_m
         \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
@@ -104,20 +101,19 @@ class Consensus(RaterChannel):
     guess : tensor or array, shape (raters, answers), optional
         :math:`g_{mc}`, the probability that rater m answers c without looking. Default: even.
     pairs : sequence of (int, int), optional
-        Ordered pairs of classes that compete on some types. Default: none.
+        Ordered pairs of classes that compete on some types.
     kind : array of int, shape (items,), optional
-        Items with the same number have the same prior of their class. Draws count types by kind.
+        Equal for items with the same prior of their class. Draws count types by kind.
 
     Notes
     -----
-    The rows :math:`\mu_z` are those of six levels from even to unanimous for every class, where the
-    other classes share the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
+    For every class there are six rows :math:`\mu_z` from even to unanimous, where the others share
+    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
 
     References
     ----------
-    Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), Learning whom to trust with MACE, NAACL-HLT
-    (competence and guesses). Li, Rubinstein & Cohn (2019), Exploiting worker correlation for label
-    aggregation in crowdsourcing, ICML (types within classes).
+    Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), NAACL-HLT (MACE: competence and guesses). Li,
+    Rubinstein & Cohn (2019), ICML (types within classes).
 
     Examples
     --------
@@ -125,17 +121,14 @@ class Consensus(RaterChannel):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[1, 1, 1, 1, 1]], classes=[0, 1])
-    >>> share = np.zeros((2, 12))  # six levels of class 0, then of class 1
+    >>> share = np.full((2, 12), 1e-15)  # six levels of class 0, then of class 1
     >>> share[1, 11] = 1.0
-    >>> for hard in (0.0, 0.2):
+    >>> for hard in (1e-15, 0.2):
     ...     share[0, [5, 8]] = 1.0 - hard, hard
     ...     channel = bf.Consensus(share, np.full(5, 0.9))
-    ...     with np.errstate(divide="ignore"):
-    ...         rows = np.log(share), np.log(np.tile([0.9, 0.1], (5, 1)))
-    ...     tables = channel.expand(rows, 2, np)
-    ...     structure = channel.structure(responses, gold=np.array([-1]))
-    ...     zero, one = np.exp(channel.log_lik(tables, structure))[0]
-    ...     print(f"{one / zero:.0f}")
+    ...     tables = channel.expand(tuple(channel.to_kernel(channel.parameters).values()), 2, np)
+    ...     zero, one = channel.log_lik(tables, channel.structure(responses, np.array([-1])))[0]
+    ...     print(f"{np.exp(one - zero):.0f}")
     342673
     24
     """
@@ -149,6 +142,7 @@ class Consensus(RaterChannel):
     expected_kernel = staticmethod(expected)
 
     redraws = True
+    least_sweeps = 4  # chains of a thousand draws then agree in all labels
 
     def __init__(
         self,
@@ -203,41 +197,39 @@ class Consensus(RaterChannel):
         found = by_class.sum(axis=0), looked, guessed
         return found if "guess" in self.parameters else found[:2]
 
-    def tally(self, tables, drawn, structure, rng):
-        return self._counts(tables, drawn, structure, rng)
-
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw types, then looks in turn with competences and guesses: only the last are kept."""
         own = {name: priors.get(name) for name in self.parameters if name != "share"}
-        if not all(isinstance(prior, Dirichlet) for prior in own.values()):
-            return {}, self.tally(tables, drawn, structure, rng)
-        return {}, self._counts(tables, drawn, structure, rng, own)
+        drawn_here = all(isinstance(prior, Dirichlet) for prior in own.values())
+        return {}, self.tally(tables, drawn, structure, rng, own if drawn_here else None)
 
-    def _counts(
-        self,
-        tables: tuple[Array, ...],
-        drawn: NDArray[Any],
-        structure: tuple[Any, ...],
-        rng: np.random.Generator,
-        priors: Mapping[str, Dirichlet] = MappingProxyType({}),
-    ) -> tuple[Array, ...]:
-        start, cell, _, _, types, values = structure
-        n_raters, n_classes = tables[2].shape
-        n_types = types.shape[1]
-        by_kind = np.zeros((2, self.n_kinds, n_types))
+    def own_chain(self, labels, table, structure, pools):
+        """Draw types of independent labels, of kinds that do not differ, under these pools."""
+        suits = (
+            isinstance(pools.get("share"), ConsensusShares)
+            and set(pools) == set(self.parameters)
+            and self.n_kinds == 0
+            and labels.named(Role.CLASS_SHARES) is not None
+            and table.n_items * structure[4].shape[1] <= MANY
+        )
+        return partial(begin_chain, table, structure, pools) if suits else None
+
+    def tally(self, tables, drawn, structure, rng, priors=None):
+        values = structure[-1]
+        by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         if drawn.ndim == 2:
             counts = count_copies(*tables, drawn, by_kind, rng, *structure)
-            return (*counts, by_kind) if self.n_kinds else counts
-        of_item, by_class = draw_types(*tables, drawn, by_kind, rng, *structure)
-        cells = count_cells(of_item, start, cell, n_raters * n_classes, types, len(values))
-        at, column = cells.nonzero()
-        seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
-        found = _draw_looks(seen, tables[1], tables[2], rng)
-        for _ in range(OF_LOOKS - 1 if priors else 0):
-            given = {name: (prior + found[name]).concentration for name, prior in priors.items()}
-            rows = {"guess": tables[2], **draw_dirichlets(given, rng)}
-            found = _draw_looks(seen, rows["competence"], rows["guess"], rng)
-        counts = by_class, found["competence"], found["guess"]
+        else:
+            by_class, cells = draw_types(*tables, drawn, by_kind, rng, *structure)
+            at, column = cells.nonzero()
+            seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
+            found = _draw_looks(seen, tables[1], tables[2], rng)
+            for _ in range(OF_LOOKS - 1 if priors else 0):
+                rows = {"guess": tables[2]}
+                for name, prior in priors.items():
+                    rows[name] = draw_dirichlet((prior + found[name]).concentration, rng)
+                found = _draw_looks(seen, rows["competence"], rows["guess"], rng)
+            counts = by_class, found["competence"], found["guess"]
         return (*counts, by_kind) if self.n_kinds else counts
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
@@ -247,28 +239,15 @@ class Consensus(RaterChannel):
         looks, guesses = (xp.exp(log_competence)[:, at, None, None] for at in (0, 1))
         return looks * consensus + guesses * xp.exp(log_guess)[:, None]
 
-    def types(
-        self, tables: tuple[Array, ...], probability: Array, structure: tuple[Any, ...]
-    ) -> Array:
+    def types(self, tables: Tables, probability: Array, structure: Structure) -> Array:
         """Return the probability of every type for every item, (items, types).
 
-        Parameters
-        ----------
-        tables, structure : tuple of ndarray
-            From :meth:`expand` and :meth:`structure`.
-        probability : ndarray, shape (items, classes)
-            Of the labels given the responses, at the same parameters.
+        ``probability`` (items, classes) is that of the labels at the same parameters.
         """
-        found: Array = share_of_types(*tables, probability, *structure)
-        return found
+        return share_of_types(*tables, probability, *structure)
 
-    def same_mistake(
-        self, tables: tuple[Array, ...], first: NDArray[np.int64], second: NDArray[np.int64]
-    ) -> Array:
-        """Return how probably pairs of raters give one wrong answer to an item, (pairs, classes).
-
-        This is more than for independent raters with the rows of :meth:`confusion`.
-        """
+    def same_mistake(self, tables: Tables, first: Labels, second: Labels) -> Array:
+        """Return how probably two raters give one wrong answer to an item, (pairs, classes)."""
         share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
         rows = self.dictionary(share.shape[0]).rows
         looks, guesses = competence[:, 0], competence[:, 1, None] * guess
@@ -279,8 +258,7 @@ class Consensus(RaterChannel):
         for one, other in ((first, second), (second, first)):
             both = both + looks[one][:, None, None] * mean * guesses[other][:, None]
         both = both + (guesses[first] * guesses[second])[:, None]
-        found: Array = both.sum(axis=-1) - np.einsum("pkk->pk", both)
-        return found
+        return both.sum(axis=-1) - np.einsum("pkk->pk", both)
 
     def simulate(self, tables, truth, responses, rng):
         share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])

@@ -1,34 +1,24 @@
 """A compiled chain of :class:`bayesfuse.Consensus` over independent labels.
 
 Labels are summed out, which the stepwise sweeps condition on: given the parameters the types of
-items are drawn at once, and only known classes say more of them. Types in turn with their shares,
-and looks in turn with competences, guesses and what is above these, are drawn several times.
+items are drawn at once, and only known classes say more of them.
 """
-
-from __future__ import annotations
 
 import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import clear, exponentials, fill, inlined, inner, kernel
+from bayesfuse.numerics.grades import slice_from
+from bayesfuse.numerics.kernels import clear, exponentials, fill, inner, kernel
 from bayesfuse.numerics.rows import draw_rows, split
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
-from bayesfuse.raters.consensus_kernels import prepare, weigh
+from bayesfuse.parameters.pool import ROUNDS, STRIDE
+from bayesfuse.raters.consensus_kernels import prepare, role_of, weigh
 
-OF_LOOKS = 2
-"""Rounds of looks, competences and guesses in a sweep."""
-
-OTHERS = 0.5
-"""Share of pairs of types at random, not neighbours."""
-
-WIDTH, STEPS = 4.0, 8
-"""Width of slices of log-odds, and the most such widths."""
-
+OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
+OTHERS = 0.5  # share of pairs of types at random, not neighbours
+WIDTH = 4.0  # of slices of log-odds
 SMALL = 1e-100  # products below this are added up as logarithms
-
-TRUST_STEPS, STRIDE = 5, 0.3
-"""Metropolis steps of the trust in a sweep, and their standard deviation in logarithms."""
 
 
 @inner
@@ -65,7 +55,7 @@ def _draw_trust(trust, known, said, log_rows, mean, sd, rng):
         return
     now, other = math.log(trust[0]), np.empty(said.shape)
     height = _trust_density(known, said, now, mean, sd)
-    for _ in range(TRUST_STEPS):
+    for _ in range(ROUNDS):
         proposed = now + STRIDE * rng.standard_normal()
         say(other, log_rows, math.exp(proposed))
         there = _trust_density(known, other, proposed, mean, sd)
@@ -76,48 +66,15 @@ def _draw_trust(trust, known, said, log_rows, mean, sd, rng):
 
 
 @inner
-def _weigh_all(weight, lead, table, said, data):
-    """Weigh the types of all items, (items, types), known classes included."""
-    start, cell, gold, _, types, _ = data
-    for n in range(gold.size):
-        weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
-        for z in range(types.shape[1] if gold[n] >= 0 else 0):
-            weight[n, z] *= said[z, gold[n]]
-
-
-@inlined  # called, it would keep its callers out of the cache
-def _slice(log_density, now, rng, given):
-    """Return log-odds after a step of slice sampling (Neal 2003, Annals of Statistics 31)."""
-    level = math.log(1.0 - rng.random()) + log_density(now, *given)
-    low = now - WIDTH * rng.random()
-    high = low + WIDTH
-    below = rng.integers(0, STEPS)
-    above = STEPS - 1 - below
-    while below > 0 and log_density(low, *given) > level:
-        low, below = low - WIDTH, below - 1
-    while above > 0 and log_density(high, *given) > level:
-        high, above = high + WIDTH, above - 1
-    there = now
-    while high - low > 1e-12:  # else the slice is narrower than rounding
-        there = low + (high - low) * rng.random()
-        if log_density(there, *given) > level:
-            break
-        if there < now:
-            low = there
-        else:
-            high = there
-    return there
-
-
-@inner
 def _log_share(odds):
     """Return the logarithm of a share of these log-odds."""
     return min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
 
 
 @inner
-def _pair_density(odds, each, rest, slope, copies):
+def _pair_density(odds, given):
     """Return the log density of the log-odds of two shares given their sum, types summed out."""
+    each, rest, slope, copies = given
     share = 1.0 / (1.0 + math.exp(-odds))
     found = each * (_log_share(odds) + _log_share(-odds))
     product = 1.0
@@ -151,7 +108,11 @@ def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
         for n in range(n_items):
             slope[n] = both * (weight[n, z] - weight[n, other])
             rest[n] = max(total[n] - slope[n] * share, both * weight[n, other])
-        there = _slice(_pair_density, now, rng, (each, rest, slope, copies))
+        given = each, rest, slope, copies
+        level = math.log(1.0 - rng.random()) + _pair_density(now, given)
+        there = slice_from(_pair_density, given, now, level, WIDTH, rng)
+        if math.isnan(there):
+            there = now
         log_share[0, z] = log_sum + _log_share(there)
         log_share[0, other] = log_sum + _log_share(-there)
         share = math.exp(_log_share(there))
@@ -161,10 +122,7 @@ def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
 
 @inner
 def _draw_types(weight, shares, data, cells, by_type, known, rng):
-    """Draw types (items, types) given their shares, and count items and the cells of responses.
-
-    Items without responses and of unknown class are left out: their types say nothing.
-    """
+    """Draw types given their shares; count items and cells, but not where nothing is known."""
     start, cell, gold, copies, types, n_settings = data
     n_items, n_types = weight.shape
     own, up_to, parts = np.empty(n_types), np.empty(n_types), np.zeros(n_types)
@@ -197,18 +155,14 @@ def _draw_types(weight, shares, data, cells, by_type, known, rng):
                 known[z, k] += parts[z]
             for r in range(start[n], start[n + 1]):
                 row = np.int64(cell[r])
-                c = row % known.shape[1]
-                role = 0 if c == types[0, z] else (1 if c == types[1, z] else 2)
+                role = role_of(row % known.shape[1], z, types)
                 cells[row, role * n_settings + types[2, z]] += parts[z]
             parts[z] = 0.0
 
 
 @inner
 def _list_cells(cells, said, listed, values):
-    """List the cells with responses by rater: where those of a rater begin.
-
-    ``listed`` has answers and numbers, ``said`` what consensus says.
-    """
+    """List the cells with responses by rater: first ones, answers, numbers, what consensus says."""
     n_settings = values.shape[0]
     n_raters, n_classes = listed[0].size - 1, cells.shape[0] // (listed[0].size - 1)
     found = 0
@@ -245,8 +199,9 @@ def _draw_looks(said, listed, log_competence, log_guess, looked, guessed, rng):
 
 
 @inner
-def _look_density(odds, prior, first, last, said, listed, guess):
+def _look_density(odds, given):
     """Return the log density of the log-odds of a competence, looks summed out."""
+    prior, first, last, said, listed, guess = given
     found = prior[0] * _log_share(odds) + prior[1] * _log_share(-odds)
     looks, guesses = math.exp(_log_share(odds)), math.exp(_log_share(-odds))
     for i in range(first, last):
@@ -262,8 +217,11 @@ def _draw_competence(prior, said, listed, log_competence, log_guess, rng):
     for m in range(log_guess.shape[0]):
         first, last = listed[0][m], listed[0][m + 1]
         given = prior[m], first, last, said, listed, guess[m]
-        odds = log_competence[m, 0] - log_competence[m, 1]
-        odds = _slice(_look_density, odds, rng, given)
+        now = log_competence[m, 0] - log_competence[m, 1]
+        level = math.log(1.0 - rng.random()) + _look_density(now, given)
+        odds = slice_from(_look_density, given, now, level, WIDTH, rng)
+        if math.isnan(odds):
+            odds = now
         log_competence[m, 0], log_competence[m, 1] = _log_share(odds), _log_share(-odds)
 
 
@@ -272,14 +230,13 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
     """Make draws, written from ``first`` on unless negative.
 
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
-    logarithm (NaN if it is given), log consensus rows, and draws of shares and trust. Competences
-    are log rows, their pool and draws of the rows; guesses log rows and draws. Without a pool
-    these are given.
+    logarithm (NaN if it is given), log consensus rows, and draws of shares and trust; competences
+    log rows, pool and draws; guesses log rows and draws, given if there is no pool.
     """
     log_share, share_prior, trust, mean, sd, log_rows, kept_shares, kept_trust = shares
     log_competence, pool, kept_competence = competence
     log_guess, kept_guess = guess
-    _, _, gold, copies, _, n_settings = data
+    start, cell, gold, copies, types, n_settings = data
     n_types, n_classes = log_rows.shape
     n_raters = log_guess.shape[0]
     weight, lead = np.empty((gold.size, n_types)), np.empty((n_classes + 1, 2 * n_settings))
@@ -301,11 +258,13 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
         for sweep in range(n_sweeps):
             at = first + made if first >= 0 and sweep == n_sweeps - 1 else -1
             table = prepare(log_competence, log_guess, values)
-            _weigh_all(weight, lead, table, said, data)
             own = exponentials(log_share)
             for n in range(gold.size):
+                weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
                 total[n] = 0.0
                 for z in range(n_types):
+                    if gold[n] >= 0:
+                        weight[n, z] *= said[z, gold[n]]
                     total[n] += own[0, z] * weight[n, z]
             _draw_shares(log_share, share_prior[0, 0], weight, total, copies, rest, slope, rng)
             own = exponentials(log_share)
@@ -330,3 +289,36 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
             if guess_pool is not None:
                 fill(kept_guess[first + made], log_guess)
     return n_draws
+
+
+def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
+    """Return the chain and its arguments: see :meth:`RaterChannel.own_chain`."""
+    start, cell, gold, _, types, settings = structure
+    own = pools["share"]
+    log_share = np.array(values["share"]["type_share"], dtype=float)[None]
+    each = np.full(log_share.shape, own.concentration / log_share.size)
+    trust = np.array([float(own.trust_at(values["share"]))])
+    mean_sd = (np.nan, np.nan) if own.fixed else own.trust_prior
+    kept_shares = kept["share"]["type_share"]
+    kept_trust = kept["share"].get("trust", np.empty(len(kept_shares)))
+    shares = log_share, each, trust, *mean_sd, own.log_consensus, kept_shares, kept_trust
+
+    def drawn(name):
+        pool = pools[name].in_chain(values[name], kept[name])
+        return np.array(rows[name], dtype=float), pool, kept_rows[name]
+
+    n_raters, n_classes = table.n_raters, table.n_classes
+    guess, guess_pool = np.full((n_raters, n_classes), -math.log(n_classes)), None
+    kept_guess = np.empty((0, n_raters, n_classes))
+    if "guess" in pools:
+        guess, guess_pool, kept_guess = drawn("guess")
+    data = start, cell, gold, table.multiplicity, types, len(settings)
+    return chain, (
+        shares,
+        drawn("competence"),
+        (guess, kept_guess),
+        guess_pool,
+        data,
+        settings,
+        rng,
+    )

@@ -5,8 +5,6 @@ every type; ``values`` (settings, 3) the log probabilities of the first, the sec
 answer.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -37,6 +35,14 @@ def prepare(log_competence, log_guess, values):
     return table
 
 
+@inlined
+def begin(log_share, log_competence, log_guess, values):
+    """Return the table of :func:`prepare`, shares, and scratch for :func:`weigh`."""
+    _, n_classes, n_types = log_share.shape
+    weight, lead = np.empty((1, n_types)), np.empty((n_classes + 1, 2 * values.shape[0]))
+    return prepare(log_competence, log_guess, values), np.exp(log_share), weight, lead
+
+
 @inner
 def weigh(weight, lead, table, cell, begin, end, types):
     """Multiply the responses to an item by type (1, types); return the log of what divided them.
@@ -63,24 +69,17 @@ def weigh(weight, lead, table, cell, begin, end, types):
     return rescale(weight, 0)
 
 
-@inner
-def looked_share(log_competence, log_guess, row, z, types, values):
-    """Return the probability that a rater who gave this answer to an item of type z looked."""
-    n_answers = log_guess.shape[1]
-    m, c = row // n_answers, row % n_answers
-    role = 0 if c == types[0, z] else (1 if c == types[1, z] else 2)
-    looks = math.exp(log_competence[m, 0] + values[types[2, z], role])
-    total = looks + math.exp(log_competence[m, 1] + log_guess[m, c])
-    return looks / total if total > 0.0 else 0.0
+@inlined
+def role_of(c, z, types):
+    """Return whether an answer is the first (0) or second (1) of a type, or another (2)."""
+    return 0 if c == types[0, z] else (1 if c == types[1, z] else 2)
 
 
 @kernel
 def likelihood(log_share, log_competence, log_guess, start, cell, gold, kind, types, values):
     """Sum over the types of every class: (items, classes), and the rows' log scale."""
-    _, n_classes, n_types = log_share.shape
-    table = prepare(log_competence, log_guess, values)
-    share, weight = np.exp(log_share), np.empty((1, n_types))
-    lead = np.empty((n_classes + 1, 2 * values.shape[0]))
+    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
+    n_classes, n_types = share.shape[1:]
     found, log_scale = np.zeros((gold.size, n_classes)), np.empty(gold.size)
     for n in range(gold.size):
         log_scale[n] = weigh(weight, lead, table, cell, start[n], start[n + 1], types)
@@ -115,10 +114,8 @@ def is_blank(by_kind, gold, first, last):
 def count_given(log_share, log_competence, log_guess, given, by_kind, rng, structure):
     """Divide items among types, and responses by look or guess; ``given`` is (items, classes)."""
     start, cell, gold, kind, types, values = structure
-    _, n_classes, n_types = log_share.shape
-    table = prepare(log_competence, log_guess, values)
-    share, weight = np.exp(log_share), np.empty((1, n_types))
-    lead = np.empty((n_classes + 1, 2 * values.shape[0]))
+    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
+    n_classes, n_types = share.shape[1:]
     by_class, of_type = np.zeros(log_share.shape), np.empty(n_types)
     joint, parts = np.empty(n_types), np.empty(n_types)
     looked, guessed = np.zeros(log_competence.shape), np.zeros(log_guess.shape)
@@ -143,7 +140,10 @@ def count_given(log_share, log_competence, log_guess, given, by_kind, rng, struc
             for r in range(start[n], start[n + 1]):
                 row = np.int64(cell[r])
                 m, c = row // n_classes, row % n_classes
-                part = looked_share(log_competence, log_guess, row, z, types, values)
+                # how probably who gave this answer to an item of type z looked
+                looks = math.exp(log_competence[m, 0] + values[types[2, z], role_of(c, z, types)])
+                total = looks + math.exp(log_competence[m, 1] + log_guess[m, c])
+                part = looks / total if total > 0.0 else 0.0
                 if rng is None:
                     own_part = part * of_type[z]
                 else:
@@ -171,10 +171,8 @@ def count_copies(log_share, log_competence, log_guess, copies, by_kind, rng, *st
 def share_of_types(log_share, log_competence, log_guess, given, *structure):
     """Divide every item among the types, its classes being ``given``: (items, types)."""
     start, cell, gold, _, types, values = structure
-    _, n_classes, n_types = log_share.shape
-    table = prepare(log_competence, log_guess, values)
-    share, weight = np.exp(log_share), np.empty((1, n_types))
-    lead = np.empty((n_classes + 1, 2 * values.shape[0]))
+    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
+    n_classes, n_types = share.shape[1:]
     joint, parts = np.empty(n_types), np.empty(n_types)
     found = np.zeros((gold.size, n_types))
     for n in range(gold.size):
@@ -190,14 +188,15 @@ def share_of_types(log_share, log_competence, log_guess, given, *structure):
 
 @kernel
 def draw_types(log_share, log_competence, log_guess, labels, by_kind, rng, *structure):
-    """Draw the type of every item (−1 if blank) given its label; count them, by kind, too."""
+    """Draw the type of every item given its label, and count types, by kind, too.
+
+    Also count responses by cell, and by role and setting of the type: (cells, 3 settings).
+    """
     start, cell, gold, kind, types, values = structure
-    _, n_classes, n_types = log_share.shape
-    table = prepare(log_competence, log_guess, values)
-    share, weight = np.exp(log_share), np.empty((1, n_types))
-    lead = np.empty((n_classes + 1, 2 * values.shape[0]))
-    drawn, up_to = np.full(gold.size, -1), np.empty(n_types)
-    by_class = np.zeros(log_share.shape)
+    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
+    n_types, n_classes, n_settings = share.shape[2], log_guess.shape[1], values.shape[0]
+    up_to, by_class = np.empty(n_types), np.zeros(log_share.shape)
+    cells = np.zeros((log_guess.size, 3 * n_settings))
     for n in range(gold.size):
         uniform = rng.random()
         if is_blank(by_kind, gold[n], start[n], start[n + 1]):
@@ -207,28 +206,14 @@ def draw_types(log_share, log_competence, log_guess, labels, by_kind, rng, *stru
         for z in range(n_types):
             total += share[known, k, z] * weight[0, z]
             up_to[z] = total
-        left, z_drawn = uniform * total, 0
+        left, drawn = uniform * total, 0
         for z in range(n_types - 1):  # branches would be mispredicted
-            z_drawn += up_to[z] <= left
-        drawn[n] = z_drawn
-        by_class[known, k, z_drawn] += 1.0
+            drawn += up_to[z] <= left
+        by_class[known, k, drawn] += 1.0
         if by_kind.shape[1] > 0:
-            by_kind[known, kind[n], z_drawn] += 1.0
-    return drawn, by_class
-
-
-@kernel
-def count_cells(drawn, start, cell, n_cells, types, n_settings):
-    """Count responses by cell and by role and setting of the type: (cells, 3 settings)."""
-    n_classes = types[0].max() + 1
-    found = np.zeros((n_cells, 3 * n_settings))
-    for n in range(drawn.size):
-        z = drawn[n]
-        if z < 0:
-            continue
+            by_kind[known, kind[n], drawn] += 1.0
         for r in range(start[n], start[n + 1]):
             row = np.int64(cell[r])
-            c = row % n_classes
-            role = 0 if c == types[0, z] else (1 if c == types[1, z] else 2)
-            found[row, role * n_settings + types[2, z]] += 1.0
-    return found
+            role = role_of(row % n_classes, drawn, types)
+            cells[row, role * n_settings + types[2, drawn]] += 1.0
+    return by_class, cells

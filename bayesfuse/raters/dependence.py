@@ -18,7 +18,7 @@ from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.raters.votes import NOBODY, Votes, per_item
+from bayesfuse.raters.votes import NOBODY, Votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,15 +141,9 @@ def _is_list(value: Any) -> bool:
 
 
 ALIKE = 0.5  # two votes are near copies if they meet on more than this share of the items of either
-
 SURE = 3.0  # standard deviations above what independent sources without errors would have in common
-
-ITEMS = 10_000
-"""Items from which dispersion is found, or a trifle would become a doubt in a large table."""
-
-PAIRS, EXPECTED = 10.0, 2.0
-"""Prior of the dispersion: its mean, and the number of pairs of votes that it is worth."""
-
+ITEMS = 10_000  # from which dispersion is found, or a trifle would become a doubt in a large table
+PAIRS, EXPECTED = 10.0, 2.0  # prior of the dispersion: the pairs that it is worth, and its mean
 BLOCK = 1 << 22  # pairs of votes that are compared at a time
 
 
@@ -193,12 +187,11 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
 
     O is the number of items with both votes, E its expectation given the classes, from the
     ``share`` of the votes in every class (classes, votes) and the label probabilities (items,
-    classes). See McCullagh & Nelder (1989), Generalized Linear Models, section 4.5. Pairs that
-    hardly meet carry little information, so the mean includes :data:`EXPECTED` for
-    :data:`PAIRS` pairs, and pairs count by E up to one.
+    classes). Pairs count by E up to one, because those that hardly meet tell little. See McCullagh
+    & Nelder (1989), Generalized Linear Models, section 4.5.
     """
     met = _meetings(votes, responses)
-    number = per_item(votes.rows(responses)[0]).astype(float)
+    number = votes.given(responses).sum(axis=1)
     pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
     # a source speaks once on an item; near copies count as the first of them
     speaker = np.zeros(votes.n_votes, dtype=np.int64)
@@ -224,14 +217,8 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
 
 def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:
     """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
-    start, vote = votes.rows(responses)
-    ones = np.ones(len(vote))
-    shape = responses.n_items, votes.n_votes
-    said = scipy.sparse.csr_array(
-        (ones, vote.astype(np.int64), start.astype(np.int64)), shape=shape
-    )
-    copies = np.repeat(responses.multiplicity, per_item(start)).astype(float)
-    weighed = scipy.sparse.csr_array((copies, said.indices, said.indptr), shape=said.shape)
+    said = votes.given(responses)
+    weighed = scipy.sparse.diags_array(responses.multiplicity.astype(float)) @ said
     met = scipy.sparse.csr_array(said.T @ weighed)
     met.setdiag(0.0)
     met.eliminate_zeros()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
@@ -30,9 +31,8 @@ def require_ordered(responses: Responses) -> None:
 class Graded(Confusion):
     r"""Raters who perceive an item's grade with noise, and answer by their own thresholds.
 
-    The classes lie at positions :math:`\tau_1 < … < \tau_K` on a line. Rater m perceives an item of
-    class k at :math:`\tau_k` plus normal noise of standard deviation :math:`1 / s_m`, and answers
-    by the thresholds :math:`b_{m1} < … < b_{m,K-1}`:
+    Rater m perceives an item of class k at its position :math:`\tau_k` plus normal noise of
+    standard deviation :math:`1 / s_m`, and answers by thresholds :math:`b_{m1} < … < b_{m,K-1}`:
 
     .. math::
 
@@ -43,15 +43,12 @@ class Graded(Confusion):
     ----------
     thresholds : tensor or array, shape (raters, classes − 1) or (classes − 1,)
         Increasing. A strict rater has high ones.
-    precision : tensor or array, shape (raters,) or ()
-        Positive.
-    guess_rate : tensor or array, shape (raters,) or (), default 0
-        Probability that a response is a guess.
+    precision, guess_rate : tensor or array, shape (raters,) or ()
+        Positive; and the probability that a response is a guess, by default 0.
     guess : tensor or array, shape (raters, classes) or (classes,), optional
         Distribution of guesses. Default uniform.
     positions : tensor or array, shape (classes,), optional
-        Default one apart around zero: −1, 0, 1 for three classes. Thresholds and precision are
-        in these units, so only ratios of distances are informative.
+        Units of thresholds and precision. Default one apart around zero: −1, 0, 1 for three.
 
     Raises
     ------
@@ -60,14 +57,13 @@ class Graded(Confusion):
 
     Notes
     -----
-    The channel is a confusion matrix with these rows. For two classes, every pair of a sensitivity
-    and a specificity with a sum above one has one threshold and one precision.
+    For two classes, every pair of a sensitivity and a specificity with a sum above one has one
+    threshold and one precision.
 
     References
     ----------
     McCullagh (1980), Regression models for ordinal data, Journal of the Royal Statistical Society B
-    42, 109–142; Samejima (1969), Estimation of latent ability using a response pattern of graded
-    scores, Psychometrika Monograph 17.
+    42, 109–142; Samejima (1969), Psychometrika Monograph 17.
 
     Examples
     --------
@@ -75,14 +71,9 @@ class Graded(Confusion):
 
     >>> import numpy as np, bayesfuse as bf
     >>> raters = bf.Graded(thresholds=[[-1.0, 0.0], [0.0, 1.0]], precision=[2.0, 2.0])
-    >>> raters.parameters["confusion"].round(2)
-    array([[[0.5 , 0.48, 0.02],
-            [0.02, 0.48, 0.5 ],
-            [0.  , 0.02, 0.98]],
-    <BLANKLINE>
-           [[0.98, 0.02, 0.  ],
-            [0.5 , 0.48, 0.02],
-            [0.02, 0.48, 0.5 ]]])
+    >>> raters.parameters["confusion"][:, 1].round(2)  # of items of the middle grade
+    array([[0.02, 0.48, 0.5 ],
+           [0.5 , 0.48, 0.02]])
     """
 
     def __init__(
@@ -93,8 +84,7 @@ class Graded(Confusion):
         guess: Any = None,
         positions: Any = None,
     ) -> None:
-        given = thresholds, precision, guess_rate, guess, positions
-        super().__init__(graded_rows(*map(_plain, given)))
+        super().__init__(graded_rows(thresholds, precision, guess_rate, guess, positions))
 
     @classmethod
     def of_rows(cls, confusion: Any) -> Self:
@@ -129,24 +119,20 @@ class Graded(Confusion):
         return {}  # a mixture of graded rows is not graded
 
 
-def _plain(value: Any) -> Any:
-    """Return lists as arrays, and tensors as they are."""
-    return value if value is None or hasattr(value, "owner") else np.asarray(value, dtype=float)
-
-
 def graded_rows(
     thresholds: Any, precision: Any, guess_rate: Any, guess: Any = None, positions: Any = None
 ) -> Any:
     """Return the rows (raters, classes, labels) of :class:`Graded`, of tensors or arrays."""
-    given = [thresholds, precision, guess_rate, guess, positions]
+    given = thresholds, precision, guess_rate, guess, positions
     if any(hasattr(value, "owner") for value in given):
         import pytensor.tensor as pt
 
         xp, erfc = pt, pt.erfc
     else:
-        from scipy import special
-
-        xp, erfc = np, special.erfc
+        xp, erfc = np, scipy.special.erfc
+    thresholds, precision, guess_rate, guess, positions = (
+        v if v is None or hasattr(v, "owner") else np.asarray(v, dtype=float) for v in given
+    )
     _require_sound(thresholds, precision, guess_rate, positions)
     sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
     if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:

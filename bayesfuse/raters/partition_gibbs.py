@@ -1,13 +1,9 @@
 """A Gibbs kernel that reassigns raters to existing groups, given labels and verdicts.
 
-With all rows integrated out, raters depend on each other only by the sizes of the groups: the
-responses of a rater are Dirichlet–multinomial given the truth or given a verdict. It takes one pass
-over the responses, however large the groups are. Groups are created and dissolved in
-``partition_metropolis.py`` only. Mixing is slow if verdicts are uncertain, because they depend on
-the raters of the group.
+With all rows integrated out, the responses of a rater are Dirichlet–multinomial given the truth or
+a verdict, so one pass over the responses is enough, however large the groups are. Mixing is slow if
+verdicts are uncertain, because they depend on the raters of the group.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -15,14 +11,12 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel
 from bayesfuse.numerics.rows import split
-from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
+from bayesfuse.raters.confusion import by_cell, by_rater, multiply, weigh_rows
 from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join_in_logs
 
 GROUPS = 2  # most groups in a pass, which bounds its time
-
-COLUMNS = 64
-"""Most combinations of truth and verdicts counted jointly, in a table that fits the cache."""
+COLUMNS = 64  # most combinations of truth and verdicts counted jointly: the table fits the cache
 
 
 @inlined
@@ -98,18 +92,15 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
     """Count responses by class of each source, (sources, items) or (sources, items, classes)."""
     n_sources = sources.shape[0]
     counts = np.zeros((n_sources, n_rows, n_classes))
-    if sources.ndim == 3:
+    if sources.ndim == 3 or n_classes**n_sources > COLUMNS:
         for i in range(n_sources):
-            fill(counts[i], weigh_rows(n_rows, sources[i], start, cell))
-    elif n_classes**n_sources > COLUMNS:
-        for i in range(n_sources):
-            fill(counts[i], count_rows(n_rows, n_classes, sources[i], start, cell))
+            fill(counts[i], weigh_rows(n_rows, n_classes, sources[i], start, cell))
     else:  # jointly, and summed afterwards, because passes over the responses are slow
         jointly = sources[0].copy()
         for i in range(1, n_sources):
             jointly += sources[i] * np.int32(n_classes**i)
         columns = n_classes**n_sources
-        table = count_rows(n_rows, columns, jointly, start, cell)
+        table = weigh_rows(n_rows, columns, jointly, start, cell)
         for row in range(n_rows):
             for column in range(columns):
                 says = column
@@ -147,7 +138,7 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
         return
     n_cells = n_raters * n_labels
     drawn, start, cell = answers.drawn, answers.start, answers.cell
-    heard = multiply(*by_cell(point.log_rater), arrangement[2], arrangement[3])
+    heard = multiply(*by_cell(point.log_rater, 0), arrangement[2], arrangement[3])
     # p(pattern | verdict) or its logarithm, and which; the last row is for no responses
     message = np.ones((heard[1].size + 1, n_classes))
     in_logs = np.zeros(heard[1].size + 1, dtype=np.bool_)

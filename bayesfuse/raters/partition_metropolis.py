@@ -1,8 +1,7 @@
 """Metropolis–Hastings kernels for the partition of raters given labels, rows integrated out.
 
-The state of the chain is the partition of the raters and the verdicts of its groups. A move takes
-one rater out of a group, into another, or into a new group with a rater in none. The two sets that
-change get new verdicts, and the acceptance ratio is that of the weights of all sets (see
+A move takes one rater out of a group, into another, or into a new group with a rater in none. The
+two sets that change get new verdicts, and the acceptance ratio is that of their weights (see
 ``partition_weights.py``), of the priors and of the chances to propose the move and its reverse.
 """
 
@@ -22,15 +21,13 @@ from bayesfuse.raters.partition_weights import (
     weigh_set,
 )
 
-LEAVE = 0.5
-"""Probability that a rater of a group proposes to leave; else it proposes to join another rater."""
+LEAVE = 0.5  # probability that a rater of a group proposes to leave, and not to join another rater
 
 CHEAP = 500.0
 """Cells in the patterns of a set up to which it is always proposed; larger sets are proposed less.
 
 The verdicts of larger sets are almost certain, and ``partition_gibbs.py`` does as well.
 """
-
 
 NOBODY = np.int64(-1)  # a literal would be compiled once more
 

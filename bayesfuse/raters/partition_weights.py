@@ -23,11 +23,10 @@ from bayesfuse.raters.confusion import by_rater, multiply
 from bayesfuse.raters.verdicts import number_patterns, pass_on, weigh
 
 STEPS = 20, 100  # most EM steps, for many patterns and for few
-
 PATTERNS = 50_000  # most patterns in all EM steps together, if more than the first of those limits
 
 GAIN = 0.1
-"""Gain in log-likelihood that ends EM: a tenth of a nat hardly changes a Metropolis ratio.
+"""Gain in log-likelihood that ends EM: it hardly changes a Metropolis ratio.
 
 With a hundredth, up to a sixth more moves are accepted, but they take half as long again.
 """
@@ -165,10 +164,7 @@ def to_cells(rows, table):
 
 @inlined
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
-    """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
-
-    Returns the rows from truth to verdict and the cells' table, each with its logarithm.
-    """
+    """Fit rows from truth to verdict, and the cells' table, by EM; return both with logarithms."""
     n_classes, n_labels = prior_outer.shape[0], prior_inner.shape[1]
     n_cells = prior_inner.shape[0] // n_classes * n_labels
     outer, log_outer = np.full((n_classes, n_classes), 1.0 / n_classes), np.empty_like(prior_outer)

@@ -14,21 +14,19 @@ from bayesfuse.numerics.rows import invert, shares
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.confusion import Confusion, count, likelihood, pair_up
+from bayesfuse.raters.confusion import Confusion, expected, likelihood, pair_up
 
 
 @inner
 def likelihood_in_chain(tables, structure, n_classes):
     """See :class:`InChain`."""
-    start, row, pair, gold = structure
-    return likelihood(tables[0].reshape(-1, n_classes, n_classes), start, row, pair, gold)
+    return likelihood(tables[0].reshape(-1, n_classes, n_classes), *structure)
 
 
 @inner
 def count_in_chain(tables, labels, counts, structure, n_classes):
     """Count the responses by rater, previous answer, true label and response."""
-    start, row, pair, _ = structure
-    found = count(tables[0].reshape(-1, n_classes, n_classes), labels, start, row, pair)
+    (found,) = expected(tables[0].reshape(-1, n_classes, n_classes), labels, *structure)
     fill(counts[0].reshape(-1, n_classes, n_classes), found)
 
 
@@ -37,14 +35,13 @@ class SequentialConfusion(Confusion):
 
     .. math:: p(x_{tm} = c \mid y_t = k, x_{t-1,m} = p) = \theta_{mpkc}
 
-    Errors along a span are dependent: an annotator who misses its first word misses the others. In
-    rows that do not depend on :math:`p` this is :class:`bayesfuse.Confusion`.
+    So errors along a span are dependent. If rows do not depend on :math:`p`, this is
+    :class:`bayesfuse.Confusion`.
 
     Parameters
     ----------
     sequential_confusion : tensor or array, shape (raters, classes + 1, classes, labels)
-        The first matrix of a rater is for items without a previous answer, the others are for the
-        classes of that answer, in order.
+        The first matrix of a rater is for items without a previous answer, the others are by it.
     sequences : Sequences
         The order of the items.
     shares : array-like, shape (classes + 1, classes), optional

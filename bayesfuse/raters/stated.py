@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
 from bayesfuse.numerics.rows import invert, pick, share_out
-from bayesfuse.raters.base import reveal
 from bayesfuse.raters.confusion import (
     Confusion,
-    begin_with_cells,
+    by_cell,
     by_cell_and_pair,
-    count_rows,
     multiply,
+    scaled,
     weigh_rows,
     without_pairs,
 )
 
-# A statement is one row of its item, as a hard label is: its likelihood is a mean of the rater's
-# columns, taken when the row is used, so work is linear in hard rows and statements.
+# The likelihood of a statement is a mean of the rater's columns, taken when it is used, so work is
+# linear in hard rows and statements.
 
 
 @inlined
@@ -75,7 +74,6 @@ def likelihood(log_confusion, start, row, pair, stated, who, said, gold):
     _, n_classes, n_labels = log_confusion.shape
     table, log_table = by_cell_and_pair(log_confusion, pair)
     found, in_logs = multiply(table, log_table, start, row)
-    log_scale = np.empty(gold.size)
     for n in range(gold.size):
         first, last = np.int64(stated[n]), np.int64(stated[n + 1])
         if not in_logs[n]:
@@ -93,23 +91,25 @@ def likelihood(log_confusion, start, row, pair, stated, who, said, gold):
                 for k in range(n_classes):
                     begin = np.int64(who[r]) * n_labels
                     found[n, k] += log_mean_of(log_table, begin, said[r], k)
-        if gold[n] >= 0:
-            reveal(found, n, gold[n], -np.inf if in_logs[n] else 0.0)
-        log_scale[n] = rescale(found, n) if in_logs[n] else 0.0
-    return found, log_scale
+    return scaled(found, in_logs, gold, 0.0)
 
 
-@inlined
-def count_given(log_confusion, given, start, row, pair, stated, who, said, rng):
-    """Count responses and hidden answers, ``given`` the weight or number of items by class."""
+@kernel
+def count(log_confusion, given, rng, start, row, pair, stated, who, said, gold):
+    """Count responses and hidden answers, drawn by an ``rng``; ``given`` as for `weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
-    table, log_table = begin_with_cells(log_confusion, n_cells)
-    counts = weigh_rows(n_cells + pair.shape[0], given, start, row)
+    table, log_table = by_cell(log_confusion, 0)
+    counts = weigh_rows(n_cells + pair.shape[0], n_classes, given, start, row)
     share, parts = np.empty(n_labels), np.empty(n_labels)
-    for n in range(given.shape[0]):
+    for n in range(gold.size):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
             first = np.int64(who[r]) * n_labels
+            if given.ndim == 1:
+                k, left = given[n], rng.random()
+                if answers(share, table, log_table, first, said[r], k):
+                    counts[first + pick(share, left), k] += 1.0
+                continue
             for k in range(n_classes):
                 own = given[n, k]
                 if own != 0.0 and answers(share, table, log_table, first, said[r], k):
@@ -120,46 +120,22 @@ def count_given(log_confusion, given, start, row, pair, stated, who, said, rng):
 
 
 @kernel
-def expected(log_confusion, weight, start, row, pair, stated, who, said, gold):
+def expected(log_confusion, weight, *structure):
     """Sum the weights of every item into responses and hidden answers (raters, classes, labels)."""
-    return (count_given(log_confusion, weight, start, row, pair, stated, who, said, None),)
-
-
-@kernel
-def count_copies(log_confusion, copies, rng, start, row, pair, stated, who, said, gold):
-    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
-    return count_given(log_confusion, copies, start, row, pair, stated, who, said, rng)
-
-
-@kernel
-def count(log_confusion, labels, uniform, start, row, pair, stated, who, said, gold):
-    """Draw the hidden answer of every statement given the label, and count."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    n_cells = n_raters * n_labels
-    table, log_table = begin_with_cells(log_confusion, n_cells)
-    counts = count_rows(n_cells + pair.shape[0], n_classes, labels, start, row)
-    share = np.empty(n_labels)
-    for n in range(gold.size):
-        k = labels[n]
-        for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
-            first = np.int64(who[r]) * n_labels
-            if answers(share, table, log_table, first, said[r], k):
-                counts[first + pick(share, uniform[r]), k] += 1.0
-    return without_pairs(counts, pair, n_raters)
+    return (count(log_confusion, weight, None, *structure),)
 
 
 class Stated(Confusion):
     r"""Sources that state probabilities of the classes, each with its own calibration.
 
-    A source that states the probabilities :math:`\hat p` has a hidden answer c, the class it would
-    name. That answer follows its confusion row, and the statement is right about the answer:
+    A source has a hidden answer c, which follows its confusion row, and about which the
+    probabilities :math:`\hat p` that it states are right:
 
     .. math:: p(\hat p_{nm} \mid y_n = k) \propto \sum_c \theta_{mkc}\, \hat p_{nmc}
 
-    So a statement of zeros and a one is a hard label, a uniform statement is uninformative, and
-    :math:`\theta_m` is the weight of a statement: the identity takes it at face value, and flat
-    rows discount an overconfident source. Hard labels in the same table are those of
-    :class:`Confusion`; a source may give both.
+    So a statement of zeros and a one is a hard label, as of :class:`Confusion` (a source may give
+    both), and a uniform statement is uninformative. The identity :math:`\theta_m` takes statements
+    at face value; flat rows discount an overconfident source.
 
     Parameters
     ----------
@@ -169,16 +145,16 @@ class Stated(Confusion):
 
     Notes
     -----
-    The rows can flatten statements, or exchange classes, but not sharpen them.
+    The rows can flatten statements, or exchange classes, but not sharpen them. Several statements
+    by one source on one item each have a hidden answer.
 
     A statement is evidence beside the prevalence, as a response is. Probabilities that a classifier
     computed with a prevalence count it twice; where classes are of very unequal size, divide them
-    by that prevalence first, and by their sum. Several statements by one source on one item each
-    have a hidden answer.
+    by that prevalence first, and by their sum.
 
     Predictive draws keep statements and draw hard labels, given truths drawn given the statements.
-    Calibration (``bf.testing.simulate``) draws every statement anew: its numbers are kept and
-    rotated among the classes, which makes a complete set of statements.
+    Calibration (``bf.testing.simulate``) keeps the numbers of every statement and rotates them
+    among the classes.
 
     Examples
     --------
@@ -186,10 +162,10 @@ class Stated(Confusion):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_probabilities([[[1.0, 0.0]], [[0.8, 0.2]], [[0.5, 0.5]]])
-    >>> channel = bf.Stated([[[0.75, 0.25], [0.25, 0.75]]])
+    >>> rows = [[[0.75, 0.25], [0.25, 0.75]]]
+    >>> channel = bf.Stated(rows)
     >>> structure = channel.structure(responses, gold=np.array([-1, -1, -1]))
-    >>> tables = (np.log(channel.parameters["confusion"]),)
-    >>> np.exp(channel.log_lik(tables, structure)).round(3)
+    >>> np.exp(channel.log_lik((np.log(rows),), structure)).round(3)
     array([[0.75, 0.25],
            [0.65, 0.35],
            [0.5 , 0.5 ]])
@@ -211,10 +187,7 @@ class Stated(Confusion):
         return *hard, *soft, gold
 
     def tally(self, tables, drawn, structure, rng):
-        if drawn.ndim == 2:
-            return (count_copies(*tables, drawn, rng, *structure),)
-        uniform = rng.random(len(structure[4]))
-        return (count(*tables, drawn, uniform, *structure),)
+        return (count(*tables, drawn, rng, *structure),)
 
     def kept(self, tables, responses):
         """Return the likelihood of the statements, (items, classes)."""
@@ -249,10 +222,7 @@ class Stated(Confusion):
 
 def moved(responses: Responses, steps: NDArray[np.int64]) -> Responses:
     """Return the table with the numbers of every statement moved so many classes back."""
-    stated = responses.stated
-    if stated is None:
-        return responses
-    n_classes = responses.n_classes
-    column = (np.arange(n_classes) + steps[:, None]) % n_classes
+    stated: Any = responses.stated
+    column = (np.arange(responses.n_classes) + steps[:, None]) % responses.n_classes
     probability = np.take_along_axis(stated.probability, column, axis=1)
     return replace(responses, stated=replace(stated, probability=probability))

@@ -1,8 +1,8 @@
 """Kernels of the latent-group channel: latent verdicts summed out, weighted and drawn.
 
-The responses of a group to an item are a pattern, a list of cells. Items share patterns, so
-verdicts are computed once per distinct pattern. The rows of a table are the cells, for raters in no
-group, and then the patterns; an item is a list of rows, for the kernels of independent raters.
+Items share patterns, the cells of a group's responses, so verdicts are computed once per pattern.
+The rows of a table are the cells, for raters in no group, and then the patterns; an item is a list
+of rows, for the kernels of independent raters.
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
+from bayesfuse.numerics.kernels import TINY, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import (
-    begin_with_cells,
     by_cell,
     by_rater,
-    count_rows,
     multiply,
-    multiply_rows,
+    scaled,
     weigh_rows,
 )
-
-# ---------------------------------------------------------------- patterns
 
 
 def cell_words(n_cells: int) -> NDArray[np.uint64]:
@@ -130,8 +126,6 @@ def arrange(start, cell, assignment, words):
     return row_start, row[:n_rows].copy(), pattern_start, pattern_cell, pattern_group
 
 
-# ---------------------------------------------------------------- verdicts of one pattern
-
 # Probabilities are multiplied, because sums over verdicts of logarithms need exponentials. Patterns
 # whose products become too small are computed in logarithms. The usual case is written out in every
 # loop, because a call with arrays as arguments takes longer than the computation.
@@ -139,10 +133,9 @@ def arrange(start, cell, assignment, words):
 
 @inner
 def join_in_logs(log_rows, i, message, in_logs, weight):
-    """Fill in p(pattern, verdict | truth) / exp(scale); return the scale and the sum.
+    """Fill in p(pattern, verdict | truth) / exp(scale); return scale and sum, −inf and 0 if none.
 
-    ``message`` is p(pattern | verdict) or its logarithm. If the pattern is impossible, the scale is
-    −inf and the sum zero.
+    ``message`` is p(pattern | verdict) or its logarithm.
     """
     top, total = -np.inf, 0.0
     for v in range(weight.size):
@@ -172,81 +165,47 @@ def weigh(log_rows, rows, i, message, in_logs, weight):
     return scale + math.log(total)
 
 
-@inner
-def by_truth(table):
-    """Return (groups × classes, verdicts) from (groups, classes, verdicts): a row per truth."""
-    return np.ascontiguousarray(table).reshape(-1, table.shape[2])
-
-
-@inner
-def all_rows(log_group, log_rater, patterns):
-    """Return the table of cells and p(pattern | truth), and the logarithms that are needed."""
-    pattern_start, pattern_cell, pattern_group = patterns
-    n_raters, n_classes, n_labels = log_rater.shape
-    n_cells = n_raters * n_labels
-    table, log_table = begin_with_cells(log_rater, n_cells + pattern_group.size)
-    log_outer = by_truth(log_group)
-    outer = np.exp(log_outer)
-    message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
-    weight = np.empty(n_classes)
-    for p in range(pattern_group.size):
-        row = n_cells + p
-        for k in range(n_classes):
-            i, total = np.int64(pattern_group[p]) * n_classes + k, 0.0
-            if not in_logs[p]:
-                for v in range(n_classes):
-                    total += outer[i, v] * message[p, v]
-            log_table[row, k] = 0.0
-            if total < TINY:
-                log_table[row, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
-                total = math.exp(log_table[row, k])
-            table[row, k] = total
-    return table, log_table
-
-
-# ---------------------------------------------------------------- kernels
-
-
 @kernel
 def likelihood(
     log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
 ):
     """Sum the verdicts out: (items, classes), and the rows' log scale."""
-    patterns = pattern_start, pattern_cell, pattern_group
-    table, log_table = all_rows(log_group, log_rater, patterns)
-    return multiply_rows(table, log_table, row_start, row, gold)
+    table, log_table = by_cell(log_rater, pattern_group.size)
+    n_cells, n_classes = table.shape[0] - pattern_group.size, table.shape[1]
+    log_outer = np.ascontiguousarray(log_group).reshape(-1, n_classes)  # a row per group and truth
+    outer = np.exp(log_outer)
+    message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+    weight = np.empty(n_classes)
+    for p in range(pattern_group.size):
+        at = n_cells + p
+        for k in range(n_classes):
+            i, total = np.int64(pattern_group[p]) * n_classes + k, 0.0
+            if not in_logs[p]:
+                for v in range(n_classes):
+                    total += outer[i, v] * message[p, v]
+            log_table[at, k] = 0.0  # which need not be computed
+            if total < TINY:
+                log_table[at, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
+                total = math.exp(log_table[at, k])
+            table[at, k] = total
+    product, lost = multiply(table, log_table, row_start, row)
+    return scaled(product, lost, gold, 0.0)
 
 
 @kernel
-def expected(
-    log_group, log_rater, weight, row_start, row, pattern_start, pattern_cell, pattern_group, gold
-):
+def expected(log_group, log_rater, weight, *structure):
     """Sum the weights of every item into the entries that its truth and its verdicts use."""
-    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
-    used = weigh_rows(n_rows, weight, row_start, row)
-    patterns = pattern_start, pattern_cell, pattern_group
-    return share(log_group, log_rater, used, patterns, None)
+    return count(log_group, log_rater, weight, None, *structure)
 
 
 @kernel
-def count(
-    log_group, log_rater, drawn, row_start, row, pattern_start, pattern_cell, pattern_group, rng
-):
-    """Draw the verdicts given the labels (items,), or numbers (items, classes), and count."""
-    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
-    if drawn.ndim == 2:
-        used = weigh_rows(n_rows, drawn, row_start, row)
-    else:
-        used = count_rows(n_rows, log_rater.shape[1], drawn, row_start, row)
-    patterns = pattern_start, pattern_cell, pattern_group
-    return share(log_group, log_rater, used, patterns, rng)
-
-
-@inlined
-def share(log_group, log_rater, used, patterns, rng):
-    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn."""
-    cells, log_cells = by_cell(log_rater)
-    log_outer, n_cells = by_truth(log_group), cells.shape[0]
+def count(log_group, log_rater, given, rng, row_start, row, *patterns):
+    """Draw (or without ``rng`` weigh) verdicts, and count; ``given`` as for :func:`weigh_rows`."""
+    patterns = patterns[:3]  # without the known classes
+    cells, log_cells = by_cell(log_rater, 0)
+    n_cells, n_classes = cells.shape
+    log_outer = np.ascontiguousarray(log_group).reshape(-1, n_classes)
+    used = weigh_rows(n_cells + patterns[2].size, n_classes, given, row_start, row)
     message, in_logs = multiply(cells, log_cells, patterns[0], patterns[1])
     cell_counts = used[:n_cells].copy()
     outer_counts, _ = pass_on(

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data import fingerprint
@@ -17,24 +18,22 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.raters.base import Labels, Tables
 from bayesfuse.raters.confusion import Confusion, pair_up
 
 NOBODY = -1  # column of a label that its source never gives
-LEAST = 1e-12
-"""A share below this is as if it were this, so that votes of other classes can be drawn."""
+LEAST = 1e-12  # least share that is not rounded up, so that votes of other classes can be drawn
 
 
 class Votes(Confusion):
     r"""The votes of sources that are mostly silent, given how many there are.
 
-    The number of votes on an item is not modelled; the votes are drawn from those that items of
-    its class get:
+    The votes on an item are drawn from those that items of its class get:
 
     .. math:: p(x_n \mid y_n = k, \text{number of votes}) = \prod_{v \in x_n} \psi_{kv}
 
-    So silence is not evidence where items differ in their number of votes, and silent sources take
-    no computation. In the limit of rare votes this is the channel in which every source gives
-    label c at a rate of its own, if all classes get equally many votes.
+    So silence is not evidence, and silent sources take no computation. In the limit of rare votes
+    every source gives label c at a rate of its own, if all classes get equally many votes.
 
     Parameters
     ----------
@@ -46,10 +45,10 @@ class Votes(Confusion):
 
     Notes
     -----
-    Predictive draws keep which sources spoke where and whose votes count as one; truths are drawn
-    given these. Simulated tables (:func:`bayesfuse.testing.simulate`) keep the number of votes on
-    every item, and each vote is given by all of its sources. The likelihood is of votes drawn with
-    replacement, so it sums to one over items with one vote, and nearly so if votes are rare.
+    Predictive draws keep which sources spoke where; truths are drawn given that. Simulated tables
+    (:func:`bayesfuse.testing.simulate`) keep the number of votes on every item, each given by all
+    of its sources. The likelihood is of votes drawn with replacement, so it sums to one over items
+    with one vote, and nearly so if votes are rare.
 
     Examples
     --------
@@ -113,18 +112,18 @@ class Votes(Confusion):
 
     def numbers(self, responses: Responses) -> Array:
         """Return the number of items with every vote, shape (votes,)."""
-        start, vote = self.rows(responses)
-        copies = np.repeat(responses.multiplicity, per_item(start))
-        return np.bincount(vote, copies, self.n_votes)
+        return self.given(responses).T @ responses.multiplicity.astype(float)
 
     def by_class(self, responses: Responses, known: NDArray[np.int64]) -> Array:
         """Count the votes on items of known class (−1 for others), shape (votes, classes)."""
+        own = known[:, None] == np.arange(responses.n_classes)
+        return self.given(responses).T @ (own * responses.multiplicity[:, None].astype(float))
+
+    def given(self, responses: Responses) -> Any:
+        """Return which votes every item has, a sparse array (items, votes) of zeros and ones."""
         start, vote = self.rows(responses)
-        counted = np.repeat(known, per_item(start))
-        copies = np.repeat(responses.multiplicity, per_item(start))[counted >= 0]
-        cell = vote.astype(np.int64)[counted >= 0] * responses.n_classes + counted[counted >= 0]
-        found = np.bincount(cell, copies, self.n_votes * responses.n_classes)
-        return found.reshape(self.n_votes, responses.n_classes)
+        entries = np.ones(len(vote)), vote.astype(np.int64), start.astype(np.int64)
+        return scipy.sparse.csr_array(entries, shape=(responses.n_items, self.n_votes))
 
     def rows(self, responses: Responses) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the different votes of every item: item n has ``vote[start[n]:start[n + 1]]``."""
@@ -154,11 +153,7 @@ class Votes(Confusion):
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
 
     def votes(self, responses):
-        start, vote = self.rows(responses)
-        item = np.repeat(np.arange(responses.n_items), per_item(start))
-        found = np.zeros((responses.n_items, responses.n_classes))
-        np.add.at(found, (item, self.label_of[vote]), 1.0)
-        return found
+        return self.given(responses) @ np.eye(responses.n_classes)[self.label_of]
 
     def simulate(self, tables, truth, responses, rng):
         item, row, vote, share = self._choices(tables, responses)
@@ -176,8 +171,8 @@ class Votes(Confusion):
         return np.exp(found - found.max(axis=1, keepdims=True))
 
     def _choices(
-        self, tables: tuple[Array, ...], responses: Responses
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+        self, tables: Tables, responses: Responses
+    ) -> tuple[Labels, Labels, Labels, Array]:
         """Return items of votes, rows of responses that are votes, the vote of each, and shares.
 
         Shares (classes, votes, labels) are of what sources may have said together instead.
@@ -194,7 +189,7 @@ class Votes(Confusion):
         return key // self.n_votes, row, vote, share
 
     def redrawn(self, tables, truth, responses, rng):
-        left = per_item(self.rows(responses)[0])
+        left = np.diff(self.rows(responses)[0]).astype(np.int64)
         log_share = np.log(np.maximum(np.exp(tables[0][0]), LEAST))  # (classes, votes)
         # up_to[v, k, j]: log of the summed products of all sets of j of the votes from v on
         up_to = np.full((self.n_votes + 1, len(log_share), left.max(initial=0) + 1), -np.inf)
@@ -212,15 +207,13 @@ class Votes(Confusion):
 
     def outcomes(self, responses, item):
         start, vote = self.rows(responses)
-        owner = np.repeat(np.arange(responses.n_items), per_item(start))
+        owner = np.repeat(np.arange(responses.n_items), np.diff(start))
         own = owner == item
         for others in combinations(range(self.n_votes), int(own.sum())):
             vote[own] = others
             yield self._given(responses, owner, vote)
 
-    def _given(
-        self, responses: Responses, item: NDArray[np.int64], vote: NDArray[Any]
-    ) -> Responses:
+    def _given(self, responses: Responses, item: Labels, vote: NDArray[Any]) -> Responses:
         """Return the table in which items get these votes instead, from all of their sources."""
         n_cells, n_classes = self.column.size, responses.n_classes
         one, cell = np.nonzero(vote[:, None] == self.column.ravel())
@@ -229,15 +222,9 @@ class Votes(Confusion):
         new, silent = np.append(item[one] * n_cells + cell, key[ignored]), responses.silent
         if silent is not None and not silent.complete:
             start, rater = silent.pairs
-            pair = np.repeat(np.arange(responses.n_items), per_item(start)) * responses.n_raters
+            pair = np.repeat(np.arange(responses.n_items), np.diff(start)) * responses.n_raters
             known = np.append(pair + rater, key // n_classes)
             mute = np.setdiff1d(known, new // n_classes)
             silent = of_pairs(mute, responses.n_items, responses.n_raters)
         table = from_key(new, responses.items, responses.raters, responses.classes, silent)
         return replace(table, multiplicity=responses.multiplicity)
-
-
-def per_item(start: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return how many rows every item has."""
-    found: NDArray[np.int64] = start[1:].astype(np.int64) - start[:-1]
-    return found

@@ -13,7 +13,6 @@ import xarray as xr
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import parameters, require_alike, require_one_density
@@ -31,32 +30,27 @@ def common_units(
     """Convert the log likelihoods of several models to the same units, for ``az.compare``.
 
     A model of independent items stores one log likelihood per item, a hidden Markov model one per
-    sequence, so their leave-one-out cross-validations are not comparable. Given the parameters,
-    independent items sum to the log likelihood of their sequence. Finer units are therefore summed
-    to the coarsest.
-
-    The log likelihood of an item on a graph is conditional on all others, so a sum is not that of a
-    sequence. The latter is computed from the model if the graph has no cycles, conditional on
-    neighbouring items outside the sequence.
+    sequence; finer units are summed to the coarsest. Those of items on a graph do not add up, being
+    conditional on all other items: that of a sequence, given neighbours outside, is computed from
+    the model if the graph has no cycles.
 
     Parameters
     ----------
     results : mapping of name to DataTree
         From ``bf.sample`` or ``bf.fit``, with log likelihoods, of the same items.
     models : mapping of name to pymc.Model, optional
-        The models of the results. Needed for labels on a graph if other models have coarser units.
+        Needed for labels on a graph if other models have coarser units.
 
     Returns
     -------
     dict of name to DataTree
-        For ``az.loo`` and ``az.compare``. Results already in these units are returned unchanged.
+        Results already in these units are returned unchanged.
 
     Raises
     ------
     ModelError
         No results; other items; no log likelihood; densities of different data or conditions;
-        units that are not nested; items on a graph in coarser units without their model, or on a
-        graph with cycles.
+        units that are not nested; items on a graph without their model, or with cycles.
 
     References
     ----------
@@ -65,10 +59,9 @@ def common_units(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene, HiddenMarkov
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> chain = HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
-    >>> models = {"independent": DawidSkene(responses), "chain": chain}
+    >>> chain = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
+    >>> models = {"independent": bf.models.DawidSkene(responses), "chain": chain}
     >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
     >>> results = {name: bf.sample(each, 20, chains=1, **quiet) for name, each in models.items()}
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
@@ -113,56 +106,51 @@ def average(
 
     Parameters
     ----------
-    results : mapping of name to DataTree
-        From ``bf.sample`` or ``bf.fit``, of the same items and classes.
+    results, models
+        As in :func:`common_units`, of the same classes; models also if results have been thinned.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
         "stacking" maximises the predictive accuracy of the mixture for left-out units (see
-        :func:`common_units`), by Pareto-smoothed leave-one-out; the others are those of
-        :func:`arviz.compare`. Numbers are scaled to sum to one.
-    models : mapping of name to pymc.Model, optional
-        The models of the results, if :func:`common_units` needs them or results have been thinned.
+        :func:`common_units`) [1]_; others are those of :func:`arviz.compare`. Numbers are scaled to
+        sum to one.
 
     Returns
     -------
     DataTree
-        ``label_posterior`` (``probability`` and ``mcse`` by item and class) for
-        ``bf.label_probabilities`` and the plots of labels; ``comparison`` by model: ``weight`` and,
-        unless weights were given, ``elpd``, ``se``, ``p_loo`` and ``worst_pareto_k``;
-        ``label_draws``, joint draws of all labels from the mixture (from results that keep them;
-        vote shares are drawn independently); ``constant_data``. Attributes: ``models`` and
-        ``weights``.
+        ``label_posterior`` (``probability`` and ``mcse`` by item and class); ``comparison`` by
+        model: ``weight`` and, unless weights were given, ``elpd``, ``se``, ``p_loo`` and
+        ``worst_pareto_k``; ``label_draws``, joint draws of all labels from the mixture (from
+        results that keep them; vote shares are drawn independently); ``constant_data``. Attributes:
+        ``models`` and ``weights``.
 
     Raises
     ------
     ModelError
         Other items or classes; no label posterior; weights with other names, negative, not finite
-        or all zero; unless weights are numbers, as :func:`common_units`.
+        or all zero. As :func:`common_units`, unless weights are numbers.
 
     Warns
     -----
     UserWarning
-        From ArviZ, if leaving out a unit changes a posterior too much for importance sampling
-        (``worst_pareto_k`` above 0.7).
+        From ArviZ, if leaving out a unit changes a posterior too much (``worst_pareto_k`` > 0.7).
 
     Notes
     -----
-    Weights are for the mixture that best predicts *responses*, not labels. A model that predicts
-    responses slightly better but is wrong about the true labels also gets a large weight.
+    Weights are for the mixture that best predicts *responses*: a model that does so slightly better
+    but is wrong about the true labels also gets a large weight.
 
     References
     ----------
-    Yao, Vehtari, Simpson & Gelman (2018), Using stacking to average Bayesian predictive
-    distributions, Bayesian Analysis 13, 917–1003.
+    .. [1] Yao, Vehtari, Simpson & Gelman (2018), Using stacking to average Bayesian predictive
+       distributions, Bayesian Analysis 13, 917–1003.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses
-    >>> models = {raters: DawidSkene(responses, raters=raters) for raters in ("confusion", "coin")}
     >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    >>> results = {name: bf.sample(model, draws=100, **quiet) for name, model in models.items()}
-    >>> both = bf.average(results)
+    >>> def result(raters):
+    ...     return bf.sample(bf.models.DawidSkene(responses, raters=raters), 100, **quiet)
+    >>> both = bf.average({name: result(name) for name in ("confusion", "coin")})
     >>> both.attrs["models"], round(sum(both.attrs["weights"]), 9)
     (['confusion', 'coin'], 1.0)
     """
@@ -170,7 +158,7 @@ def average(
     owned = {
         name: label_posterior(each, (models or {}).get(name)) for name, each in results.items()
     }
-    first, pair = next(iter(owned.values())), ["item", "class"]
+    first, pair, posteriors = next(iter(owned.values())), ["item", "class"], []
     for name, own in owned.items():
         for dim in pair:
             if set(listed(own[dim].values)) != set(listed(first[dim].values)):
@@ -178,11 +166,10 @@ def average(
                     f"Averaged label posteriors must have the same {dim} names. Got: others in "
                     f"{name!r}."
                 )
-    # by place: names that are truth values would select as a mask does
-    posteriors = [
-        own.isel({dim: pd.Index(own[dim].values).get_indexer(first[dim].values) for dim in pair})
-        for own in owned.values()
-    ]
+            # by place: names that are truth values would select as a mask does
+            place = pd.Index(own[dim].values).get_indexer(first[dim].values)
+            own = own.isel({dim: place})
+        posteriors.append(own)
     require_alike(results)
     names = list(results)
     if isinstance(weights, str):
@@ -234,16 +221,15 @@ def _require_results(results: Any, models: Any) -> None:
 
 
 def _pointwise(result: xr.DataTree) -> xr.DataArray:
-    """Return the log likelihood of every unit at every draw, whatever its name."""
+    """Return the log likelihood of every unit at every draw, (chain, draw, unit)."""
     (values,) = result["log_likelihood"].dataset.data_vars.values()
-    return values
+    return values.transpose("chain", "draw", ...)
 
 
 def _units(result: xr.DataTree) -> Any:
     """Return the coordinate of the units of the log likelihood."""
     values = _pointwise(result)
-    (unit,) = (dim for dim in values.dims if dim not in ("chain", "draw"))
-    return values[unit]
+    return values[values.dims[2]]
 
 
 def _partition(name: str, result: xr.DataTree) -> pd.Series:
@@ -256,8 +242,7 @@ def _partition(name: str, result: xr.DataTree) -> pd.Series:
     units = _units(result)
     if units.name == "item":
         return pd.Series(np.arange(len(units)), index=pd.Index(units.values))
-    known = constants(result)
-    index = f"{units.name}_index"
+    known, index = constants(result), f"{units.name}_index"
     if index not in known:
         raise ModelError(
             f"constant_data must hold {index!r}, the {units.name} of every item. Got: "
@@ -274,11 +259,9 @@ def _in_units(
     if own.name == target.name and np.array_equal(own.values, target.values):
         return result
     values = in_double(_pointwise(result))
-    to = np.empty(len(own), dtype=np.int64)
-    to[pairs["own"].to_numpy()] = pairs["to"].to_numpy()
-    if len(np.unique(to)) == len(to):  # the same units in another order
-        total = values.transpose(..., own.name).values[:, :, np.argsort(to)]
-    elif result["log_likelihood"].attrs.get("adds_up", 1):
+    to = pairs.sort_values("own")["to"].to_numpy()
+    same = len(np.unique(to)) == len(to)  # in another order
+    if same or result["log_likelihood"].attrs.get("adds_up", 1):
         order = np.argsort(to, kind="stable")
         begin = np.searchsorted(to[order], np.arange(len(target)))
         total = np.add.reduceat(values.values[:, :, order], begin, axis=2)
@@ -299,7 +282,7 @@ def _in_units(
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
-    changed["log_likelihood"] = xr.DataTree(xr.Dataset({values.name: (dims, total)}, coords))
+    changed["log_likelihood"] = xr.Dataset({values.name: (dims, total)}, coords)
     return changed
 
 
@@ -326,32 +309,20 @@ def _loo_weights(
                 f"{values.sizes['draw']} draws in {name!r}."
             )
     loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
-    table = _weigh(loos, method)
-    columns: dict[str, Array] = {
-        "weight": table.loc[names, "weight"].to_numpy(dtype=float),
-        "elpd": np.array([loos[name].elpd for name in names]),
-        "se": np.array([loos[name].se for name in names]),
-        "p_loo": np.array([loos[name].p for name in names]),
-        "worst_pareto_k": np.array([loos[name].pareto_k.values.max() for name in names]),
-    }
-    columns["weight"] = np.maximum(columns["weight"], 0.0) / columns["weight"].sum()
+    best = np.max([each.elpd_i.values for each in loos.values()], axis=0)
+    relative = {name: copy(each) for name, each in loos.items()}
+    for each in relative.values():  # densities relative to the best do not underflow
+        each.elpd_i, each.elpd = each.elpd_i - best, each.elpd - best.sum()
+    weight = np.ones(1)
+    if len(names) > 1:
+        table = az.compare(relative, method=method, round_to="none")
+        weight = table.loc[names, "weight"].to_numpy(dtype=float)
+    columns: dict[str, Any] = {"weight": np.maximum(weight, 0.0) / weight.sum()}
+    for name, attribute in (("elpd", "elpd"), ("se", "se"), ("p_loo", "p")):
+        columns[name] = [getattr(each, attribute) for each in loos.values()]
+    columns["worst_pareto_k"] = [each.pareto_k.values.max() for each in loos.values()]
     return xr.Dataset(
         {name: ("model", values) for name, values in columns.items()},
         {"model": names},
         {"method": method, "unit": str(next(iter(loos.values())).elpd_i.dims[0])},
     )
-
-
-def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
-    """Return ArviZ's weights, from densities relative to the best, which do not underflow."""
-    import arviz as az
-
-    if len(loos) == 1:
-        return pd.DataFrame({"weight": [1.0]}, index=list(loos))
-    best = np.max([each.elpd_i.values for each in loos.values()], axis=0)
-    relative = {}
-    for name, each in loos.items():
-        relative[name] = copy(each)
-        relative[name].elpd_i = each.elpd_i - best
-        relative[name].elpd = each.elpd - best.sum()
-    return az.compare(relative, method=method, round_to="none")

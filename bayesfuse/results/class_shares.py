@@ -11,16 +11,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array
+from bayesfuse.data.arrays import as_array, refuse
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
-from bayesfuse.errors import (
-    ModelError,
-    ResponsesError,
-    require_flag,
-    require_names,
-    require_seed,
-)
+from bayesfuse.errors import ModelError, require_flag, require_names, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import known_classes, observed_rows
@@ -57,20 +51,18 @@ def class_shares(
 ) -> ClassShares:
     """Return the share of items in each class, by group, and differences between groups.
 
-    Shares of votes are wrong where raters are: the errors of one class do not cancel those of the
-    other. These shares are of the posterior true labels, with known labels fixed.
+    Shares are of the posterior true labels, with known labels fixed; those of votes are wrong where
+    raters are, as the errors of one class do not cancel those of the other.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.fuse``, ``bf.sample``, ``bf.fit`` or ``bf.average``, with joint draws of the
         labels.
-    by : mapping, Series or array, optional
-        Group of every item (system, category, period): a mapping or Series by item, or an array in
-        the order of the items.
-    pairs : mapping, Series or array, optional
-        Question of every item, for groups that answered the same questions. Contrasts are then
-        within the questions that both groups have.
+    by, pairs : mapping, Series or array, optional
+        Group of every item (system, category, period), by item or in the order of the items; and
+        its question, for groups that answered the same ones. Contrasts are then within the
+        questions that both groups have.
     contrasts : bool, default True
         Whether every two groups are compared.
     method : {"posterior", "ppi"}
@@ -78,12 +70,11 @@ def class_shares(
         [4]_ with label probabilities as the predictor: unbiased whatever the models are, if known
         items were chosen at random, with wider intervals.
     chosen : iterable of item names, optional
-        Known items that were not chosen at random, such as the least certain ones. They are known,
-        but not taken as typical of the others.
+        Known items that were not chosen at random (such as the least certain ones), which are not
+        taken as typical of the others.
     ci_prob : float, optional
         Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
     random_seed : int, Generator, optional
-        For the bootstrap of new items.
 
     Returns
     -------
@@ -95,9 +86,8 @@ def class_shares(
     contrasts : DataFrame
         A row for every two groups and class: ``pairs`` (questions in common, 0 if not paired),
         ``difference`` of the shares (first minus second) with its interval and ``better``, the
-        probability that the first share is larger; ``new_low``, ``new_high`` and ``new_better`` for
-        new items; ``ratio`` of the shares with the interval ``ratio_low`` to ``ratio_high`` for
-        these items.
+        probability that the first share is larger; the same for new items (``new_low``, …); and
+        ``ratio`` of the shares with its interval.
 
     Raises
     ------
@@ -113,15 +103,13 @@ def class_shares(
     towards those of all items, with raters who are alike in all groups; probabilities of labels
     change with the shares [2]_. With known labels used by :class:`bayesfuse.models.WeightedVotes`
     (as in ``bf.fuse(gold=…)``), the mean difference between known labels and their
-    probabilities without them is added by group, partially pooled towards zero [3]_: raters may
-    differ between groups. Groups with few known labels have wide intervals. Without groups, none of
-    this applies.
+    probabilities without them is added by group, partially pooled towards zero [3]_, because raters
+    may differ between groups.
 
     The items at hand are a finite population: without uncertainty about labels, the interval has no
-    width. New items are drawn from the distribution that the items suggest, by the Bayesian
-    bootstrap [1]_: each joint draw of the labels has its own weights of the items, or, with
-    ``pairs=``, of the questions, which keeps what groups have in common. Every group has one more
-    item (or question), of an unknown class: a few items of one class do not make others certain.
+    width. New items are drawn by the Bayesian bootstrap [1]_: each joint draw of the labels has its
+    own weights of the items, or, with ``pairs=``, of the questions. Every group has one more item
+    (or question), of an unknown class: a few items of one class do not make others certain.
 
     References
     ----------
@@ -156,33 +144,41 @@ def class_shares(
     if pairs is not None:
         _, unit = read_populations(items, pairs, what="pairs=", group="question")
     gold = known_classes(result, len(items))
-    posterior = result["label_posterior"].dataset
-    honest = posterior["left_out"].values if "left_out" in posterior else None
     is_list = np.iterable(chosen) and not isinstance(chosen, str)
     untypical = list(chosen) if is_list else require_names("chosen", chosen)
-    if untypical:
-        place = _of_items(untypical, items)
-        honest = None if honest is None else honest.copy()
-        if honest is not None:
-            honest[place] = np.nan
+    place = places(as_array(untypical), items)
+    refuse(place < 0, "chosen= must be items of the result.", lambda n: repr(untypical[n]))
+    posterior, honest = result["label_posterior"].dataset, None
+    if "left_out" in posterior:
+        honest = posterior["left_out"].values.copy()
+        honest[place] = np.nan
     if method == "ppi" and honest is None:
         raise ModelError(
             "method='ppi' compares known labels with predictions that have not seen them, of "
             "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
         )
 
-    def share(part: _Part, labels: NDArray[Any], shift: Array | None = None) -> list[Array]:
-        drawn = part.share(labels, unit, classes, rng, gold < 0, shift)
+    def share(
+        rows: NDArray[np.int64],
+        place: NDArray[np.int64],
+        labels: NDArray[Any],
+        shift: Array | None = None,
+    ) -> list[Array]:
+        """Count some items by the place of their group, and add the shift of those unknown."""
+        own = _count(labels[:, rows], place, unit[rows], int(unit.max()) + 1, len(classes), rng)
+        if shift is not None:
+            open_ = np.bincount(place, gold[rows] < 0) / np.bincount(place)
+            for target, part in zip(own, (open_[:, None], np.ones(1)), strict=True):
+                target += part * shift
+                np.clip(target, 0.0, 1.0, out=target)
+                target /= target.sum(axis=2, keepdims=True)
         if method == "posterior" or honest is None:
-            return drawn
-        rows = part.rows
-        centre = by_differences(
-            len(labels), probability.values[rows], honest[rows], part.place, rng
-        )
-        new = np.clip(centre + drawn[1] - drawn[0], 0.0, 1.0)
+            return own
+        centre = by_differences(len(labels), probability.values[rows], honest[rows], place, rng)
+        new = np.clip(centre + own[1] - own[0], 0.0, 1.0)
         return [centre, new / new.sum(axis=2, keepdims=True)]
 
-    found = share(_Part(every, np.zeros_like(every), np.zeros(1, dtype=np.int64)), labels)
+    found = share(every, np.zeros_like(every), labels)
     means = [probability.values.mean(axis=0)[None] if method == "posterior" else found[0].mean(0)]
     names, code = np.array([], dtype=object), every
     rows = []
@@ -191,7 +187,7 @@ def class_shares(
         shift = None
         if method == "posterior":
             labels, shift = in_groups(labels, probability.values, honest, code, rng)
-        own = share(_Part(every, code, np.arange(len(names))), labels, shift)
+        own = share(every, code, labels, shift)
         found = [np.concatenate(each, axis=1) for each in zip(found, own, strict=True)]
         means.append(own[0].mean(axis=0))
         for pair in combinations(range(len(names)), 2) if contrasts else ():
@@ -200,8 +196,8 @@ def class_shares(
                 both = np.intersect1d(*(unit[code == at] for at in pair))
                 if number := len(both):
                     at = np.flatnonzero(np.isin(code, pair) & np.isin(unit, both))
-                    part = _Part(at, (code[at] == pair[1]).astype(np.int64), np.array(pair))
-                    two = share(part, labels, shift)
+                    second = (code[at] == pair[1]).astype(np.int64)
+                    two = share(at, second, labels, None if shift is None else shift[:, list(pair)])
             head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
             rows.append(pd.DataFrame(head | {"pairs": number} | _contrast(two, level)))
     shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
@@ -209,55 +205,26 @@ def class_shares(
     return ClassShares(shares, compared[OF_CONTRASTS])
 
 
-def _of_items(names: list[Any], items: NDArray[Any]) -> NDArray[np.int64]:
-    place = places(as_array(names), items)
-    if place.min() < 0:
-        raise ResponsesError(
-            f"chosen= must be items of the result. Got: {names[int(place.argmin())]!r}."
-        )
-    return place
-
-
-class _Part(NamedTuple):
-    """Some items, the place of the group of each, and the groups."""
-
-    rows: NDArray[np.int64]
-    place: NDArray[np.int64]
-    groups: NDArray[np.int64]
-
-    def share(
-        self,
-        labels: NDArray[Any],
-        unit: NDArray[np.int64],
-        classes: NDArray[Any],
-        rng: np.random.Generator,
-        unknown: NDArray[np.bool_],
-        shift: Array | None,
-    ) -> list[Array]:
-        """Return shares of the classes, (samples, groups, classes): of these items and of new ones.
-
-        ``shift`` (samples, all groups, classes) is added for items of unknown class.
-        """
-        n_groups, n_classes, n_units = len(self.groups), len(classes), int(unit.max()) + 1
-        found = [np.empty((len(labels), n_groups, n_classes)) for _ in range(2)]
-        one_more = np.random.default_rng(0).standard_gamma(1.0 / n_classes, found[1].shape)
-        key = self.place * n_classes
-        for sample, row in enumerate(labels):
-            weight = rng.standard_exponential(n_units)[unit[self.rows]]
-            for target, weights in zip(found, (None, weight), strict=True):
-                total = np.bincount(key + row[self.rows], weights, n_groups * n_classes)
-                target[sample] = total.reshape(n_groups, n_classes)
-        of_unit = np.unique(self.place * n_units + unit[self.rows]) // n_units  # groups
-        found[1] += (np.bincount(self.place) / np.bincount(of_unit))[:, None] * one_more
-        found = [each / each.sum(axis=2, keepdims=True) for each in found]
-        if shift is None:
-            return found
-        open_ = np.bincount(self.place, unknown[self.rows]) / np.bincount(self.place)
-        for target, part in zip(found, (open_[:, None], np.ones(1)), strict=True):
-            target += part * shift[:, self.groups]
-            np.clip(target, 0.0, 1.0, out=target)
-            target /= target.sum(axis=2, keepdims=True)
-        return found
+def _count(
+    labels: NDArray[Any],
+    place: NDArray[np.int64],
+    unit: NDArray[np.int64],
+    n_units: int,
+    n_classes: int,
+    rng: np.random.Generator,
+) -> list[Array]:
+    """Return shares of the classes, (samples, groups, classes): of these items and of new ones."""
+    n_groups = int(place.max()) + 1
+    found = [np.empty((len(labels), n_groups, n_classes)) for _ in range(2)]
+    one_more = np.random.default_rng(0).standard_gamma(1.0 / n_classes, found[1].shape)
+    for sample, row in enumerate(labels):
+        weight = rng.standard_exponential(n_units)[unit]
+        for target, weights in zip(found, (None, weight), strict=True):
+            total = np.bincount(place * n_classes + row, weights, n_groups * n_classes)
+            target[sample] = total.reshape(n_groups, n_classes)
+    of_unit = np.unique(place * n_units + unit) // n_units  # groups
+    found[1] += (np.bincount(place) / np.bincount(of_unit))[:, None] * one_more
+    return [each / each.sum(axis=2, keepdims=True) for each in found]
 
 
 def _table(
@@ -273,17 +240,16 @@ def _table(
     n_groups, n_classes = mean.shape
 
     def by_group(values: NDArray[Any]) -> Array:
-        own = np.bincount(code, values)[: n_groups - 1]
-        return np.append(values.sum(), own)
+        return np.append(values.sum(), np.bincount(code, values)[: n_groups - 1])
 
     votes = np.full((n_groups, n_classes), np.nan)
     if (seen := observed_rows(result)) is not None:
         item, _, label = seen
         number = np.bincount(item, minlength=len(code))
-        spoken = by_group((number > 0).astype(float))
-        for k in range(n_classes):
-            own = by_group(np.bincount(item, (label == k) / number[item], len(code)))
-            votes[:, k] = np.divide(own, spoken, out=votes[:, k].copy(), where=spoken > 0)
+        with np.errstate(invalid="ignore"):  # groups without responses
+            for k in range(n_classes):
+                own = np.bincount(item, (label == k) / number[item], len(code))
+                votes[:, k] = by_group(own) / by_group(number > 0)
     ends = [np.quantile(each, level, axis=0) for each in found]
     size = by_group(np.ones(len(code))), by_group((gold >= 0).astype(float))
     columns = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
@@ -184,14 +185,10 @@ def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict
     if not whole:
         return {name: values.mean(axis=0) for name, values in flat.items()}
     values = np.concatenate([flat[name].reshape(len(flat[name]), -1) for name in whole], axis=1)
-    often = np.zeros(len(values))
-    for column in values.T:
-        _, place, count = np.unique(column, return_inverse=True, return_counts=True)
-        often += count[place]
-    _, place, count = np.unique(values, axis=0, return_inverse=True, return_counts=True)
-    place = place.ravel()
-    chosen = np.lexsort((often, count[place]))[-1]
-    alike = place == place[chosen]
+    table = pd.DataFrame(values)
+    often = sum(table.groupby(column)[column].transform("size") for column in table)
+    chosen = np.lexsort((often, table.groupby(list(table))[0].transform("size")))[-1]
+    alike = (values == values[chosen]).all(axis=1)
     return {
         name: drawn[chosen] if name in whole else drawn[alike].mean(axis=0)
         for name, drawn in flat.items()
@@ -207,16 +204,13 @@ def evenly_spaced_rows(
 ) -> Iterator[Rows]:
     """Return the log rows of the parameters at evenly spaced posterior draws."""
     require_count("draws", draws, least)
-    flat = {
-        name: values.reshape(-1, *values.shape[2:])
-        for name, values in parameters(result, model).items()
-    }
-    chosen = contents.evenly_spaced(int(draws), len(next(iter(flat.values()))))
-    return (observation.rows({name: flat[name][draw] for name in flat}) for draw in chosen)
+    return contents.spaced_rows(observation, parameters(result, model), int(draws))
 
 
-def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
-    """Evaluate the parameters by the model of a result."""
+def fitted_by(result: xr.DataTree, model: pm.Model | None) -> Fitted:
+    """Return the parameters of a result, evaluated by its model if that is given."""
+    if model is None:
+        return from_result(result)
     values = parameters(result, model)
     observation = observation_of(result, model)
     items = known_items(result, observation.labels.needs)
@@ -228,8 +222,9 @@ def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
     with plain_python():
         newcomers = {**given, **evaluate(model, contents.all_draws(result), variables)}
     for name, row in newcomers.items():
-        if name not in variables and not isinstance(row, str):
-            newcomers[name] = np.broadcast_to(row, (*sizes, *np.shape(row)))
+        if not isinstance(row, str):
+            whole = row if name in variables else np.broadcast_to(row, (*sizes, *np.shape(row)))
+            newcomers[name] = whole, source_of(model, name, given[name])
     return Fitted(
         type(observation.labels),
         type(observation.raters),
@@ -238,7 +233,6 @@ def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
         list(observation.labels.needs),
         values,
         newcomers,
-        {name: source_of(model, name, row) for name, row in given.items()},
         observation.responses.raters,
         observation.responses.classes,
         population_names(result),

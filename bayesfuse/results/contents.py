@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, brief
+from bayesfuse.observation import Observation, Rows
 from bayesfuse.results import posterior
 
 
@@ -40,15 +42,6 @@ def one_of(result: xr.DataTree) -> str:
     """Return how to take the result of one model from an answer, as code."""
     names = list(result["models"].children) if "models" in result.children else ["NAME"]
     return f'fused["models/{names[0]}"]'
-
-
-def require_one_model(result: xr.DataTree) -> None:
-    """Raise ModelError if a result is an average of models."""
-    if several := averaged_models(result):
-        raise ModelError(
-            "The draws of a mixture belong to several models: give the result of one of them, such "
-            f"as {one_of(result)}. Got: an average of {several}."
-        )
 
 
 def all_draws(result: xr.DataTree) -> xr.Dataset:
@@ -194,7 +187,7 @@ def of_all_draws(result: xr.DataTree) -> bool:
         return True
     attrs, draws = result["label_posterior"].attrs, all_draws(result)
     if (name := str(attrs.get(posterior.OF_VARIABLE))) in draws:
-        return posterior.digest(posterior.draw_numbers(draws, name)) == attrs[posterior.OF_DRAWS]
+        return fingerprint.of_set(posterior.draw_numbers(draws, name)) == attrs[posterior.OF_DRAWS]
     return all(
         draws.sizes[dim] == attrs.get(f"{dim}s", draws.sizes[dim])
         and (dim not in draws.coords or len(np.unique(draws[dim])) == draws.sizes[dim])
@@ -211,6 +204,15 @@ def _with_chains(draws: xr.Dataset) -> xr.Dataset:
 
 def _extent(draws: xr.Dataset | xr.DataArray) -> str:
     return f"{draws.sizes.get('chain', 0)} chains × {draws.sizes.get('draw', 0)} draws"
+
+
+def spaced_rows(
+    observation: Observation, parameters: Mapping[str, NDArray[Any]], draws: int
+) -> Iterator[Rows]:
+    """Return the log rows at evenly spaced ones of the draws of parameters (chain, draw, …)."""
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in parameters.items()}
+    chosen = evenly_spaced(draws, len(next(iter(flat.values()))))
+    return (observation.rows({name: flat[name][draw] for name in flat}) for draw in chosen)
 
 
 def evenly_spaced(draws: int, size: int) -> NDArray[np.int64]:

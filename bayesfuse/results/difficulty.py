@@ -14,12 +14,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import observation_of, parameters
-from bayesfuse.results.contents import (
-    averaged_models,
-    evenly_spaced,
-    kept_labels,
-    require_result,
-)
+from bayesfuse.results.contents import averaged_models, evenly_spaced, kept_labels, require_result
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -35,9 +30,8 @@ def difficulty(
 ) -> xr.Dataset:
     r"""Return how hard every item is, the raters' consensus on it, and which classes are confused.
 
-    The difficulty of an item is the probability that two raters disagree on it. Raters answer c to
-    an item of type z with probability :math:`\mu_{zc}`, the consensus of the type, so two of them
-    disagree with probability
+    Raters answer c to an item of type z with probability :math:`\mu_{zc}`, the consensus of the
+    type. The difficulty of an item is the probability that two of them disagree,
 
     .. math:: d_z = 1 - \sum_c \mu_{zc}^2 ,
 
@@ -50,9 +44,8 @@ def difficulty(
         From ``bf.sample``, or from ``bf.fuse``, which keeps the difficulty; for a model of your own
         also from ``bf.fit`` or ``bf.find_map``.
     model : pymc.Model, optional
-        The model of the result, needed where :func:`decode` needs it:
-        :class:`bayesfuse.models.ItemTypes`, or any label prior with the rater channel
-        :class:`bayesfuse.Consensus`.
+        Needed where :func:`decode` needs it: :class:`bayesfuse.models.ItemTypes`, or any label
+        prior with the rater channel :class:`bayesfuse.Consensus`.
     draws : int, default 200
         Number of evenly spaced posterior draws to average over.
     ci_prob : float, optional
@@ -61,13 +54,12 @@ def difficulty(
     Returns
     -------
     Dataset
-        By item: ``disagreement``, the posterior mean of :math:`d_z`, with the ends ``low`` and
-        ``high`` of its interval, which is that of the item's type; ``consensus`` (item, answer),
-        the posterior mean of :math:`\mu_{zc}`; ``label``, the most probable class; ``error``, the
-        probability that this is wrong; ``confused_with``, the second most probable class (for items
-        of known class, the one that raters name most). By pair of classes: ``mistakes`` (labelled,
-        class), the expected number of items by most probable and true class. The attribute
-        ``verdict`` is a summary in words.
+        By item: ``disagreement``, the posterior mean of :math:`d_z`, and its interval, ``low`` to
+        ``high``; ``consensus`` (item, answer), the posterior mean of :math:`\mu_{zc}`; ``label``,
+        the most probable class; ``error``, the probability that this is wrong; ``confused_with``,
+        the second most probable class (for items of known class, the one that raters name most).
+        ``mistakes`` (labelled, class), the expected number of items by most probable and true
+        class. The attribute ``verdict`` is a summary in words.
 
     Raises
     ------
@@ -76,16 +68,15 @@ def difficulty(
 
     Notes
     -----
-    Hard items need not be uncertain: known labels may show that items with some kind of
-    disagreement are all of one class. Items with few responses may be easy but uncertain.
+    Hard items need not be uncertain, as known labels may tell their class; easy items with few
+    responses may be.
 
     Examples
     --------
     Seven responses put patient 20 in class 3; those for patient 36 name all four classes.
 
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import ItemTypes
-    >>> model = ItemTypes(bf.datasets.anesthesia())
+    >>> model = bf.models.ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.difficulty(result, model)
     >>> bool(found["disagreement"].sel(item=20) < found["disagreement"].sel(item=36))
@@ -105,7 +96,7 @@ def difficulty(
             f"label prior. Got: {several or f'a model of {type(channel).__name__} raters'}."
         )
     rows = channel.dictionary(observation.table.n_classes).rows
-    types = _types(result, model, observation, draws)
+    types = _types(result, model, observation, int(draws))  # (items of the table, types)
     differ = 1.0 - np.square(rows).sum(axis=1)
     order = np.argsort(differ)
     up_to = types[:, order].cumsum(axis=1)
@@ -150,13 +141,11 @@ def _types(
 ) -> Array:
     """Return the mean probabilities of types, (table items, types), over some draws."""
     channel: Any = observation.raters
-    labels = None
+    labels = kept_labels(result) if observation.labels.moves_labels else None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
-    if observation.labels.moves_labels:
-        labels = kept_labels(result)
     found: Any = 0.0
-    for one in evenly_spaced(int(draws), n_chains * n_draws):
+    for one in evenly_spaced(draws, n_chains * n_draws):
         at = divmod(int(one), n_draws)
         rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
         if labels is None:

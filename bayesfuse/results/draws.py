@@ -1,19 +1,33 @@
-"""What is summed up over draws: label probabilities, their errors and log likelihoods."""
+"""What is summed up over draws, and how many of these are stored in which precision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.errors import LargeResultWarning, ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import Blocks, Observation, Spread
 
 MOST_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
+
+Precision = Literal["double", "single"]
+
+LARGE = 500_000_000
+"""Bytes of posterior and log likelihood above which fewer are stored, unless asked for."""
+
+MOST_THIN = 100
+"""Largest ``thin`` that is not asked for: absurd numbers of draws should run out of memory."""
+
+BYTES = {"double": 8, "single": 4}  # of a stored number, by precision
 
 
 def sum_up(
@@ -29,8 +43,6 @@ def sum_up(
     seen = Draws(
         observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None, units=units
     )
-    if labels is None and isinstance(observation, Blocks):
-        return _by_block(seen, observation, parameters)
 
     def add(chain: int) -> None:
         for draw in range(sizes[1]):
@@ -38,6 +50,8 @@ def sum_up(
             rows = observation.rows(point)
             seen.add(chain, rows, None if labels is None else labels[chain, draw])
 
+    if labels is None and isinstance(observation, Blocks):
+        return _by_block(seen, observation, parameters)
     side_by_side(add, range(sizes[0]))
     return seen
 
@@ -47,37 +61,25 @@ def weigh_up(
 ) -> tuple[Array, Array, dict[str, Any]]:
     """Return label probabilities of new items, weighted by their likelihood, errors, and how."""
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
-    length, n_batches = max(int(np.sqrt(sizes[1])), 1), 0
-    # Sums of the weights times the probabilities, and of the weights in a last column: of all draws
-    # and of a batch; and of the squares of batches and of their products with the last column.
-    shape = table.n_items, table.n_classes + 1
-    total, batch, squares, products = (np.zeros(shape) for _ in range(4))
-    top = np.full((table.n_items, 1), -np.inf)
+    values = np.empty((*sizes, table.n_items, table.n_classes + 1))  # the weights last
     for at in np.ndindex(sizes):
         seen.point = observation.rows({name: draws[at] for name, draws in parameters.items()})
         found = observation.marginal(seen.point)
-        now = found.log_evidence[:, None]
-        above = np.maximum(top, now)
-        base = np.where(np.isneginf(above), 0.0, above)
-        shrunk, weight = np.exp(top - base), np.exp(now - base)
-        for sums, power in ((total, 1), (batch, 1), (squares, 2), (products, 2)):
-            sums *= shrunk**power
-        top = above
-        weighted = np.hstack([weight * found.probability, weight])
-        total += weighted
-        batch += weighted
-        if (at[1] + 1) % length == 0:
-            squares += batch**2
-            products += batch * batch[:, -1:]
-            n_batches += 1
-        if (at[1] + 1) % length == 0 or at[1] == sizes[1] - 1:
-            batch[:] = 0.0
+        values[at][:, :-1], values[at][:, -1] = found.probability, found.log_evidence
+    top = values[..., -1].max(axis=(0, 1))
+    weight = np.exp(values[..., -1:] - np.where(np.isneginf(top), 0.0, top)[:, None])
+    values[..., :-1] *= weight
+    values[..., -1:] = weight
+    total = values.sum(axis=(0, 1))
     whole = np.maximum(total[:, -1:], np.finfo(float).tiny)
     mean = total[:, :-1] / whole
-    apart = squares[:, :-1] - 2 * mean * products[:, :-1] + mean**2 * squares[:, -1:]
-    scale = n_batches / (n_batches - 1) if n_batches > 1 else np.nan
-    used = n_batches * length / (sizes[0] * sizes[1])  # incomplete batches are left out
-    errors = np.sqrt(np.maximum(apart, 0.0) * scale) / (whole * max(used, 1e-300))
+    # the error by batches as in _BatchMeans, without incomplete ones
+    length = max(int(np.sqrt(sizes[1])), 1)
+    used = sizes[1] // length * length  # draws of a chain
+    batches = values[:, :used].reshape(-1, length, *total.shape).sum(axis=1)
+    apart = batches[..., :-1] - mean * batches[..., -1:]
+    scale = len(batches) / (len(batches) - 1) if len(batches) > 1 else np.nan
+    errors = np.sqrt((apart**2).sum(axis=0) * scale) * sizes[1] / (used * whole)
     return mean, errors, seen.how()
 
 
@@ -127,7 +129,6 @@ class Draws:
         shape = table.n_items, table.n_classes
         self.means = [_BatchMeans(shape, n_draws) for _ in range(n_chains)]
         self.known: tuple[Array, Array] | None = None  # means and errors, computed elsewhere
-        self.done = [0] * n_chains
         self.point: dict[str, Array] = {}
         self.pointwise: Array | None = None
         self.labels: NDArray[Any] | None = None
@@ -141,7 +142,7 @@ class Draws:
 
     def add(self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None) -> None:
         """Add the next draw of a chain; with drawn labels, given neighbours (Rao–Blackwell)."""
-        draw, self.point = self.done[chain], rows
+        draw, self.point = self.means[chain].n_draws, rows
         if labels is None:
             marginal = self.observation.marginal(rows)
             probability, log_evidence = marginal.probability, marginal.log_evidence
@@ -152,7 +153,6 @@ class Draws:
         self.means[chain].add(probability)
         if self.pointwise is not None:
             self.pointwise[chain, draw] = log_evidence
-        self.done[chain] += 1
 
     @property
     def groups(self) -> set[str]:
@@ -247,3 +247,77 @@ class _BatchMeans:
             return self.total, variance
         variance /= n * (n - 1)
         return self.total, np.sqrt(variance, out=variance)
+
+
+class Storage(NamedTuple):
+    """Precision, every ``thin``-th draw, log likelihoods or not, and the size in bytes."""
+
+    precision: Precision
+    thin: int
+    log_likelihood: bool
+    size: int
+
+
+def choose(
+    model: pm.Model,
+    observations: Sequence[Observation],
+    sizes: tuple[int, int],
+    *,
+    precision: Precision | None,
+    thin: int | None,
+    log_likelihood: bool | None,
+    most: int,
+) -> Storage:
+    """Choose the precision, then ``thin``, so that draws take ``most`` bytes, unless given.
+
+    The relative error of single precision, 10⁻⁷, is far below any Monte Carlo error.
+    """
+    n_chains, n_draws = sizes
+    given = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
+    for name, number in given.items():
+        require_count(name, number)
+    if precision is not None and precision not in get_args(Precision):
+        raise ModelError(f"precision must be 'double' or 'single'. Got: {precision!r}.")
+    units = sum(map(n_units, observations))
+    if log_likelihood is None:
+        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= MOST_VALUES
+    lengths = {dim: len(names) for dim, names in model.coords.items() if names is not None}
+    values = units * log_likelihood
+    for variable in (*model.free_RVs, *model.deterministics):
+        dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.type.ndim
+        shape = zip(variable.type.shape, dims, strict=True)
+        values += math.prod(n if n is not None else lengths.get(str(d), 1) for n, d in shape)
+
+    def size(precision: Precision, thin: int) -> int:
+        return n_chains * -(-n_draws // thin) * values * BYTES[precision]
+
+    if precision is None:
+        precision = "double" if size("double", thin or 1) <= most else "single"
+    if thin is None:
+        kept = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
+        thin = min(-(-n_draws // kept), MOST_THIN)
+    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)))
+
+
+def decide(
+    model: pm.Model,
+    observations: Sequence[Observation],
+    sizes: tuple[int, int],
+    *,
+    stacklevel: int = 4,
+    **asked: Any,
+) -> Storage:
+    """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
+    found = choose(model, observations, sizes, **asked, most=LARGE)
+    usual = {name: asked[name] or plain for name, plain in (("precision", "double"), ("thin", 1))}
+    if (found.precision, found.thin) != (usual["precision"], usual["thin"]):
+        whole = choose(model, observations, sizes, **asked | usual, most=LARGE)
+        warnings.warn(
+            f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
+            "precision, and if that is not enough only every thin-th draw, unless precision= and "
+            f"thin= are given. Got: {whole.size / 1e6:,.0f} MB, so precision={found.precision!r} "
+            f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
+            LargeResultWarning,
+            stacklevel=stacklevel,
+        )
+    return found

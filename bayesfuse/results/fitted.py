@@ -11,15 +11,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse import labels as label_priors
-from bayesfuse import raters as rater_channels
+from bayesfuse import labels as label_priors, raters as rater_channels
 from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.labels.item_odds import ItemRows, log_word
+from bayesfuse.labels.independent import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.pymc.evaluate import POOL, PRIOR
@@ -27,9 +26,10 @@ from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.contents import (
     all_draws,
+    averaged_models,
     constants,
     evenly_spaced,
-    require_one_model,
+    one_of,
     stored,
 )
 from bayesfuse.results.posterior import PREDICTION
@@ -42,8 +42,8 @@ class Fitted:
     """Factors, settings and draws of a fit, for items and raters that it has not seen.
 
     ``values`` are the parameters (chain, draw, …). ``newcomers`` holds by parameter the rows of a
-    rater without responses, or the reason why there are none, and ``sources`` their origin;
-    ``needs`` names the arguments that describe new items.
+    rater without responses and their source, or the reason why there are none; ``needs`` names the
+    arguments that describe new items.
     """
 
     labels: type[LabelPrior]
@@ -52,8 +52,7 @@ class Fitted:
     rater_settings: Mapping[str, Any]
     needs: list[str]
     values: dict[str, NDArray[Any]]
-    newcomers: dict[str, Array | str]
-    sources: dict[str, str]
+    newcomers: dict[str, tuple[Array, str] | str]
     rater_names: NDArray[Any]
     class_names: NDArray[Any]
     population_names: NDArray[Any] | None = None
@@ -71,10 +70,13 @@ class Fitted:
         chosen = evenly_spaced(min(-(-draws // n_chains), n_draws), n_draws)
         values = {name: drawn[:, chosen] for name, drawn in self.values.items()}
         newcomers = {
-            name: row if isinstance(row, str) else row[:, chosen]
-            for name, row in self.newcomers.items()
+            name: new if isinstance(new, str) else (new[0][:, chosen], new[1])
+            for name, new in self.newcomers.items()
         }
-        items = None if self.items is None else self.items.at(chosen)
+        items = self.items
+        if items is not None:
+            some = {name: each[:, chosen] for name, each in items.draws.items()}
+            items = replace(items, draws=some)
         return replace(self, values=values, newcomers=newcomers, items=items)
 
     def of_raters(
@@ -91,16 +93,16 @@ class Fitted:
             axis = 2 + parameter.dims.index("rater")
             rows = np.take(values[name], np.maximum(index, 0), axis=axis)
             if new.any():
-                row = self.newcomers.get(name, "the model says nothing of other raters")
-                if isinstance(row, str):
+                found = self.newcomers.get(name, "the model says nothing of other raters")
+                if isinstance(found, str):
                     raise ModelError(
                         "A rater without fitted responses needs rows that the model expects of new "
                         "raters: those of a pool (pooled=True) or of a prior that all raters "
                         f"share. Got: rater {plain(raters[new][0])!r} ({int(new.sum())} such); "
-                        f"for {name}, {row}."
+                        f"for {name}, {found}."
                     )
-                np.moveaxis(rows, axis, 0)[new] = row
-                sources.add(self.sources[name])
+                np.moveaxis(rows, axis, 0)[new] = found[0]
+                sources.add(found[1])
             values[name] = rows
         source = PRIOR if PRIOR in sources else POOL
         return values, index, [FITTED if at >= 0 else source for at in index.tolist()]
@@ -108,7 +110,11 @@ class Fitted:
 
 def from_result(result: xr.DataTree) -> Fitted:
     """Read the parameters from what the functions of this package store in a result."""
-    require_one_model(result)
+    if several := averaged_models(result):
+        raise ModelError(
+            "The draws of a mixture belong to several models: give the result of one of them, such "
+            f"as {one_of(result)}. Got: an average of {several}."
+        )
     known = constants(result, "rater")
     text = known.attrs.get(PREDICTION)
     if text is None:
@@ -130,15 +136,11 @@ def from_result(result: xr.DataTree) -> Fitted:
     if items is not None:  # the labels of others have other log-odds
         places = {parameter.name: places[parameter.name] for parameter in raters.declared}
     values = {name: _stored(result, name, where) for name, where in places.items()}
-    newcomers, sources = {}, {}
+    newcomers = {}
     for name, row in told["newcomers"].items():
-        if "reason" in row:
-            newcomers[name] = row["reason"]
-        elif row["stored"] is None:
-            newcomers[name] = "they are known to the model only, so give model="
-        else:
-            newcomers[name] = _stored(result, name, row["stored"])
-            sources[name] = row["source"]
+        newcomers[name] = row.get("reason", "they are known to the model only, so give model=")
+        if row.get("stored") is not None:
+            newcomers[name] = _stored(result, name, row["stored"]), row["source"]
     return Fitted(
         labels,
         raters,
@@ -147,7 +149,6 @@ def from_result(result: xr.DataTree) -> Fitted:
         told["labels"]["needs"],
         values,
         newcomers,
-        sources,
         known["rater"].values,
         unique_names(known["class"].values, "class"),
         population_names(result),
@@ -188,10 +189,6 @@ class KnownItems:
     names: list[str]
     constants: dict[str, Array]
 
-    def at(self, chosen: NDArray[np.int64]) -> KnownItems:
-        """Return some of the draws of every chain."""
-        return replace(self, draws={name: each[:, chosen] for name, each in self.draws.items()})
-
     def rows(
         self, responses: Responses, population: Any, covariates: Any, classifier: Any
     ) -> tuple[NDArray[np.int64], LogOdds]:
@@ -204,26 +201,26 @@ class KnownItems:
             word = log_word(read_classifier(responses, classifier))
             word = word - self.constants["classifier_mean"]
         found = ItemRows.build(responses.n_items, population, x, word)
-        return found.kind, LogOdds(self, found)
+        return found.kind, LogOdds(self.draws, found)
 
 
 @dataclass(frozen=True)
 class LogOdds:
     """Log-odds (chain, draw, row, class), computed draw by draw, because they may be many."""
 
-    known: KnownItems
+    draws: dict[str, Array]
     rows: ItemRows
 
     @property
     def shape(self) -> tuple[int, ...]:
         """As of an array."""
-        share = self.known.draws["share"]
+        share = self.draws["share"]
         return (*share.shape[:2], int(self.rows.kind.max(initial=-1)) + 1, share.shape[-1])
 
     def __getitem__(self, at: tuple[int, int]) -> Array:
-        draws = {name: each[at] for name, each in self.known.draws.items()}
+        draws = {name: each[at] for name, each in self.draws.items()}
+        own = draws["share"], draws.get("slope"), draws.get("scale")
         with np.errstate(divide="ignore"):
-            own = draws["share"], draws.get("slope"), draws.get("scale")
             found: Array = self.rows.log_odds(*own, np)
         return found
 
@@ -273,13 +270,11 @@ def see(
         known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
         given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
     first = {name: drawn[0, 0] for name, drawn in values.items()}
-    own = [
-        {name: first[name] for name in first if (name in of_raters) is raters}
-        for raters in (False, True)
-    ]
-    labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
-    own[1] |= {name: given[name] for name in fitted.raters.needs}
-    raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
+    own = {name: each for name, each in first.items() if name not in of_raters}
+    labels = fitted.labels.anew(own, fitted.label_settings, **given)
+    own = {name: each for name, each in first.items() if name in of_raters}
+    own |= {name: given[name] for name in fitted.raters.needs}
+    raters = fitted.raters.anew(own, fitted.rater_settings, index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(

@@ -28,10 +28,9 @@ def in_groups(
 ) -> tuple[NDArray[np.int64], Array]:
     """Return labels (samples, items) given the groups, and residuals (samples, groups, classes).
 
-    First, groups have shares of their own, with raters alike in all groups: the probabilities of
-    items are multiplied by ratios of shares, and labels change as little as this needs. Then, if
-    ``honest`` has probabilities of known items without their labels, the mean difference of these
-    from the known labels is added to the share of the other items of a group.
+    Groups have shares of their own: the probabilities of items are multiplied by ratios of shares.
+    If ``honest`` has probabilities of known items without their labels, residuals are the mean
+    differences of the known labels from these, for the other items of a group.
     """
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
     shift = np.zeros((len(labels), n_groups, n_classes))
@@ -67,10 +66,10 @@ def _draw(weight: Array, rng: np.random.Generator) -> NDArray[np.int64]:
 def _ratios(
     samples: int, probability: Array, code: NDArray[np.int64], rng: np.random.Generator
 ) -> Array:
-    """Return draws of shares of groups over shares of all items (samples, groups, classes).
+    """Return draws of shares of groups over those of all items (samples, groups, classes).
 
-    Gibbs sampling: labels given shares; shares given labels, Dirichlet around those of all items;
-    their concentration given the labels, from a grid.
+    Gibbs sampling of labels, of shares (Dirichlet around those of all items), and from a grid of
+    their concentration.
     """
     from scipy.special import gammaln
 
@@ -101,10 +100,7 @@ def _ratios(
 def _relabel(
     labels: NDArray[np.int64], probability: Array, ratio: Array, rng: np.random.Generator
 ) -> None:
-    """Change labels drawn from probabilities to draws from tilted ones, as few as possible.
-
-    Labels keep what they have in common with each other: the uncertainty of shared parameters.
-    """
+    """Make labels draws of tilted probabilities; few change, so what they share is kept."""
     then = _tilted(probability, ratio)
     rows = np.arange(len(labels))
     now = np.maximum(probability[rows, labels], 1e-300)
@@ -147,11 +143,11 @@ def by_differences(
     code: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> Array:
-    """Draw shares of groups by PPI++: mean predictions, corrected by known labels of the group.
+    """Draw shares (samples, groups, classes) by PPI++: mean predictions, corrected by known labels.
 
     Predictions are label probabilities, of known items without their labels, scaled by the power
-    that makes the variance least. Draws (samples, groups, classes) are of Student's distribution
-    with as many degrees of freedom as the variance has; groups without known labels have any share.
+    that makes the variance least. Draws are of Student's distribution with the degrees of freedom
+    of the variance; groups without known labels have any share.
     """
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
     known = np.flatnonzero(np.isfinite(honest[:, 0]))
@@ -171,10 +167,9 @@ def by_differences(
         left = truth - np.clip(power, 0.0, 1.0) * predicted
         mean = left[own].mean(axis=0) + np.clip(power, 0.0, 1.0) * every[code == group].mean(axis=0)
         scale = np.atleast_2d(np.cov(left[some].T)) * (1.0 - n / size) / n
-        values, vectors = np.linalg.eigh(scale)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
         freedom = int(some.sum()) - 1
-        noise = rng.standard_normal((samples, n_classes)) @ root.T
+        zero = np.zeros(n_classes)  # classes sum to one, so the covariance is singular
+        noise = rng.multivariate_normal(zero, scale, samples, "ignore", method="eigh")
         found[:, group] = mean + noise / np.sqrt(rng.chisquare(freedom, (samples, 1)) / freedom)
     found = np.clip(found, 0.0, 1.0)
     return found / np.maximum(found.sum(axis=2, keepdims=True), TINY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, kernel
-from bayesfuse.observation import Observation, Spread
-from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result
+from bayesfuse.observation import Observation, Rows, Spread
+from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
 from bayesfuse.results.posterior import OF_DRAWS
 
 SAMPLES, FEWEST = 400, 50
@@ -27,6 +27,7 @@ MOST = 40_000_000
 """Largest number of labels (draws × items) that a result keeps."""
 
 GROUP, DIMS = "label_draws", ("sample", "item")
+BETWEEN = 10  # sweeps between draws of labels from a Markov chain
 SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 
 
@@ -38,9 +39,13 @@ def most_kept(observation: Observation) -> int | str:
         return "rows of a table of counts stand for several items (responses.expand())"
     if observation.labels.moves_labels:
         return "labels on a graph are drawn by sweeps"
-    room = MOST // max(observation.responses.n_items, 1)
+    return _room_for(observation.responses.n_items)
+
+
+def _room_for(n_items: int) -> int | str:
+    room = MOST // max(n_items, 1)
     if room < FEWEST:
-        return f"{FEWEST} draws of {observation.responses.n_items:,} labels exceed {MOST:,}"
+        return f"{FEWEST} draws of {n_items:,} labels exceed {MOST:,}"
     return min(SAMPLES, room)
 
 
@@ -51,21 +56,29 @@ def keep(result: xr.DataTree, observation: Observation, parameters: Mapping[str,
         if GROUP not in result.children:
             result.attrs[GROUP] = f"not kept: {most}"
         return
-    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in parameters.items()}
-    n_draws = len(next(iter(flat.values())))
-    number = min(most, n_draws)
+    n_chains, n_draws = next(iter(parameters.values())).shape[:2]
+    number = min(most, n_chains * n_draws)
     rng = np.random.default_rng(int(result["label_posterior"].attrs[OF_DRAWS], 16))
-    responses, structure = observation.responses, observation.full_structure
-    labels = np.empty((number, responses.n_items), dtype=smallest_integer(responses.n_classes - 1))
-    for row, at in zip(labels, evenly_spaced(number, n_draws), strict=True):
-        rows = observation.rows({name: values[at] for name, values in flat.items()})
+    labels = draw_all(observation, spaced_rows(observation, parameters, number), number, rng)
+    responses = observation.responses
+    result[GROUP] = as_draws(labels, responses.items, responses.classes)
+
+
+def draw_all(
+    observation: Observation, points: Iterable[Rows], number: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Draw the labels of all items (number, items), one draw for each point."""
+    prior, responses = observation.labels, observation.responses
+    structure, now = observation.full_structure, None
+    labels = np.empty((number, responses.n_items), dtype=smallest_integer(responses.n_classes))
+    for row, rows in zip(labels, points, strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
-        row[:] = observation.labels.draw(
-            observation.label_tables(rows), likelihood, structure, rng, None
-        )
+        for _ in range(BETWEEN if prior.moves_labels else 1):
+            now = prior.draw(observation.label_tables(rows), likelihood, structure, rng, now)
+        row[:] = now
         if row.min(initial=0) < 0:
             observation.require_possible_at(rows)
-    result[GROUP] = xr.DataTree(as_draws(labels, responses.items, responses.classes))
+    return labels
 
 
 def as_draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> xr.Dataset:
@@ -78,7 +91,7 @@ def independent(probability: xr.DataArray, number: int, rng: np.random.Generator
     """Draw labels item by item from their probabilities (item, class)."""
     up_to = probability.values.cumsum(axis=1)
     up_to /= up_to[:, -1:]
-    small = smallest_integer(up_to.shape[1] - 1)
+    small = smallest_integer(up_to.shape[1])
     drawn = [(rng.random((len(up_to), 1)) >= up_to).sum(axis=1) for _ in range(number)]
     return np.array(drawn, dtype=small).reshape(number, len(up_to))
 
@@ -90,8 +103,7 @@ def add_votes_in_sequence(
 
     So spans are those of raters. Items that the rater did not label, and known ones, are drawn
     from their own shares. Of tags, the one more vote of the shares is that of a rater who does not
-    look, by the shares of all labels; so what all raters mark, or do not, is not certain. In draws
-    this rater marks no span, which is the most frequent error.
+    look, by the shares of all labels, and in draws marks no span, which is the most frequent error.
     """
     probability = shares["label_posterior"].dataset["probability"]
     unknown = probability.values.max(axis=1) < 1.0
@@ -102,38 +114,32 @@ def add_votes_in_sequence(
         number_of = np.bincount(responses.label, minlength=len(classes))
         more = number_of / number_of.sum().clip(min=1) - 1.0 / len(classes)
         probability.values[here] += more / (1.0 + responses.per_item[here, None])
-    number = min(SAMPLES, MOST // max(responses.n_items, 1))
-    if number < FEWEST:
+    if isinstance(number := _room_for(responses.n_items), str):
         return
     rng = np.random.default_rng(seed)
     labels = independent(probability, number, rng)
-    unit = np.empty(responses.n_items, dtype=np.int64)
-    unit[sequences.places(responses)] = np.repeat(
-        np.arange(sequences.n_sequences), sequences.lengths
-    )
-    key = responses.item * responses.n_raters + responses.rater
-    asked = np.unique(unit[responses.item] * responses.n_raters + responses.rater)
+    place = np.argsort(sequences.places(responses))
+    unit = np.searchsorted(sequences.start, place, side="right") - 1
+    item, rater, label = responses.item, responses.rater, responses.label
+    asked = np.unique(unit[item] * responses.n_raters + rater)
     begin = np.searchsorted(asked, np.arange(sequences.n_sequences + 1) * responses.n_raters)
     size = np.diff(begin)
     for row in labels:
         chosen = rng.integers(np.maximum(size + missed, 1))
-        rater = asked[np.minimum(begin[:-1] + chosen, len(asked) - 1)] % responses.n_raters
-        wanted = np.arange(responses.n_items) * responses.n_raters + rater[unit]
-        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-        said = unknown & (key[at] == wanted) & (size[unit] > 0)
-        row[said] = responses.label[at[said]]
+        one = asked[np.minimum(begin[:-1] + chosen, len(asked) - 1)] % responses.n_raters
+        said = np.flatnonzero(unknown[item] & (rater == one[unit[item]]))[::-1]
+        row[item[said]] = label[said]  # the first of several
         if missed:
             row[unknown & ((chosen == size) & (size > 0))[unit]] = outside
-    shares[GROUP] = xr.DataTree(as_draws(labels, responses.items, responses.classes))
+    shares[GROUP] = as_draws(labels, responses.items, responses.classes)
 
 
 def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> xr.Dataset:
     """Return draws of labels in sequence as draws with other probabilities (item, class), about.
 
-    Stretches of labels are separated by labels on which all draws agree. The draws of each are
-    weighted so that its labels have these probabilities, which changes the joint distribution least
-    (iterative proportional fitting), and resampled systematically. Labels of probability one are
-    set.
+    The draws of a stretch, which ends where all draws agree, are weighted so that its labels have
+    these probabilities, which changes the joint distribution least (iterative proportional
+    fitting), and resampled systematically. Labels of probability one are set.
     """
     place = drawn.get_index("item").get_indexer(sequences.items)
     probability = labels["probability"].sel(item=drawn["item"]).transpose("item", "class")
@@ -186,14 +192,13 @@ def pooled(
 ) -> xr.Dataset | str:
     """Return draws of the mixture of results, in proportion to weights, or why there are none.
 
-    ``labels`` is the averaged label posterior, whose items and classes are meant. Labels of results
-    without parameters (vote shares) are independent.
+    ``labels`` is the averaged label posterior. Labels of results without parameters (vote shares)
+    are independent.
     """
     seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
     rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]
-    number = min(SAMPLES, MOST // max(len(items), 1))
-    if number < FEWEST:
-        return f"not kept: {FEWEST} draws of {len(items):,} labels exceed {MOST:,}"
+    if isinstance(number := _room_for(len(items)), str):
+        return f"not kept: {number}"
     exact = number * np.asarray(weights)
     shares = exact.astype(np.int64)
     shares[np.argsort(shares - exact, kind="stable")[: number - shares.sum()]] += 1
@@ -212,7 +217,7 @@ def pooled(
         else:
             return str(result.attrs.get(GROUP, f"not kept: there are none in {name!r}"))
         parts.append(code[drawn[:, place]])
-    mixed = rng.permutation(np.concatenate(parts)).astype(smallest_integer(len(classes) - 1))
+    mixed = rng.permutation(np.concatenate(parts)).astype(smallest_integer(len(classes)))
     return as_draws(mixed, items.values, classes.values)
 
 

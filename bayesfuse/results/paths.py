@@ -25,26 +25,22 @@ from bayesfuse.results.contents import (
     sequences_of,
 )
 
-BETWEEN = 10
-"""Sweeps between draws of labels from a Markov chain."""
-
 
 def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
-    For labels in sequence this is the Viterbi path, which may differ from the most probable label
-    of each item. On a graph it is approximated by iterated conditional modes from several starts
-    (attribute ``method``). Inferred groups of raters have no mean: the most frequent assignment is
-    used, with the mean of the other parameters over the draws that have it.
+    For labels in sequence this is the Viterbi path. On a graph it is approximated by iterated
+    conditional modes from several starts (attribute ``method``). Inferred groups of raters have no
+    mean: the most frequent assignment is used, with the mean of the other parameters given it.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
+        From ``bf.sample`` or ``bf.find_map``. For new items of the same raters the posterior alone,
+        ``xr.DataTree(children={"posterior": result["posterior"]})``, with a model of those items.
     model : pymc.Model, optional
-        The model of the result. Needed for labels on a graph or with covariates, a classifier or
-        populations of sequences, for silence and stated probabilities, and for factors of your own:
-        results do not store these.
+        The model of the result. Needed for what results do not store: a graph, covariates, a
+        classifier, populations of sequences, silence, stated probabilities, factors of your own.
 
     Returns
     -------
@@ -58,18 +54,12 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     ImpossibleDataError
         The responses of a unit have probability zero.
 
-    Notes
-    -----
-    To decode new items of the same raters, give only the posterior,
-    ``xr.DataTree(children={"posterior": result["posterior"]})``, and a model of those items.
-
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import HiddenMarkov
     >>> answers = [[0, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
-    >>> model = HiddenMarkov(bf.Responses.from_matrix(answers), bf.Sequences.from_lengths([6]))
-    >>> bf.decode(bf.find_map(model), model).values.tolist()
+    >>> responses, path = bf.Responses.from_matrix(answers), bf.Sequences.from_lengths([6])
+    >>> bf.decode(bf.find_map(bf.models.HiddenMarkov(responses, path))).values.tolist()
     [0, 0, 0, 1, 1, 1]
     """
     if several := averaged_models(result):
@@ -100,9 +90,8 @@ def draw_labels(
 
     Without a model these are draws that the result keeps (group ``label_draws``), evenly spaced.
     With it, labels are drawn given the parameters of evenly spaced posterior draws; on a graph they
-    are those drawn with the parameters, if stored. The draws represent the posterior of any
-    function of several labels (spans, runs, changes); for single items ``bf.label_probabilities``
-    is more precise.
+    are those drawn with the parameters, if stored. Draws are for functions of several labels
+    (spans, runs, changes); for single items ``bf.label_probabilities`` is more precise.
 
     Parameters
     ----------
@@ -129,8 +118,7 @@ def draw_labels(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> labels = bf.draw_labels(bf.find_map(model), model, 10, random_seed=1)
     >>> labels.sel(item=1).values.tolist(), labels.attrs["classes"]
     ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4])
@@ -138,7 +126,13 @@ def draw_labels(
     require_count("draws", draws)
     rng = require_seed(random_seed)
     if model is None:
-        return _kept(result, draws)
+        kept = joint_labels.stored(result)
+        if draws > len(kept):
+            raise ModelError(
+                "A result has a limited number of joint draws of the labels: bf.draw_labels(result,"
+                f" model) draws more. Got: draws={draws}, and {len(kept)} draws in the result."
+            )
+        return _draws(kept[evenly_spaced(draws, len(kept))], *joint_labels.names_of(result))
     observation = observation_of(result, model)
     responses = observation.responses
     if not responses.is_plain:
@@ -146,34 +140,12 @@ def draw_labels(
             "Labels are drawn item by item, but a row of a table of counts stands for several "
             "items: build the model with responses.expand(). Got: a table of counts."
         )
-    if (kept := kept_labels(result)) is not None:
-        flat = kept.reshape(-1, responses.n_items)
+    if (moved := kept_labels(result)) is not None:
+        flat = moved.reshape(-1, responses.n_items)
         return _draws(flat[evenly_spaced(draws, len(flat))], responses.items, responses.classes)
-    prior = observation.labels
-    structure = observation.full_structure
-    small = np.int8 if responses.n_classes <= 128 else np.int32
-    labels = np.empty((draws, responses.n_items), dtype=small)
-    drawn = None
     points = evenly_spaced_rows(result, model, observation, draws)
-    for row, rows in zip(labels, points, strict=True):
-        likelihood = observation.by_item(observation.likelihood(rows)[0])
-        for _ in range(BETWEEN if prior.moves_labels else 1):
-            drawn = prior.draw(observation.label_tables(rows), likelihood, structure, rng, drawn)
-        row[:] = drawn
-        if row.min() < 0:
-            observation.require_possible_at(rows)
+    labels = joint_labels.draw_all(observation, points, draws, rng)
     return _draws(labels, responses.items, responses.classes)
-
-
-def _kept(result: xr.DataTree, draws: int) -> xr.DataArray:
-    """Return some of the labels that a result keeps."""
-    drawn = joint_labels.stored(result)
-    if draws > len(drawn):
-        raise ModelError(
-            "A result has a limited number of joint draws of the labels: bf.draw_labels(result, "
-            f"model) draws more. Got: draws={draws}, and {len(drawn)} draws in the result."
-        )
-    return _draws(drawn[evenly_spaced(draws, len(drawn))], *joint_labels.names_of(result))
 
 
 def _draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> xr.DataArray:
@@ -199,8 +171,8 @@ def spans(
     Parameters
     ----------
     labels : DataArray, dims (draw, item) or (item,), or DataTree
-        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws. Of a
-        result, the joint draws of the labels that it keeps.
+        From :func:`draw_labels` or :func:`decode` (all other dimensions count as draws), or a
+        result that keeps joint draws of the labels.
     sequences : Sequences, optional
         Default: those of the result, numbered from 0.
     scheme : {"bio", "runs"}
@@ -263,11 +235,8 @@ def run_lengths(
 
     Parameters
     ----------
-    labels : DataArray, dims (draw, item) or (item,), or DataTree
-        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws. Of a
-        result, the joint draws of the labels that it keeps.
-    sequences : Sequences, optional
-        Default: those of the result, numbered from 0.
+    labels, sequences
+        As in :func:`spans`.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from bayesfuse.data.names import storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
-from bayesfuse.results.draws import MOST_VALUES, Draws, sum_up
+from bayesfuse.results.draws import MOST_VALUES, Draws, Precision, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
@@ -63,7 +63,7 @@ def _complete_parts(
     found = observation.parts.map(_summed, (parameters, sizes, log_likelihood))
     labels, units, pointwise = zip(*found, strict=True)
     how: dict[str, Any] = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
-    _add_labels(result, xr.concat(labels, "item", join="override", **how))
+    add_labels(result, xr.concat(labels, "item", join="override", **how))
     if log_likelihood:
         names, values = np.concatenate(units), np.concatenate(pointwise, axis=2)
         _add_log_likelihood(result, observation, names, values)
@@ -83,38 +83,37 @@ def store(seen: Draws, result: xr.DataTree) -> None:
     posterior = result["posterior"].dataset
     draws = slice(posterior.sizes["draw"])  # fewer if interrupted
     if seen.labels is not None:
-        _add(
-            result,
-            "label_draws",
-            {"label": (("chain", "draw", "item"), seen.labels[:, draws])},
-            {name: posterior[name].values for name in ("chain", "draw")}
-            | {"item": responses.items},
-            classes=storable(responses.classes),
-        )
-    _add_labels(result, seen.label_posterior())
+        drawn = {"label": (("chain", "draw", "item"), seen.labels[:, draws])}
+        coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values}
+        coords["item"] = responses.items
+        result["label_draws"] = xr.Dataset(drawn, coords, {"classes": storable(responses.classes)})
+    add_labels(result, seen.label_posterior())
     names, pointwise = seen.by_unit()
     if pointwise is not None:
         _add_log_likelihood(result, observation, names, pointwise[:, draws])
 
 
-def _add_labels(result: xr.DataTree, labels: xr.Dataset) -> None:
+def add_labels(result: xr.DataTree, labels: xr.Dataset) -> None:
     """Add label probabilities, and of which draws they are."""
     sizes = result["posterior"].dataset.sizes
-    attrs = {f"{dim}s": sizes[dim] for dim in ("chain", "draw")}
-    result["label_posterior"] = xr.DataTree(labels.assign_attrs(attrs))
+    result["label_posterior"] = labels.assign_attrs(chains=sizes["chain"], draws=sizes["draw"])
     note_draws(result)
 
 
 def note_draws(result: xr.DataTree) -> None:
     """Record in the groups of labels which draws of the parameters they belong to."""
     posterior = result["posterior"].dataset
-    name = _telling(posterior)
+    names = sorted(map(str, posterior.data_vars), key=lambda name: (posterior[name].size, name))
+    floats = [name for name in names if posterior[name].dtype.kind == "f"] or names
+    differ = (name for name in floats if len(np.unique(draw_numbers(posterior, name))) > 1)
+    name = next(differ, floats[0])  # the smallest variable that differs between draws, if any
     numbers = draw_numbers(posterior, name)
     if "label_posterior" in result.children:
-        result["label_posterior"].attrs |= {OF_VARIABLE: name, OF_DRAWS: digest(numbers)}
+        of_draws = fingerprint.of_set(numbers)
+        result["label_posterior"].attrs |= {OF_VARIABLE: name, OF_DRAWS: of_draws}
     if "label_draws" in result.children and "chain" in result["label_draws"].dims:
         labels = result["label_draws"].dataset.assign({OF_DRAWS: (("chain", "draw"), numbers)})
-        result["label_draws"] = xr.DataTree(labels.assign_attrs({OF_VARIABLE: name}))
+        result["label_draws"] = labels.assign_attrs({OF_VARIABLE: name})
 
 
 def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
@@ -122,38 +121,32 @@ def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
     return fingerprint.of_draws(draws[name].transpose("chain", "draw", ...).values)
 
 
-def digest(numbers: NDArray[np.int64]) -> str:
-    """Return a digest of draws that does not depend on their order."""
-    return fingerprint.of_arrays([np.sort(numbers, axis=None)])
-
-
-def _telling(posterior: xr.Dataset) -> str:
-    """Return the name of the smallest variable that differs between draws, if any does."""
-    names = sorted(map(str, posterior.data_vars), key=lambda name: (posterior[name].size, name))
-    floats = [name for name in names if posterior[name].dtype.kind == "f"] or names
-    differ = (name for name in floats if len(np.unique(draw_numbers(posterior, name))) > 1)
-    return next(differ, floats[0])
-
-
 def _add_log_likelihood(
     result: xr.DataTree, observation: Observation, names: NDArray[Any], pointwise: Array
 ) -> None:
     unit = observation.labels.unit
     posterior = result["posterior"].dataset
-    _add(
-        result,
-        "log_likelihood",
+    result["log_likelihood"] = xr.Dataset(
         {observation.name: (("chain", "draw", unit), pointwise)},
         {"chain": posterior["chain"].values, "draw": posterior["draw"].values, unit: names},
-        adds_up=int(observation.labels.adds_up),
+        {"adds_up": int(observation.labels.adds_up)},
     )
 
 
 def add_constants(result: xr.DataTree, observation: Observation) -> None:
     """Add the data and their fingerprint."""
     responses = observation.responses
-    if isinstance(observation, Spread):
-        _add_names(result, observation)
+    attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
+    attrs[ORDERED] = int(responses.ordered)
+    if observation.prediction is not None:
+        attrs[PREDICTION] = json.dumps(observation.prediction)
+    coords: dict[str, Any] = {"rater": responses.raters, "class": responses.classes}
+    if isinstance(observation, Spread):  # of all partitions, in place of the data of the first
+        coords["what"] = ["items", "responses"]
+        sizes = (("partition", "what"), observation.partitions.per_partition)
+        result["constant_data"] = xr.Dataset({"sizes": sizes}, coords, attrs)
+        if "observed_data" in result.children:
+            del result["observed_data"]
         return
     item, rater = responses.small_columns
     constants: dict[str, Any] = {
@@ -161,19 +154,16 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
         "rater_index": ((observation.rows_name,), rater),
     }
     if (unit := observation.labels.unit) != "item":
-        constants[f"{unit}_index"] = (("item",), observation.labels.unit_of(responses))
+        constants[f"{unit}_index"] = (("item",), observation.unit_of_item)
     if (sequences := getattr(observation.labels, "sequences", None)) is not None:
-        place = np.empty(responses.n_items, dtype=np.int32)
-        place[sequences.places(responses)] = np.arange(responses.n_items)
-        constants[PLACE] = (("item",), place)
+        constants[PLACE] = (("item",), np.argsort(sequences.places(responses)).astype(np.int32))
     constants |= of_items(responses, observation.gold)
-    coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
-    attrs = _identity(observation)
-    _add(result, "constant_data", {**before.data_vars, **constants}, coords, **attrs)
+    coords = {"item": responses.items} | coords
+    result["constant_data"] = xr.Dataset({**before.data_vars, **constants}, coords, attrs)
     if "observed_data" not in result.children:
-        label = responses.label.astype(np.int32)
-        _add(result, "observed_data", {observation.name: ((observation.rows_name,), label)}, {})
+        label = (observation.rows_name,), responses.label.astype(np.int32)
+        result["observed_data"] = xr.Dataset({observation.name: label})
 
 
 def of_items(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
@@ -186,39 +176,18 @@ def of_items(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
     return found
 
 
-def _identity(observation: Observation) -> dict[str, Any]:
-    """Return the attributes that say what was observed, and how to predict from it."""
-    attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
-    attrs[ORDERED] = int(observation.responses.ordered)
-    if observation.prediction is not None:
-        attrs[PREDICTION] = json.dumps(observation.prediction)
-    return attrs
-
-
-def _add_names(result: xr.DataTree, observation: Spread) -> None:
-    """Add what is known of all partitions, in place of the data of the first one."""
-    responses = observation.responses
-    coords = {"rater": responses.raters, "class": responses.classes}
-    sizes = (("partition", "what"), observation.partitions.per_partition)
-    coords["what"] = np.array(["items", "responses"])
-    result["constant_data"] = xr.DataTree(xr.Dataset({"sizes": sizes}, coords))
-    result["constant_data"].attrs = _identity(observation)
-    if "observed_data" in result.children:
-        del result["observed_data"]
-
-
-def _add(
-    result: xr.DataTree, group: str, variables: Any, coords: dict[str, Any], **attrs: Any
-) -> None:
-    result[group] = xr.DataTree(xr.Dataset(variables, coords, attrs))
+def identity(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the attributes of constant data that identify responses and known labels."""
+    told = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, gold)}
+    return {OBSERVED: json.dumps(told), ORDERED: int(responses.ordered)}
 
 
 def order_variables(result: xr.DataTree) -> None:
     """Order the posterior's variables so that dimensions appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those of
-    the variable. Groups or populations beside raters of several classes have such an order only
-    with a variable by rater alone in front, which is then added: ``balanced_accuracy``.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset. Groups or
+    populations beside raters of several classes have such an order only with a variable by rater
+    alone in front, which is then added: ``balanced_accuracy``.
     """
     posterior = result["posterior"].dataset
     order = _consistent(posterior)
@@ -228,7 +197,7 @@ def order_variables(result: xr.DataTree) -> None:
             own = str(name).removesuffix("sensitivity") + "balanced_accuracy"
             posterior = posterior.assign({own: posterior[name].mean("class")})
             order = _consistent(posterior)
-    result["posterior"] = xr.DataTree(posterior[order or list(posterior.data_vars)])
+    result["posterior"] = posterior[order or list(posterior.data_vars)]
 
 
 def _consistent(posterior: xr.Dataset) -> list[Any] | None:
@@ -251,3 +220,30 @@ def _consistent(posterior: xr.Dataset) -> list[Any] | None:
         order.append(name)
         seen |= set(left.pop(name))
     return order
+
+
+def round_off(result: xr.DataTree, precision: Precision) -> None:
+    """Store posterior and log likelihoods in this precision, and note it in the result."""
+    result.attrs["precision"] = precision
+    if precision == "double":
+        return
+    for node in result.subtree:
+        if node.name in ("posterior", "log_likelihood"):
+            draws = node.to_dataset(inherit=False)
+            rounded = {
+                name: values.copy(data=_rounded(values.values))
+                for name, values in draws.data_vars.items()
+                if values.dtype == np.float64
+            }
+            node.dataset = draws.assign(rounded)
+    note_draws(result)  # draws are identified by their values
+
+
+def _rounded(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Round to single precision; numbers between 0 and 1 stay there, as zeros rule out data."""
+    rounded = values.astype(np.float32)
+    inner = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))
+    for edge, inside in enumerate(inner):
+        at = (rounded == edge).nonzero()
+        rounded[at] = np.where((values[at] > 0) & (values[at] < 1), inside, rounded[at])
+    return rounded

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
@@ -19,15 +19,14 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.results.compatibility import from_model
+from bayesfuse.results.compatibility import fitted_by
 from bayesfuse.results.contents import class_names, constants
 from bayesfuse.results.draws import sum_up, weigh_up
-from bayesfuse.results.fitted import Fitted, from_result, see
+from bayesfuse.results.fitted import Fitted, see
 from bayesfuse.results.posterior import add_constants
 
-KEPT = 10**7  # label probabilities by draw, item and class that are kept at a time
+KEPT = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
 
 
 def predict(
@@ -47,7 +46,7 @@ def predict(
 
     Labels of a new item follow by Bayes' rule, :math:`p(y \mid x, \theta)`, averaged over
     posterior draws of :math:`\theta` with weights :math:`p(x \mid \theta)`, as in a fit with this
-    item. Models of this package are not needed, so a result saved as a file is enough.
+    item. A result saved as a file is enough.
 
     Parameters
     ----------
@@ -60,14 +59,12 @@ def predict(
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
         the result does not hold a parameter.
-    sequences : Sequences, optional
-        The order of the new items, for models of labels in sequence.
-    graph : Graph, optional
-        Adjacency of the new items, for models of labels on a graph.
-    populations, covariates, classifier : optional
-        What is known about the new items, for models that used it for the fitted ones: populations
-        of the fit, covariates of the same names. As in :class:`bayesfuse.models.DawidSkene`;
-        populations of sequences as in :class:`bayesfuse.models.HiddenMarkov`.
+    sequences, graph, populations, covariates, classifier : optional
+        What is known about the new items, for models that used it for the fitted ones: order,
+        adjacency, populations of the fit, covariates of the same names. As in
+        :class:`bayesfuse.models.DawidSkene`; of sequences as in
+        :class:`bayesfuse.models.HiddenMarkov`, on a graph as in
+        :class:`bayesfuse.models.MarkovRandomField`.
     draws : int, default 400
         Maximum number of posterior draws, evenly spaced, equally many (rounded up) of every chain.
     batch_size : int, default 100,000
@@ -77,11 +74,10 @@ def predict(
     -------
     DataTree
         ``label_posterior`` (``probability`` and, for several draws, the Monte Carlo error ``mcse``
-        by item and class), for ``bf.label_probabilities``, ``bf.decisions`` and plots of labels;
-        ``raters``: ``source`` by rater, "fitted" if the result knows the rater, else "pool" or
-        "prior"; ``constant_data`` and ``observed_data``, the responses. The attribute ``draws`` is
-        the number of draws; those of ``label_posterior`` say how labels were summed out, and
-        whether exactly.
+        by item and class; attributes say how labels were summed out, and whether exactly), for
+        ``bf.label_probabilities``, ``bf.decisions`` and plots of labels; ``raters``: ``source`` by
+        rater, "fitted" if the result knows the rater, else "pool" or "prior"; ``constant_data`` and
+        ``observed_data``, the responses. The attribute ``draws`` is the number of draws.
 
     Raises
     ------
@@ -101,34 +97,28 @@ def predict(
     Notes
     -----
     The new responses inform the labels of their own items only. If the prevalence or the raters
-    change, fit again. Without the weights :math:`p(x \mid \theta)`, probabilities of new items
-    are too near 1/K after small fits: on simulated tables of 20 items and three classes, 24 % of
-    the labels are expected to be wrong and 20 % are. Draws have equal weights for items of the fit
-    (of the same name and responses), which have informed the parameters already, and for labels in
-    sequence or on a graph, where few draws would have all the weight. Draws that rule out the
-    responses to an item do not count for the item.
+    change, fit again. Draws have equal weights for items of the fit (of the same name and
+    responses), which have informed the parameters already, and for labels in sequence or on a
+    graph, where few draws would have all the weight. Without weights, probabilities are too near
+    1/K after small fits: on simulated tables of 20 items and three classes, 24 % of the labels are
+    expected to be wrong and 20 % are. Draws that rule out the responses to an item do not count.
 
     Sequences are new ones with the fitted transition; the coupling of a graph is that of the fit,
     so the new graph must have similar degrees.
 
     A rater without fitted responses has, at every draw, the expected row of a new rater: the mean
-    of the pool (``pooled=True``, ``ItemTypes``) or of the prior, if all raters have the same. The
-    likelihood of an item is linear in the row of every response, so the expected row is exact for a
-    rater who answers one item once (for ``raters="graded"`` it is an integral, accurate to about
-    .001). What several responses of such a rater say of the row is not used.
+    of the pool (``pooled=True``, ``ItemTypes``) or of the prior, if all raters have the same. This
+    is exact for a rater who answers one item once (for ``raters="graded"`` to about .001), because
+    the likelihood is linear in the row; what several responses say of the row is not used.
 
     Examples
     --------
-    Two patients after those of the fit, both seen by doctor 1, the second also by doctor 6, who is
-    not among the fitted ones:
+    Two patients after those of the fit; doctor 6 is not among the fitted ones:
 
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    >>> new = bf.Responses.from_long(
-    ...     {"item": [46, 47, 47], "rater": [1, 1, 6], "label": [1, 2, 3]}
-    ... )
-    >>> prediction = bf.predict(point, new)
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> new = {"item": [46, 47, 47], "rater": [1, 1, 6], "label": [1, 2, 3]}
+    >>> prediction = bf.predict(point, bf.Responses.from_long(new))
     >>> bf.label_probabilities(prediction).round(2).values.tolist()
     [[0.93, 0.07, 0.0, 0.0], [0.08, 0.92, 0.0, 0.0]]
     >>> prediction["raters"]["source"].values.tolist()
@@ -143,8 +133,8 @@ def predict(
     if model is None and hasattr(type(result), "predict"):  # an answer of several models
         found = result.predict(responses, draws=int(draws), **told)
     else:
-        fitted = from_result(result) if model is None else from_model(result, model)
-        found = _predict(result, fitted.thinned(int(draws)), responses, told, int(batch_size))
+        fitted = fitted_by(result, model).thinned(int(draws))
+        found = _predict(result, fitted, responses, told, int(batch_size))
     if not (found["raters"]["source"] == "fitted").any():
         warnings.warn(
             "No rater of the new responses is in the result, so nothing is known of how good they "
@@ -164,8 +154,7 @@ def predict_batches(
 ) -> Iterator[xr.DataTree]:
     """Predict the labels of items that arrive in batches, one batch at a time.
 
-    For more items than fit into memory, and for a second pass over the ``batches=`` of
-    :func:`bayesfuse.fit`, which does not store their labels.
+    For more items than fit into memory, such as the ``batches=`` of :func:`bayesfuse.fit`.
 
     Parameters
     ----------
@@ -177,40 +166,33 @@ def predict_batches(
     Yields
     ------
     DataTree
-        What :func:`predict` returns for the batch, for :func:`bayesfuse.write_labels` for example.
+        As :func:`predict` returns, for :func:`bayesfuse.write_labels` for example.
 
     Raises
     ------
-    ModelError
-        ``batches`` is not an iterable of responses; labels depend on more than the responses
-        to the item (``sequences``, ``graph``, ``populations``, …): predict these batch by batch.
-        Else as :func:`predict`.
-    ImpossibleDataError
-        As :func:`predict`.
+    ModelError, ImpossibleDataError
+        As :func:`predict`; ``batches`` is not an iterable of responses; labels depend on more than
+        the responses to the item (``sequences``, ``graph``, …): predict these batch by batch.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.anesthesia()
     >>> days = [responses.take(range(first, first + 15)) for first in (0, 15, 30)]
-    >>> result = bf.find_map(DawidSkene(responses))
-    >>> for labels in bf.predict_batches(result, days):
-    ...     print(bf.label_probabilities(labels).sizes["item"])
-    15
-    15
-    15
+    >>> result = bf.find_map(bf.models.DawidSkene(responses))
+    >>> labels = bf.predict_batches(result, days)
+    >>> [bf.label_probabilities(each).sizes["item"] for each in labels]
+    [15, 15, 15]
     """
     require_count("draws", draws)
     checked = each_batch(batches)
-    fitted = from_result(result) if model is None else from_model(result, model)
+    fitted = fitted_by(result, model).thinned(int(draws))
     if fitted.needs:
         raise ModelError(
             "Batches are tables of responses alone; where labels depend on more, call "
             "bf.predict(result, batch, …) for each with what it needs. Got: a result of "
             f"{fitted.labels.__name__} labels, which need {fitted.needs[0]}."
         )
-    fitted = fitted.thinned(int(draws))
     return (_predict(result, fitted, batch, {}, batch_size=100_000) for batch in checked)
 
 
@@ -223,11 +205,8 @@ def _predict(
 ) -> xr.DataTree:
     observation, values, source = see(fitted, responses, told)
     found = labels_of(observation, values, batch_size, _informed(result, observation.responses))
-    tree = {
-        "label_posterior": found,
-        "raters": xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters}),
-    }
-    predicted = xr.DataTree.from_dict(tree)
+    predicted = xr.DataTree.from_dict({"label_posterior": found})
+    predicted["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
     add_constants(predicted, observation)
     predicted.attrs["draws"] = int(np.prod(fitted.sizes))
     return predicted
@@ -241,16 +220,23 @@ def labels_of(
 ) -> xr.Dataset:
     """Return label probabilities and errors, for items that ``informed`` the parameters or not."""
     sizes = next(iter(values.values())).shape[:2]
-    responses = observation.responses
-    if informed is None or observation.labels.unit != "item" or np.prod(sizes) == 1:
+    responses, table, n_draws = observation.responses, observation.table, int(np.prod(sizes))
+    if informed is None or observation.labels.unit != "item" or n_draws == 1:
         informed = np.ones(responses.n_items, dtype=bool)
+    means, errors = np.empty((2, table.n_items, table.n_classes))
     mean, error = np.empty((2, responses.n_items, responses.n_classes))
     attrs: dict[str, Any] = {}
-    for own in (informed, ~informed):
-        if own.any():
-            each = _averages(observation, values, batch_size, sizes, own is not informed)
-            mean[own], error[own] = (observation.by_item(one)[own] for one in each[:2])
-            attrs = each[2]
+    for weighted, own in enumerate((informed, ~informed)):
+        if not own.any():
+            continue
+        most = max(KEPT // (n_draws * table.n_classes), 1) if weighted else batch_size
+        for items, part in _batches(observation, min(batch_size, most)):
+            if weighted:
+                means[items], errors[items], attrs = weigh_up(part, values, sizes)
+            else:
+                found = sum_up(part, values, None, sizes, log_likelihood=False)
+                (means[items], errors[items]), attrs = found.result(), found.how()
+        mean[own], error[own] = (observation.by_item(each)[own] for each in (means, errors))
     total = mean.sum(axis=1, keepdims=True)  # below one where draws rule out the responses
     if len(broken := np.flatnonzero(~(total[:, 0] > 0))):
         raise ImpossibleDataError(
@@ -260,31 +246,9 @@ def labels_of(
         )
     pair = ("item", "class")
     variables = {"probability": (pair, mean / total)}
-    if np.prod(sizes) > 1:
+    if n_draws > 1:
         variables["mcse"] = (pair, error / total)
     return xr.Dataset(variables, {"item": responses.items, "class": responses.classes}, attrs)
-
-
-def _averages(
-    observation: Observation,
-    values: Mapping[str, Any],
-    batch_size: int,
-    sizes: tuple[int, int],
-    weighted: bool,
-) -> tuple[Array, Array, dict[str, Any]]:
-    """Return means over draws (items of ``table``, classes), their errors, and how."""
-    table = observation.table
-    if weighted:
-        batch_size = max(min(batch_size, KEPT // (int(np.prod(sizes)) * table.n_classes)), 1)
-    mean, error = np.empty((2, table.n_items, table.n_classes))
-    attrs: dict[str, Any] = {}
-    for items, part in _batches(observation, batch_size):
-        if weighted:
-            mean[items], error[items], attrs = weigh_up(part, values, sizes)
-            continue
-        found = sum_up(part, values, None, sizes, log_likelihood=False).label_posterior()
-        mean[items], error[items], attrs = found["probability"], found["mcse"], found.attrs
-    return mean, error, attrs
 
 
 def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
@@ -298,22 +262,15 @@ def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
     label = [each.values for each in observed.data_vars.values() if each.dims == rows]
     if "rater_index" not in known or "item" not in known.coords or len(label) != 1:
         return found
-    raters = known["rater"].values
-    item = places(as_array(responses.items), as_array(known["item"].values))
-    rater = places(as_array(responses.raters), raters)
-    own = item[responses.item] >= 0
-    new = (item[responses.item], rater[responses.rater] % (len(raters) + 1), responses.label)
-    old = (known["item_index"].values, known["rater_index"].values, label[0])
-    both = [
-        np.append(one, other[own]).astype(np.int64) for one, other in zip(old, new, strict=True)
-    ]
-    key = (both[0] * (len(raters) + 1) + both[1]) * responses.n_classes + both[2]
-    key, at = np.unique(key, return_inverse=True)
-    side = np.where(np.arange(len(at)) < len(label[0]), 1.0, -1.0)
-    cells = (len(raters) + 1) * responses.n_classes
-    differ = np.zeros(known.sizes["item"], dtype=bool)
-    differ[key[np.bincount(at, side, len(key)) != 0] // cells] = True
-    return (item >= 0) & ~differ[item]
+    item = places(as_array(responses.items), known["item"].values)
+    rater = places(as_array(responses.raters), known["rater"].values)
+    old = known["item_index"].values, known["rater_index"].values, label[0]
+    new = item[responses.item], rater[responses.rater], responses.label
+    rows = pd.DataFrame(np.hstack([old, new]).T)
+    rows["side"] = np.repeat([1, -1], [len(old[0]), len(new[0])])
+    number = rows.groupby([0, 1, 2])["side"].sum()
+    differ = number.index.get_level_values(0)[number != 0]
+    return (item >= 0) & ~np.isin(item, differ)
 
 
 def _batches(
@@ -322,8 +279,7 @@ def _batches(
     """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
     table, labels = observation.table, observation.labels
     if table.n_items <= batch_size or type(labels).part is LabelPrior.part:
-        every, gold = np.arange(table.n_items), observation.table_gold
-        yield every, replace(observation, responses=table, inverse=every, gold=gold)
+        yield np.arange(table.n_items), observation
         return
     size = np.bincount(labels.unit_of(table))
     batch = (np.cumsum(size) - size) // batch_size  # of the first item of every unit

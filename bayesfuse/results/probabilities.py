@@ -1,22 +1,30 @@
-"""Label probabilities, as stored in a result or recomputed from its draws, and vote shares."""
+"""Label probabilities: stored in a result or recomputed, shares of votes, Parquet files."""
 
 from __future__ import annotations
 
-import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayesfuse.data import fingerprint
 from bayesfuse.data.known import gold_labels
+from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import ModelError
-from bayesfuse.results.compatibility import observation_of, parameters
-from bayesfuse.results.contents import kept_labels, of_all_draws, require_result
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Spread
+from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.model import observed, parameter_variables
+from bayesfuse.results.compatibility import observation_of, parameters, require_same
+from bayesfuse.results.contents import all_draws, kept_labels, of_all_draws, require_result
 from bayesfuse.results.draws import sum_up
-from bayesfuse.results.posterior import OBSERVED, ORDERED, of_items
+from bayesfuse.results.posterior import identity, of_items
 
 
 def label_probabilities(
@@ -36,14 +44,13 @@ def label_probabilities(
     Returns
     -------
     DataArray, dims (item, class)
-        Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
-        probabilities). The Monte Carlo error is ``result["label_posterior"]["mcse"]``.
+        The mean of exact probabilities over the posterior of the parameters. Its Monte Carlo error
+        is ``result["label_posterior"]["mcse"]``.
 
     Raises
     ------
     ModelError
-        No model is given and the result has no label posterior, or one of other draws; a result of
-        another model.
+        No label posterior, or one of other draws, and no model; a result of another model.
 
     Examples
     --------
@@ -89,21 +96,17 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
 def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     """Return the shares of the votes for every class as label probabilities.
 
-    One more vote is spread over all classes, so that no class is impossible, and items without
-    responses have even shares. Items of known class have that class.
+    One more vote is spread over all classes, so that none is impossible.
 
     Parameters
     ----------
-    responses : Responses, DataFrame or array
-        As in :func:`bayesfuse.fuse`.
-    gold : mapping of item name to class name, DataFrame or path, optional
-        Known labels.
+    responses, gold
+        A table and known labels, as in :func:`bayesfuse.fuse`.
 
     Returns
     -------
     DataTree
-        ``label_posterior`` (``probability`` by item and class) for ``bf.label_probabilities``,
-        ``bf.average`` and other functions of labels. It has no parameters of raters.
+        ``label_posterior`` (``probability`` by item and class), for functions of labels.
 
     Raises
     ------
@@ -127,7 +130,135 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     shares[at] = np.eye(responses.n_classes)[known[at]]
     coords = {"item": responses.items, "class": responses.classes}
     labels = xr.Dataset({"probability": (("item", "class"), shares)}, coords)
-    told = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, known)}
-    attrs = {OBSERVED: json.dumps(told), ORDERED: int(responses.ordered)}
-    data = xr.Dataset(of_items(responses, known), coords, attrs)
+    data = xr.Dataset(of_items(responses, known), coords, identity(responses, known))
     return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})
+
+
+def write_labels(
+    results: Iterable[xr.DataTree | xr.DataArray], folder: str | os.PathLike[str]
+) -> list[Path]:
+    """Write the labels of several results as Parquet files, one file for each.
+
+    Parameters
+    ----------
+    results : iterable of DataTree or DataArray
+        With label probabilities; those of :func:`bayesfuse.predict_batches` are in memory one at a
+        time.
+    folder : path
+        Created if it does not exist.
+
+    Returns
+    -------
+    list of Path
+        ``part-00000.parquet`` and so on, which readers of Parquet take as one data set. Columns:
+        ``item``; ``label``, the most probable class; ``probability_<class>`` for every class. A
+        file appears under its name when it is complete.
+
+    Raises
+    ------
+    ModelError
+        Not an iterable of results; no label probabilities; a folder with Parquet files.
+    ImportError
+        Without pyarrow: ``pip install "bayesfuse[parquet]"``.
+
+    Examples
+    --------
+    >>> import tempfile, pandas as pd, bayesfuse as bf
+    >>> shares = bf.vote_shares([["no", "no"], ["yes", "yes"]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (path,) = bf.write_labels([shares], folder)
+    ...     pd.read_parquet(path).columns.tolist()
+    ['item', 'label', 'probability_no', 'probability_yes']
+    """
+    if isinstance(results, xr.DataTree | xr.DataArray) or not isinstance(results, Iterable):
+        raise ModelError(
+            "results must be an iterable of results, one for every file: [result] for a single "
+            f"one. Got: {type(results).__name__}."
+        )
+    folder, paths = _new_folder(folder), []
+    for number, result in enumerate(results):
+        probability = label_probabilities(result)
+        names = probability["item"].values, probability["class"].values
+        paths.append(_write(folder, number, *names, probability.values))
+    return paths
+
+
+def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> list[Path]:
+    """Write the label probabilities of all partitions to Parquet files.
+
+    Parameters
+    ----------
+    result, model
+        A result and its model, of responses in partitions.
+    to : str or path
+        A folder. The workers of a Dask cluster, where there is one, write to it themselves.
+
+    Returns
+    -------
+    list of Path
+        One file for each partition, as :func:`bayesfuse.write_labels` writes them.
+
+    Raises
+    ------
+    ModelError
+        A model of responses that are not in partitions; a result of another model; a folder that
+        holds Parquet files.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf, pandas as pd, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/all.parquet")
+    >>> model = bf.models.DawidSkene(bf.Responses.from_parquet(f"{folder}/all.parquet"))
+    >>> (file,) = bf.label_partitions(bf.find_map(model), model, f"{folder}/labels")
+    >>> pd.read_parquet(file)["label"].head(3).tolist()
+    [1, 3, 2]
+    """
+    variable, observation = observed(model)
+    if not isinstance(observation, Spread):
+        raise ModelError(
+            "label_partitions writes labels of responses in partitions; bf.label_probabilities "
+            f"has those of others. Got: {type(observation.responses).__name__}."
+        )
+    require_same(result, observation.fingerprint, observation.responses)
+    values = evaluate(model, all_draws(result), parameter_variables(variable))
+    numbers = range(len(observation.parts))
+    return list(observation.parts.map(_write_part, (values, _new_folder(to)), numbers))
+
+
+def _write_part(part: Observation, values: Mapping[str, Array], folder: Path, number: int) -> Path:
+    sizes: Any = next(iter(values.values())).shape[:2]
+    mean, _ = sum_up(part, values, None, sizes, log_likelihood=False).result()
+    return _write(folder, number, part.responses.items, part.responses.classes, part.by_item(mean))
+
+
+def _new_folder(folder: Any) -> Path:
+    """Return a folder for Parquet files, made if there is none, or raise ModelError."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'Parquet files need pyarrow: pip install "bayesfuse[parquet]". Got: no pyarrow.'
+        ) from error
+    if not isinstance(folder, str | os.PathLike):
+        raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if there := sorted(folder.glob("*.parquet")):
+        raise ModelError(
+            "Labels are written to a folder without other Parquet files, because readers take all "
+            f"of a folder for one table. Got: {there[0].name} in {folder} ({len(there)} such)."
+        )
+    return folder
+
+
+def _write(
+    folder: Path, number: int, items: NDArray[Any], classes: NDArray[Any], values: Array
+) -> Path:
+    """Write probabilities (items, classes); the file appears under its name when complete."""
+    path = folder / f"part-{number:05d}.parquet"
+    columns = {"item": items, "label": classes[values.argmax(axis=1)]}
+    columns |= {f"probability_{name}": values[:, k] for k, name in enumerate(listed(classes))}
+    unfinished = path.with_suffix(".unfinished")
+    pd.DataFrame(columns).to_parquet(unfinished, engine="pyarrow", index=False)
+    return unfinished.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -38,9 +39,8 @@ def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) 
     -------
     Dataset, by item
         ``mean`` and ``sd`` of the grade as a number: the class if classes are numbers, else its
-        position, 0 for the lowest. ``median``, ``low`` and ``high`` are classes: the lowest with a
-        cumulative probability of at least a half, and the ends of the interval, which has at least
-        its nominal probability.
+        position, 0 for the lowest. ``median``, ``low`` and ``high`` (the ends of the interval,
+        which has at least its nominal probability) are classes.
 
     Raises
     ------
@@ -81,15 +81,15 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     ----------
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, of any model of ordered classes.
-    ci_prob : float, optional
-        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob
+        As in :func:`grades`.
 
     Returns
     -------
     Dataset, by rater
-        ``bias``, the mean difference between given and true grade over the items of the table:
-        negative for strict raters, in units of the classes if these are numbers, else of one class.
-        ``error``, the mean absolute difference. With ``raters="graded"`` also ``strictness``, the
+        ``bias``, the mean difference between given and true grade over the items of the table
+        (negative for strict raters), and ``error``, the mean absolute one, in units of the classes
+        if these are numbers, else of one class. With ``raters="graded"`` also ``strictness``, the
         mean shift of the rater's thresholds, and ``precision``, both in distances of neighbouring
         classes, and ``guess_rate``. Each is a posterior mean, with the ends of its interval,
         ``bias_low``, ``bias_high`` and so on. ``responses`` is the number of responses.
@@ -102,10 +102,8 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia(), raters="graded")
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.rater_grades(result)
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), raters="graded")
+    >>> found = bf.rater_grades(bf.find_map(model))
     >>> found["rater"].values[found["bias"].values.argmax()].item()
     2
     """
@@ -124,10 +122,7 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
         own = named(all_draws(result), name)
         if own is not None and own.dims[2:] == ("rater",):
             found[name] = own
-    columns = {}
-    for name, drawn in found.items():
-        columns[name] = drawn.mean(("chain", "draw"))
-        columns[f"{name}_low"], columns[f"{name}_high"] = interval(drawn, ci_prob)
+    columns = _with_ends(found, ("low", "high"), ci_prob)
     columns["responses"] = xr.DataArray(responses_per_rater(result), dims="rater")
     return xr.Dataset(columns)
 
@@ -169,11 +164,9 @@ def sources(
         A table as in :func:`bayesfuse.fuse`, a model, or a result, which needs no model.
     result : DataTree, optional
         From :func:`bayesfuse.sample` or :func:`bayesfuse.find_map` of this model.
-    truth : mapping of item name to class name, DataFrame or path, optional
-        Known labels of some items, for the empirical accuracy; as ``gold`` of
-        :func:`bayesfuse.fuse`.
-    ci_prob : float, optional
-        Probability of the credible intervals, by default ArviZ's setting.
+    truth, ci_prob
+        Known labels of some items, as ``gold`` of :func:`bayesfuse.fuse`; and the probability of
+        the credible intervals, as in :func:`grades`.
 
     Returns
     -------
@@ -184,8 +177,7 @@ def sources(
         ``incorrect``, the numbers of votes on items of known class that are right and wrong, and
         ``empirical_accuracy``, the share of right ones (missing without any). With a result also
         ``accuracy``, how often the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share
-        of items of its class and of other items with the vote; ``…_lower`` and ``…_upper`` are
-        credible intervals.
+        of items of its class and of others with the vote, with the ends ``…_lower``, ``…_upper``.
 
     Raises
     ------
@@ -196,9 +188,9 @@ def sources(
 
     Notes
     -----
-    Near copies have one accuracy. If the votes are dispersed by a factor φ, n votes are worth
-    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the prior
-    and the votes on items of known class, which determines the width of the intervals.
+    Near copies have one accuracy. If the votes are dispersed by a factor φ, intervals are those of
+    :math:`n / (1 + (\varphi - 1)\, n / s)` instead of n votes, with s the weight of the prior and
+    the votes on items of known class.
 
     Examples
     --------
@@ -220,9 +212,8 @@ def sources(
         result = given if "vote_share" in draws else None
     else:
         responses = given.responses if isinstance(given, LabelModel) else read_table(given)[0]
-    cells, said = _said(responses)
-    if truth is not None:
-        said = said.join(_judged(responses, gold_labels(responses, read_gold(truth, responses))))
+    known = None if truth is None else gold_labels(responses, read_gold(truth, responses))
+    cells, said = _said(responses, known)
     if result is None:
         return said
     own = model is not None or result is given
@@ -236,12 +227,23 @@ def sources(
         )
     doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
     vote = votes.column.ravel()[cells]
-    known = float(weight) + votes.by_class(responses, observation.gold).sum(axis=1)
-    for name, rate in _rates(votes, responses, result, doubt, known).items():
-        said[name] = rate.mean(("chain", "draw")).values[vote]
-        for end, bound in zip(("lower", "upper"), interval(rate, ci_prob), strict=True):
-            said[f"{name}_{end}"] = bound.values[vote]
+    worth = float(weight) + votes.by_class(responses, observation.gold).sum(axis=1)
+    rates = _rates(votes, responses, result, doubt, worth)
+    for name, rate in _with_ends(rates, ("lower", "upper"), ci_prob).items():
+        said[name] = rate.values[vote]
     return said
+
+
+def _with_ends(
+    found: Mapping[str, xr.DataArray], ends: tuple[str, str], ci_prob: float | None
+) -> dict[str, xr.DataArray]:
+    """Return means over draws, each followed by the ends of its interval."""
+    columns = {}
+    for name, drawn in found.items():
+        columns[name] = drawn.mean(("chain", "draw"))
+        for end, bound in zip(ends, interval(drawn, ci_prob), strict=True):
+            columns[f"{name}_{end}"] = bound
+    return columns
 
 
 def of_votes(model: Any, observation: Observation) -> TypeGuard[LabelModel]:
@@ -249,51 +251,36 @@ def of_votes(model: Any, observation: Observation) -> TypeGuard[LabelModel]:
     return isinstance(model, LabelModel) and isinstance(observation.raters, Votes)
 
 
-def _said(responses: Responses) -> tuple[NDArray[np.int64], pd.DataFrame]:
-    """Return the cells that occur, source and label, and how much they say and meet."""
-    n_raters, n_classes, n_items = responses.n_raters, responses.n_classes, responses.n_items
-    size = n_raters * n_classes
-    key = np.unique(responses.item * size + responses.cell)  # repeated votes count once
-    item, cell = np.divmod(key, size)
-    label, weight = cell % n_classes, responses.multiplicity[item].astype(float)
-    of_label = np.bincount(item * n_classes + label, minlength=n_items * n_classes)
-    votes = np.bincount(item, minlength=n_items)
-    _, speaks, labels_said = np.unique(
-        item * n_raters + cell // n_classes, return_inverse=True, return_counts=True
+def _said(
+    responses: Responses, truth: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """Return the cells that occur, and by source and label how much they say, meet and are right.
+
+    ``truth`` (items,) holds known classes, else −1.
+    """
+    columns = {"item": responses.item, "source": responses.rater, "label": responses.label}
+    votes = pd.DataFrame(columns).drop_duplicates()  # repeated votes count once
+    item, label = votes["item"].to_numpy(), votes["label"].to_numpy()
+    number, alike, own = (
+        votes.groupby(by)["label"].transform("size")
+        for by in (["item"], ["item", "label"], ["item", "source"])
     )
-    speakers = np.bincount(np.unique(item * n_raters + cell // n_classes) // n_raters)[item]
     # of all votes, leave out those for this label and the source's own for others
-    other = votes[item] - of_label[item * n_classes + label] - (labels_said[speaks] - 1)
-    cells = np.flatnonzero(np.bincount(cell, minlength=size))
-    total = responses.multiplicity.sum()
-    table = {
-        name: np.bincount(cell, weight * chosen, size)[cells] / total
-        for name, chosen in (
-            ("coverage", np.ones(len(cell))),
-            ("overlaps", speakers > 1),
-            ("conflicts", other > 0),
-        )
-    }
-    index = pd.MultiIndex.from_arrays(
-        [responses.raters[cells // n_classes], responses.classes[cells % n_classes]], names=INDEX
-    )
-    return cells, pd.DataFrame(table, index=index)
-
-
-def _judged(responses: Responses, truth: NDArray[np.int64]) -> pd.DataFrame:
-    """Return by source and label how many votes on items of known class are right and wrong."""
-    size = responses.n_raters * responses.n_classes
-    item, cell = np.divmod(np.unique(responses.item * size + responses.cell), size)
-    known, right = truth[item] >= 0, cell % responses.n_classes == truth[item]
-    number = [
-        np.bincount(cell[chosen], responses.multiplicity[item][chosen], size).astype(np.int64)
-        for chosen in (known & right, known & ~right)
-    ]
-    index = pd.MultiIndex.from_product([responses.raters, responses.classes], names=INDEX)
-    table = pd.DataFrame({"correct": number[0], "incorrect": number[1]}, index)
-    total = table.sum(axis=1)
-    table["empirical_accuracy"] = (table["correct"] / total).where(total > 0)
-    return table
+    found = {"coverage": 1, "overlaps": number > own, "conflicts": number - alike - (own - 1) > 0}
+    if truth is not None:
+        known, right = truth[item] >= 0, truth[item] == label
+        found |= {"correct": known & right, "incorrect": known & ~right}
+    counts = pd.DataFrame(found, votes.index).mul(responses.multiplicity[item], axis=0)
+    table = counts.groupby([votes["source"], votes["label"]]).sum()
+    shares = ["coverage", "overlaps", "conflicts"]
+    table[shares] /= responses.multiplicity.sum()
+    if truth is not None:
+        total = table["correct"] + table["incorrect"]
+        table["empirical_accuracy"] = (table["correct"] / total).where(total > 0)
+    source, given = (table.index.get_level_values(name).to_numpy() for name in INDEX)
+    names = [responses.raters[source], responses.classes[given]]
+    table.index = pd.MultiIndex.from_arrays(names, names=INDEX)
+    return source * responses.n_classes + given, table
 
 
 def _rates(
@@ -301,9 +288,9 @@ def _rates(
 ) -> dict[str, xr.DataArray]:
     """Return how often votes are right, and how often they are given in their class and others."""
     share = posterior_draws(result, "vote_share")["vote_share"]
-    constants = result["constant_data"].dataset if "constant_data" in result.children else {}
-    known = "prevalence" in constants
-    prevalence = (constants if known else posterior_draws(result, "prevalence"))["prevalence"]
+    prevalence = constants(result).get("prevalence")
+    if prevalence is None:
+        prevalence = posterior_draws(result, "prevalence")["prevalence"]
     number = votes.numbers(responses)
     own = xr.DataArray(np.eye(responses.n_classes)[votes.label_of], dims=("vote", "class"))
     joint = prevalence * share

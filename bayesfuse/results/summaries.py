@@ -21,9 +21,8 @@ def summary(
     """Return ArviZ's summary of a posterior, variable by variable.
 
     ``az.summary`` (ArviZ 1.3) mislabels the rows of a variable unless its dimensions come in the
-    order in which they first appear in the posterior. Results of this package are in such an order,
-    but selections by ``var_names`` may not be. This function summarises one variable at a time, so
-    its rows are always labelled correctly.
+    order in which they first appear in the posterior, which those of ``var_names`` may not. Here
+    rows are always labelled correctly.
 
     Parameters
     ----------
@@ -47,9 +46,7 @@ def summary(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=50, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.fit(bf.models.DawidSkene(bf.datasets.anesthesia()), random_seed=1)
     >>> bf.summary(result, ["prevalence", "sensitivity"]).index[[0, 4, 5]].tolist()
     ['prevalence[1]', 'sensitivity[1, 1]', 'sensitivity[1, 2]']
     """

@@ -1,15 +1,15 @@
 """Test helpers: enumeration of labels, checks of kernels, simulation-based calibration.
 
-Use them for your own label priors and rater channels, as the package's tests do. Failures name the
-worst point.
+Use them for your own label priors and rater channels. Failures name the worst point.
 """
 
-from bayesfuse.testing.calibration import sbc_ranks, simulate
-from bayesfuse.testing.comparisons import (
+from bayesfuse.testing.calibration import (
     assert_close,
     assert_frequencies,
     assert_uniform,
     assert_within_mcse,
+    sbc_ranks,
+    simulate,
 )
 from bayesfuse.testing.factors import (
     Enumerated,

@@ -1,4 +1,4 @@
-"""Simulation-based calibration: ranks of prior draws among posterior draws."""
+"""Simulation-based calibration, and comparisons of numbers, frequencies and fits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.inference.sample import sample
@@ -26,8 +27,7 @@ def simulate(
     Returns
     -------
     parameters : dict
-        Values of the parameters of the label prior and the channel, and of the model's other free
-        variables by name.
+        Values of the parameters of both factors, and of the model's other free variables by name.
     truth : ndarray of int64, shape (items,)
     responses : Responses
         The model's table with what was drawn: labels, and silence if the table knows it.
@@ -65,8 +65,8 @@ def sbc_ranks(
 ) -> xr.Dataset:
     """Simulation-based calibration: ranks of prior draws among posterior draws.
 
-    For a correct sampler, ranks are uniform on 0, …, draws. For labels the rank is replaced by the
-    randomised probability integral transform of the true class.
+    For a correct sampler, ranks are uniform on 0, …, draws, and for labels the randomised
+    probability integral transform of the true class on (0, 1).
 
     Parameters
     ----------
@@ -75,8 +75,7 @@ def sbc_ranks(
     responses : Responses
         The design; its labels are replaced by simulated ones.
     revealed : iterable of item names, optional
-        Items whose simulated truth is given to the model. Fixed gold labels would not be draws
-        from the prior.
+        Items whose simulated truth is given: fixed gold labels are no draws from the prior.
     simulations, draws, thin : int
         Number of data sets; number of posterior draws, every ``thin``-th of one chain.
     **kwargs
@@ -86,7 +85,7 @@ def sbc_ranks(
     -------
     Dataset
         Ranks (simulation, …) by variable that is a parameter or a hyperparameter; ``labels``
-        (simulation, item), uniform on (0, 1). The attribute ``draws`` is the highest rank.
+        (simulation, item). The attribute ``draws`` is the highest rank.
 
     References
     ----------
@@ -99,12 +98,9 @@ def sbc_ranks(
     >>> from bayesfuse.testing import assert_uniform, sbc_ranks
     >>> design = bf.datasets.simulate_dawid_skene(12, 3, 2, random_seed=1).responses
     >>> ranks = sbc_ranks(bf.models.DawidSkene, design, simulations=3, draws=20)
-    >>> ranks["prevalence"].shape, ranks["labels"].shape
-    ((3, 2), (3, 12))
     >>> assert_uniform(ranks["labels"], 1, "labels")
     """
-    place = {item: n for n, item in enumerate(responses.items.tolist())}
-    known = {item: place[item] for item in revealed}
+    known = {item: responses.items.tolist().index(item) for item in revealed}
     template = build(responses)
     called = {k: v.name for k, v in parameter_variables(observed(template)[0]).items() if v.name}
     found: dict[str, list[Array]] = {}
@@ -136,3 +132,113 @@ def sbc_ranks(
         axes = (f"{name}_{axis}" for axis in range(values[0].ndim))
         ranks[name] = ("simulation", *axes), np.stack(values)
     return ranks
+
+
+def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 10) -> None:
+    """Fail if values on [0, highest] are not uniform (chi-square test at level 10⁻⁵).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesfuse.testing import assert_uniform
+    >>> assert_uniform(np.random.default_rng(1).random(1000), 1, "numbers")
+    """
+    flat = np.asarray(values, dtype=float).ravel()
+    edges, share = np.linspace(0, 1, bins + 1), np.ones(bins)
+    if highest > 1:  # whole numbers, and bins may hold different numbers of them
+        edges = np.linspace(-0.5, highest + 0.5, bins + 1)
+        share = np.histogram(np.arange(int(highest) + 1), edges)[0].astype(float)
+    seen, _ = np.histogram(flat, edges)
+    assert_frequencies(seen.astype(float), share / share.sum(), name)
+
+
+def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: float = 1e-5) -> None:
+    """Fail if counts do not match their probabilities (chi-square test at level ``alpha``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesfuse.testing import assert_frequencies
+    >>> assert_frequencies(np.array([400.0, 600.0]), np.array([0.5, 0.5]), "a fair coin")
+    Traceback (most recent call last):
+        ...
+    AssertionError: a fair coin: frequencies differ from their probabilities (p = 2.5e-10); ...
+    """
+    expected = seen.sum() * probability
+    order = np.argsort(expected)
+    rare = order[np.cumsum(expected[order]) < 5]  # pooled: the test needs five in every cell
+    common = np.setdiff1d(order, rare)
+    cells = [*zip(seen[common], expected[common], strict=True)]
+    if seen[rare].sum() + expected[rare].sum() > 0:  # also if the impossible was seen
+        cells.append((seen[rare].sum(), max(expected[rare].sum(), 1e-300)))
+    if len(cells) < 2:
+        return
+    distances = np.array([(one - other) ** 2 / other for one, other in cells])
+    p_value = float(stats.chi2.sf(distances.sum(), len(cells) - 1))
+    worst = int(np.argmax(distances))
+    assert p_value > alpha, (
+        f"{name}: frequencies differ from their probabilities (p = {p_value:.1e}); worst in cell "
+        f"{worst}: {cells[worst][0]:.0f} seen, {cells[worst][1]:.1f} expected"
+    )
+
+
+def assert_close(
+    found: ArrayLike, expected: ArrayLike, name: str, *, rtol: float = 1e-10, atol: float = 1e-12
+) -> None:
+    """Fail if arrays differ by more than the tolerances, naming the worst entry.
+
+    Examples
+    --------
+    >>> from bayesfuse.testing import assert_close
+    >>> assert_close([1.0, 2.0], [1.0, 2.5], "means")
+    Traceback (most recent call last):
+        ...
+    AssertionError: means: worst at (1,): 2.0, expected 2.5
+    """
+    one, other = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    assert one.shape == other.shape, f"{name}: shape {one.shape}, expected {other.shape}"
+    with np.errstate(invalid="ignore"):
+        excess = np.abs(one - other) - atol - rtol * np.abs(other)
+    excess = np.where(one == other, -np.inf, np.where(np.isnan(excess), np.inf, excess))
+    if excess.size and excess.max() > 0:
+        place = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        where = tuple(int(index) for index in place)
+        raise AssertionError(f"{name}: worst at {where}: {one[place]}, expected {other[place]}")
+
+
+def assert_within_mcse(
+    found: xr.Dataset, other: xr.Dataset, names: Iterable[str], *, sigmas: float = 5.0
+) -> None:
+    """Fail if the posterior means of two fits differ by more than Monte Carlo error allows.
+
+    Parameters
+    ----------
+    found, other : Dataset
+        Posterior groups with chain and draw.
+    names : iterable of str
+    sigmas : float, default 5
+        Allowed difference in standard errors: by chance once in two million comparisons.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.testing import assert_within_mcse
+    >>> fit = {"draws": 50, "chains": 2, "progressbar": False, "quiet": True}
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
+    >>> one, other = (bf.sample(model, random_seed=seed, **fit) for seed in (1, 2))
+    >>> assert_within_mcse(one["posterior"].dataset, other["posterior"].dataset, ["prevalence"])
+    """
+    import arviz as az
+
+    for name in names:
+        means, errors = [], []
+        for posterior in (found, other):
+            means.append(posterior[name].mean(("chain", "draw")).values)
+            errors.append(az.mcse(posterior[[name]])[name].values)
+        allowed = sigmas * np.hypot(*errors)
+        excess = np.abs(means[0] - means[1]) / np.maximum(allowed, 1e-12)
+        place = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        assert excess.max() <= 1, (
+            f"{name}: means differ by more than {sigmas} standard errors, worst at {place}: "
+            f"{means[0][place]:.4f} and {means[1][place]:.4f}, allowed {allowed[place]:.4f}"
+        )

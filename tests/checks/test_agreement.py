@@ -176,7 +176,7 @@ def test_bins_of_equal_counts():
     assert np.allclose(found["stated"], [0.65, 0.8, 0.92])
     assert np.allclose(found["right"], [1.0, 1.0, 0.8])
     assert found.attrs == bf.checks.label_scores(labels, truth, bins=4)
-    with pytest.raises(ModelError, match=r"equal 'width' or 'count'\. Got: 'size'"):
+    with pytest.raises(ModelError, match=r"equal must be 'width' or 'count'\. Got: 'size'"):
         bf.checks.calibration(labels, truth, equal="size")
 
 

@@ -20,7 +20,7 @@ from bayesfuse.__main__ import main
 from bayesfuse.answer import budget
 from bayesfuse.command_line import commands, outputs
 from bayesfuse.inference.compiled import CompiledChain
-from bayesfuse.inference.nuts import thinned
+from bayesfuse.inference.drawing import thinned
 from bayesfuse.models import DawidSkene
 
 QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]

@@ -15,7 +15,7 @@ from scipy import stats
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
 from bayesfuse.inference import gaussian
-from bayesfuse.inference.recording import pareto_shape
+from bayesfuse.inference.cavi import pareto_shape
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 
 QUIET = {"progressbar": False}

@@ -117,7 +117,7 @@ def test_what_underflows_is_right_all_the_same(case):
     drawn = np.array(
         [
             forward_backward.draw_labels(
-                initial, transition, likelihood, place, start, rng.random(len(log_lik))
+                initial, transition, likelihood, rng.random(len(log_lik)), place, start
             )
             for _ in range(1000)
         ]
@@ -143,7 +143,7 @@ def test_the_scale_of_an_items_likelihood_does_not_matter(factor):
         assert_close(one, same, "marginal", rtol=1e-9)
     uniform = np.random.default_rng(0).random(500)
     one, same = (
-        forward_backward.draw_labels(initial, transition, by * likelihood, *structure, uniform)
+        forward_backward.draw_labels(initial, transition, by * likelihood, uniform, *structure)
         for by in (1.0, factor)
     )
     assert (one == same).all()

@@ -16,7 +16,8 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.parameters.pool import SCALE, Member, SharedMean
+from bayesfuse.parameters.contract import DRAWN
+from bayesfuse.parameters.pool import Member, SharedMean
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.testing import assert_uniform, assert_within_mcse, sbc_ranks, simulate
@@ -135,7 +136,7 @@ def types_in_sequence(table):
         share = bf.dirichlet("share", np.random.default_rng(3).uniform(0.5, 2.0, (2, 12)))
         mean, near = pm.Dirichlet("mean", [6.0, 2.0]), pm.Gamma("near", 4.0, 0.5)
         guess = pm.Dirichlet("guess", pt.alloc(near * mean, 5, 2))
-        members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, SCALE)}
+        members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, DRAWN)}
         model.pools = [SharedMean("guess", members, np.array([6.0, 2.0]), 4.0, 0.5, 5)]
         raters = bf.Consensus(share, pm.Beta("competence", 3.0, 2.0, shape=5), guess)
         bf.observe(table, labels=chain(), raters=raters)

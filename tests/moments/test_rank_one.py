@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import binary, completion, pairs
+from bayesfuse.moments import binary, pairs
 from bayesfuse.moments.least_squares import project, simplex_least_squares
 from bayesfuse.moments.score import spectrum
 from bayesfuse.moments.views import _views, incidence
@@ -21,7 +21,7 @@ CONSISTENT = ["log_linear", "weighted", "least_squares"]
 
 @pytest.mark.parametrize("method", CONSISTENT)
 def test_rank_one_recovers_a_population(method):
-    found = completion.rank_one(pairs.covariance(population()), method)
+    found = pairs.rank_one(pairs.covariance(population()), method)
     np.testing.assert_allclose(found, true_v(), atol=1e-10)
 
 
@@ -30,7 +30,7 @@ def test_eigen_errs_as_much_as_lemma_3_allows():
     v = np.tile(true_v(), 10)
     q = np.outer(v, v)
     np.fill_diagonal(q, 1 - np.tile(pairs.covariance(population())["mean"], 10) ** 2)
-    found = completion.rank_one(moments(q), "eigen").values
+    found = pairs.rank_one(moments(q), "eigen").values
     assert (found @ v) ** 2 / (found @ found) / (v @ v) > 1 - 2 / (v @ v) > 0
 
 
@@ -49,7 +49,7 @@ def test_least_squares_is_the_best_fit():
         minimize(loss, rng.uniform(-bound, bound), bounds=list(zip(-bound, bound, strict=True))).fun
         for _ in range(20)
     )
-    v = completion.rank_one(found, "least_squares").values
+    v = pairs.rank_one(found, "least_squares").values
     assert np.all(np.abs(v) <= bound)
     assert loss(v) <= best * (1 + 1e-9)
 
@@ -69,7 +69,7 @@ def test_log_methods_solve_their_equations(weighted):
     weight = np.array(weight)
     wanted = np.linalg.lstsq(np.array(rows) * weight[:, None], np.array(target) * weight)[0]
     known = ~np.eye(5, dtype=bool)
-    diagonal = completion.log_diagonal(q, variance, np.full(5, 0.5), known, weighted)
+    diagonal = pairs.log_diagonal(q, variance, np.full(5, 0.5), known, weighted)
     np.testing.assert_allclose(diagonal, np.exp(2 * wanted), rtol=1e-9)
 
 
@@ -82,7 +82,7 @@ def test_smallest_trace_is_optimal(hidden):
     np.fill_diagonal(q, 1.0)
     known = ~np.eye(5, dtype=bool)
     known[0, 1] = known[1, 0] = not hidden
-    r = completion.smallest_trace(q, known, penalty=0.2)
+    r = pairs.smallest_trace(q, known, penalty=0.2)
     gradient = np.where(known, 2 * (r - q), 0.0) + 0.2 * np.eye(5)
     assert np.linalg.eigvalsh(r).min() > -1e-12
     assert np.linalg.eigvalsh(gradient).min() > -1e-7
@@ -90,11 +90,11 @@ def test_smallest_trace_is_optimal(hidden):
     assert np.trace(r) > 0.1
 
 
-@pytest.mark.parametrize("method", completion.METHODS)
+@pytest.mark.parametrize("method", pairs.METHODS)
 def test_two_items_leave_no_variance_and_no_crash(method):
     """Equal or opposite answers to both items: all sampling variances look like the smallest."""
     responses = bf.Responses.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]])
-    found = completion.rank_one(pairs.covariance(responses), method)
+    found = pairs.rank_one(pairs.covariance(responses), method)
     np.testing.assert_array_equal(np.sign(found), [1, 1, 1, -1])
 
 
@@ -107,7 +107,7 @@ def test_pairs_that_share_nothing_are_no_obstacle(method):
     overlap = np.full((5, 5), 1000)
     overlap[0, 1] = overlap[1, 0] = 0
     q[0, 1] = q[1, 0] = np.nan
-    found = completion.rank_one(moments(q, overlap), method, penalty=1e-7)
+    found = pairs.rank_one(moments(q, overlap), method, penalty=1e-7)
     np.testing.assert_allclose(found, v, atol=1e-6 if method == "sdp" else 1e-10)
 
 
@@ -121,7 +121,7 @@ def test_blocks_are_estimated_and_signed_each_by_itself():
     overlap[7, 8] = overlap[8, 7] = 50  # two raters by themselves
     q[overlap == 0] = np.nan
     q[6, :6] = q[:6, 6] = 0.0
-    found = completion.rank_one(moments(q, overlap))
+    found = pairs.rank_one(moments(q, overlap))
     np.testing.assert_allclose(found[:6], v[:6], atol=1e-10)
     assert found[6] == 0
     assert np.isnan(found[7:]).all()
@@ -131,18 +131,18 @@ def test_a_star_determines_nothing():
     """One rater shares items with all others, who share none: v has no scale."""
     linked = np.zeros((4, 4), bool)
     linked[0, 1:] = linked[1:, 0] = True
-    assert completion.determined_blocks(linked) == []
+    assert pairs.determined_blocks(linked) == []
     linked[1, 2] = linked[2, 1] = True
-    assert [block.tolist() for block in completion.determined_blocks(linked)] == [[0, 1, 2, 3]]
+    assert [block.tolist() for block in pairs.determined_blocks(linked)] == [[0, 1, 2, 3]]
 
 
 def test_the_sign_is_an_assumption():
     v = np.array([-0.1, -0.1, -0.1, 0.6, 0.6])
     q = np.outer(v, v)
     np.fill_diagonal(q, 1.0)
-    np.testing.assert_allclose(completion.rank_one(moments(q), sign="majority"), -v, atol=1e-10)
-    np.testing.assert_allclose(completion.rank_one(moments(q)), v, atol=1e-10)
-    np.testing.assert_array_equal(completion.orient(np.array([0.1, -0.3]), "majority"), [-0.1, 0.3])
+    np.testing.assert_allclose(pairs.rank_one(moments(q), sign="majority"), -v, atol=1e-10)
+    np.testing.assert_allclose(pairs.rank_one(moments(q)), v, atol=1e-10)
+    np.testing.assert_array_equal(pairs.orient(np.array([0.1, -0.3]), "majority"), [-0.1, 0.3])
 
 
 def test_rank_raters_puts_the_unknown_last():
@@ -160,14 +160,14 @@ def test_rank_raters_puts_the_unknown_last():
 def test_bad_moments_are_refused():
     good = np.full((3, 3), 0.25) + 0.75 * np.eye(3)
     with pytest.raises(MomentsError, match=r"at least three raters.* Got: 2 raters"):
-        completion.rank_one(moments(good[:2, :2]))
+        pairs.rank_one(moments(good[:2, :2]))
     broken = moments(good)
     broken["covariance"][0, 1] = np.nan
-    refused_moments(r"finite .* Got: nan", completion.rank_one, broken)
+    refused_moments(r"finite .* Got: nan", pairs.rank_one, broken)
     with pytest.raises(MomentsError, match=r"share at least two items in pairs.* with 0 pairs"):
-        completion.rank_one(moments(good, np.eye(3, dtype=int) * 50))
+        pairs.rank_one(moments(good, np.eye(3, dtype=int) * 50))
     with pytest.raises(MomentsError, match=r"method of rank_one must be one of .* Got: 'magic'"):
-        completion.rank_one(moments(good), "magic")
+        pairs.rank_one(moments(good), "magic")
     refused_moments(r"four raters.* Got: 3 raters", spectrum, moments(good))
 
 

@@ -7,7 +7,7 @@ from typed_crowds import random_rows
 
 import bayesfuse as bf
 from bayesfuse.numerics.kernels import TINY
-from bayesfuse.numerics.rows import draw_dirichlet, draw_dirichlets
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.tables import _opened, draw_shared
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.simplex import PROBABILITY
@@ -136,21 +136,6 @@ def test_dirichlet_draws_have_their_moments_even_where_they_underflow():
     mean = concentration / total
     error = np.sqrt(mean * (1 - mean) / (total + 1) / len(draws))
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * error).all()
-
-
-def test_dirichlet_rows_drawn_together_are_those_drawn_apart():
-    concentrations = {"a": np.array([2.0, 0.5, 3.0]), "b": np.full((4, 2, 3), 1.5)}
-    together = draw_dirichlets(concentrations, np.random.default_rng(1))
-    # small shapes take exponentials after all gammas, so only rows without them come in order
-    large = {name: alpha + 1.0 for name, alpha in concentrations.items()}
-    rng = np.random.default_rng(1)
-    apart = {name: draw_dirichlet(alpha, rng) for name, alpha in large.items()}
-    again = draw_dirichlets(large, np.random.default_rng(1))
-    for name, rows in apart.items():
-        assert_close(again[name], rows, name)
-        assert_close(np.exp(together[name]).sum(axis=-1), np.ones(rows.shape[:-1]), "row sums")
-    longer = draw_dirichlets({"a": np.ones(2), "b": np.ones((2, 3))}, np.random.default_rng(2))
-    assert [rows.shape for rows in longer.values()] == [(2,), (2, 3)]
 
 
 GUESTS = np.array([[7.0, 1.0], [2.0, 3.0], [90.0, 15.0], [0.0, 0.0], [0.0, 4.0], [41.0, 40.0]])

@@ -11,7 +11,6 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.positive import POSITIVE, PositivePrior
 from bayesfuse.parameters.simplex import (
@@ -21,6 +20,7 @@ from bayesfuse.parameters.simplex import (
     LogRatios,
     OddsCoordinates,
 )
+from bayesfuse.parameters.variables import LogRatio
 from bayesfuse.testing import assert_close
 
 

@@ -15,10 +15,9 @@ import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.observation import Counts
-from bayesfuse.parameters.consensus_shares import ConsensusShares, says
 from bayesfuse.parameters.graded_rows import LOGS
 from bayesfuse.parameters.partition import draw
-from bayesfuse.parameters.pool import SharedMean
+from bayesfuse.parameters.pool import ConsensusShares, SharedMean, says
 from bayesfuse.parameters.variables import partition
 from bayesfuse.testing import assert_close, assert_frequencies
 

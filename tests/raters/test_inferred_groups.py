@@ -146,7 +146,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
     prior = {
         name: Dirichlet(np.full(each.shape, 2.0)) for name, each in zip(ROWS, tables, strict=True)
     }
-    prior["assignment"] = PartitionPrior(alpha, assignment)
+    prior["assignment"] = PartitionPrior(assignment, alpha)
     truth = rng.integers(0, n_classes, n_items)
     drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
     of_class = copies * np.bincount(truth, minlength=n_classes)
@@ -193,7 +193,7 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
     prior = {
         name: Dirichlet(np.full(each.shape, 2.0)) for name, each in zip(ROWS, tables, strict=True)
     }
-    prior["assignment"] = PartitionPrior(0.01, assignment)
+    prior["assignment"] = PartitionPrior(assignment, 0.01)
     rows = {**dict(zip(ROWS, tables, strict=True)), "assignment": assignment}
     channel = bf.InferredGroups(None, None, assignment)
     structure = channel.structure(responses, np.full(n_items, -1))

@@ -24,7 +24,7 @@ from bayesfuse import decisions, plots
 from bayesfuse.errors import LargeResultWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results import storage
+from bayesfuse.results import draws, posterior
 
 ASKED = {"precision": None, "thin": None, "log_likelihood": None}
 
@@ -36,7 +36,7 @@ def bytes_of(result):
 
 def chosen(model, most, **asked):
     sizes = FIT["chains"], FIT["draws"]
-    return storage.choose(model, [observed(model)[1]], sizes, **ASKED | asked, most=most)
+    return draws.choose(model, [observed(model)[1]], sizes, **ASKED | asked, most=most)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -64,18 +64,18 @@ def test_precision_goes_first_and_then_draws(fits):
     assert chosen(model, 1, thin=2)[:2] == ("single", 2)
     assert chosen(model, whole // 2, precision="double")[:2] == ("double", 2)
     observation = observed(model)[1]
-    typo = storage.choose(model, [observation], (4, 10**15), **ASKED, most=whole)
-    assert typo.thin == storage.MOST_THIN
+    typo = draws.choose(model, [observation], (4, 10**15), **ASKED, most=whole)
+    assert typo.thin == draws.MOST_THIN
 
 
 def test_less_is_stored_of_large_results_and_said(fits, monkeypatch):
     model, whole = fits["independent"]
-    monkeypatch.setattr(storage, "LARGE", bytes_of(whole) // 4)
+    monkeypatch.setattr(draws, "LARGE", bytes_of(whole) // 4)
     with pytest.warns(LargeResultWarning, match=r"Got: 0 MB, so precision='single' and thin=2"):
         small = bf.sample(model, **FIT)
     assert (small.attrs["precision"], small.attrs["thin"]) == ("single", 2)
     assert dict(small["posterior"].sizes)["draw"] == FIT["draws"] // 2
-    assert bytes_of(small) <= storage.LARGE
+    assert bytes_of(small) <= draws.LARGE
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asked = bf.sample(model, **FIT, thin=1, precision="double")
@@ -143,7 +143,7 @@ def test_labels_need_no_draws(fits):
 def test_probabilities_do_not_become_zero_or_one():
     """An accuracy of one would rule out a table with a mistake, as would a row with a zero."""
     edges = np.array([0.0, 1e-60, 1e-30, 1 - 1e-9, 1.0, 1 + 1e-9, -np.inf, np.nan])
-    small = storage._rounded(edges)
+    small = posterior._rounded(edges)
     assert small.dtype == np.float32
     assert [small[0], small[4], small[5], small[6]] == [0, 1, 1, -np.inf]
     assert np.all((small[1:4] > 0) & (small[1:4] < 1)) and np.isnan(small[7])
@@ -219,9 +219,9 @@ def test_as_many_draws_of_something_else_are_other_draws(fits, kind, tmp_path):
     model, result = fits[kind]
     other = bf.sample(model, **FIT | {"random_seed": 9})
     labels, own = bf.label_probabilities(result), result["posterior"].dataset
-    for posterior in (other["posterior"].dataset, own.isel(chain=[1, 1]).assign_coords(own.coords)):
+    for drawn in (other["posterior"].dataset, own.isel(chain=[1, 1]).assign_coords(own.coords)):
         mixed = result.copy()
-        mixed["posterior"] = xr.DataTree(posterior)
+        mixed["posterior"] = xr.DataTree(drawn)
         mixed.to_netcdf(tmp_path / "mixed.nc")
         for each in (mixed, xr.load_datatree(tmp_path / "mixed.nc")):
             refused(r"label_probabilities\(result, model\)", bf.label_probabilities, each)

@@ -7,7 +7,7 @@ from bayesfuse import checks, decisions, plots
 from bayesfuse.command_line.report import report
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.storage import round_off
+from bayesfuse.results.posterior import round_off
 
 QUIET = {"progressbar": False, "quiet": True}
 FIT = {"draws": 12, "tune": 10, "chains": 2, "random_seed": 1} | QUIET

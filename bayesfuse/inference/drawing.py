@@ -1,10 +1,11 @@
-"""Draws by Gibbs sweeps: whole chains, or steps next to NUTS."""
+"""Draws of a model by PyMC's chains or by Gibbs sweeps: whole chains, or steps next to NUTS."""
 
 from __future__ import annotations
 
 import inspect
 import logging
 import time
+from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -13,20 +14,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import xarray as xr
+from pymc.sampling.mcmc import NUTPIE_INSTALLED
+from pytensor.compile.ops import wrap_py
+from pytensor.tensor.type import TensorType
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.chains import Chain, ProgressBar, SteppedChain, run
 from bayesfuse.inference.compiled import compilable
 from bayesfuse.inference.gibbs import Sweep
-from bayesfuse.inference.nuts import first_points, thinned
 from bayesfuse.inference.plan import Plan
-from bayesfuse.inference.recording import add_data, as_posterior
 from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.numerics.threads import available, threads
-from bayesfuse.observation import Blocks, RatersInBlocks, Spread
-from bayesfuse.parameters.compiled import value_function
+from bayesfuse.pymc.evaluate import add_data, as_posterior
 from bayesfuse.results.draws import Draws
 
 COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
@@ -38,6 +41,70 @@ OF_CHAINS = {"progressbar", "progressbar_theme", "quiet", "compute_convergence_c
 """Arguments of ``pm.sample`` that mean something where Gibbs sweeps draw all variables."""
 
 _log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
+
+
+def first_points(
+    beginnings: list[Beginning], streams: list[np.random.Generator]
+) -> list[dict[str, Any]]:
+    """Return a point for every chain; the first table decides on variables that tables share."""
+    points = [[begun.values(stream) for stream in streams] for begun in beginnings]
+    return [dict(ChainMap(*own)) for own in zip(*points, strict=True)]
+
+
+def sample_nuts(
+    beginnings: list[Beginning], nuts_sampler: str | None, settings: dict[str, Any]
+) -> xr.DataTree:
+    """Draw all variables by NUTS, from points around the start."""
+    points = first_points(beginnings, settings["random_seed"].spawn(settings["chains"]))
+    if nuts_sampler is None:
+        # of several tables every chain has a start of its own, which nutpie does not take
+        one = len(beginnings) == 1 and NUTPIE_INSTALLED
+        nuts_sampler = "nutpie" if one else "pymc"
+    settings = settings | {"nuts_sampler": nuts_sampler}
+    told = bool(points[0])  # jitter would undo the start
+    if nuts_sampler == "nutpie":
+        settings["initvals"] = (
+            _drawn_anew(beginnings[0], points[0]) if len(beginnings) == 1 else points[0]
+        )
+        if told:
+            own = settings.get("compile_kwargs", {})
+            settings["compile_kwargs"] = {"jitter_rvs": set()} | own
+    elif told:
+        settings["initvals"] = points
+    if nuts_sampler == "pymc":
+        settings.setdefault("init", "adapt_diag" if told else "auto")
+    elif nuts_sampler in ("numpyro", "blackjax"):
+        own = settings.get("nuts", {})
+        settings["nuts"] = {"jitter": not told, "chain_method": "vectorized"} | own
+    return _by_pymc(settings)
+
+
+def _by_pymc(settings: dict[str, Any]) -> xr.DataTree:
+    """Sample by PyMC, which calls a function of progress as it calls others."""
+    if callable(shown := settings["progressbar"]):
+        settings = settings | {"progressbar": False, "callback": lambda *_, **__: shown(1)}
+    return pm.sample(**settings)
+
+
+def _drawn_anew(begun: Beginning, one: dict[str, Any]) -> dict[str, Any]:
+    """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
+    if begun.start.values is not None:
+        return one
+    stream = pytensor.shared(np.random.default_rng(0))
+    _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
+
+    def draw(number: Any) -> list[Any]:
+        point = begun.values(np.random.default_rng(int(number)))
+        return [np.asarray(point[name]) for name in one]
+
+    types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
+    drawn = wrap_py([seed.type], types)(draw)(seed)
+    return dict(zip(one, drawn if isinstance(drawn, list) else [drawn], strict=True))
+
+
+def thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
+    """Return every ``thin``-th draw."""
+    return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result
 
 
 def sample_gibbs(
@@ -74,7 +141,7 @@ def _chains(
     chains: list[Chain] = []
     # a sweep over many items is itself shared by threads, and a short one is mostly Python, which
     # holds its lock: then chains take turns
-    shared = isinstance(plan.observation, Blocks | RatersInBlocks | Spread)
+    shared = plan.observation.shared
     in_turn = shared or (kind is SteppedChain and sweep_cost(plan) < WORTH_A_THREAD)
     with threads(cores) if shared else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
@@ -103,12 +170,9 @@ def _chains(
         for block in plan.all_blocks
     }
     attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
-    result = xr.DataTree(
-        children={
-            "posterior": xr.DataTree(as_posterior(plan.model, values).assign_attrs(attrs)),
-            "sample_stats": xr.DataTree(xr.Dataset(attrs=attrs)),
-        }
-    )
+    posterior = as_posterior(plan.model, values).assign_attrs(attrs)
+    groups = {"posterior": posterior, "sample_stats": xr.Dataset(attrs=attrs)}
+    result = xr.DataTree.from_dict(groups)
     add_data(result, plan.model)
     if not settings.get("quiet", False):
         made = f"{sizes['tune'] * n_chains:_d} + {n_draws * n_chains:_d} draws total"
@@ -126,24 +190,17 @@ def _next_to_nuts(
     plan = begun.plan
     step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
     points = first_points([begun], settings["random_seed"].spawn(settings["chains"]))
-    own = settings.get("idata_kwargs", {})
     # responses numbered by a range take no memory; ArviZ would write the numbers out
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
     rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
-    settings = settings | {
-        "step": step,
-        "initvals": points,
-        "idata_kwargs": {"coords": rows} | own,
-    }
-    if callable(shown := settings["progressbar"]):
-        settings |= {"progressbar": False, "callback": lambda *_, **__: shown(1)}
+    own = {"coords": rows} | settings.get("idata_kwargs", {})
+    settings = settings | {"step": step, "initvals": points, "idata_kwargs": own}
     if seen is not None:
         settings["cores"] = 1  # the labels of every draw are here
-        values = value_function(plan.model, plan.variables)
-        step.watch = lambda chain, draw, point, labels: (
-            None if draw % thin else seen.add(chain, plan.observation.rows(values(point)), labels)
+        step.watch = lambda chain, draw, rows, labels: (
+            None if draw % thin else seen.add(chain, rows, labels)
         )
-    return pm.sample(**settings)
+    return _by_pymc(settings)
 
 
 def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
@@ -168,9 +225,9 @@ def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
 
 def sweeps_of_draw(plan: Plan) -> int:
     """Return the default number of sweeps of a draw."""
-    if isinstance(plan.observation, Spread):
+    if plan.observation.pilot is not plan.observation:  # in partitions
         return 1
-    least = getattr(compilable(plan), "least_sweeps", 1)
+    least = plan.observation.raters.least_sweeps if compilable(plan) else 1
     return int(np.clip(COMPLETING / sweep_cost(plan), least, 10))
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from numba import njit
 
-from bayesfuse.numerics.caching import compiled
-from bayesfuse.numerics.kernels import fill, inner
+from bayesfuse.numerics.kernels import compiled, fill, inner
 from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.tables import draw_pooled
 from bayesfuse.numerics.turns import log_evidence, turn_rows
