@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from functools import wraps
 from numbers import Integral
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -143,6 +148,20 @@ def require_mapping(name: str, given: Any) -> None:
     """Raise ModelError unless ``given`` is a mapping, which a frame of columns is not."""
     if not callable(getattr(given, "items", None)) or hasattr(given, "columns"):
         _refuse(name, 'a mapping from names, as in {"name": …}', given)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's line, whatever calls of this package and of PyMC lie between."""
+    here = Path(__file__).parent
+    folders = [here, here.parent / "models"]
+    if pymc := sys.modules.get("pymc"):
+        folders.append(Path(str(pymc.__file__)).parent)
+    # prefixes: Python 3.12 does not compare the last character of a path
+    between = (
+        contextlib.__file__.removesuffix(".py"),
+        *(f"{folder}{os.sep}" for folder in folders),
+    )
+    warnings.warn(message, category, skip_file_prefixes=between)
 
 
 def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
-from bayesfuse.errors import ModelError, NoGroupsWarning
+from bayesfuse.errors import ModelError, NoGroupsWarning, warn
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
 from bayesfuse.pymc.evaluate import common_mean
@@ -135,11 +134,10 @@ class LatentGroup(LabelModel):
         names = self.groups.names
         if not names and isinstance(groups, str) and not inferred:
             why = "" if self.groups.origin == "moments" else f" ({self.groups.origin})"
-            warnings.warn(
+            warn(
                 f"Moments find no raters who share a source{why}, so this LatentGroup is Dawid and "
                 "Skene's model; groups='posterior' infers the probability of every pair.",
                 NoGroupsWarning,
-                stacklevel=3,
             )
         if inferred:
             names = list(range(groups_at_most(max_groups, responses)))

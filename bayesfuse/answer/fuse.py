@@ -43,6 +43,7 @@ from bayesfuse.errors import (
     require_positive,
     require_seed,
     takes_seed,
+    warn,
 )
 from bayesfuse.numerics.interruption import Interruption, interruptible
 from bayesfuse.pymc.model import observed
@@ -359,10 +360,9 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     elif outcome != NO_TIME:
         told = "No model allows these data", "mend gold= or tags", outcome
     reason, remedy, got = told
-    warnings.warn(
+    warn(
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
-        stacklevel=4,
     )
     votes = average({VOTES: vote_shares(inputs.responses, inputs.gold)}, {VOTES: 1.0})
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})

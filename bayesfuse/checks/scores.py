@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
-from bayesfuse.errors import ResponsesError, require_choice, require_count, require_mapping
+from bayesfuse.errors import ResponsesError, require_choice, require_count, require_mapping, warn
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
@@ -61,10 +60,9 @@ def label_scores(
     """
     probability, true = _known(labels, truth)
     if zeros := int((probability[np.arange(len(true)), true] == 0.0).sum()):
-        warnings.warn(
+        warn(
             "A single true class of probability zero, as vote shares may give it, makes the "
-            f"log-loss infinite. Got: {zeros:,} of {len(true):,} items.",
-            stacklevel=2,
+            f"log-loss infinite. Got: {zeros:,} of {len(true):,} items."
         )
     return _scores(probability, true, bins)
 

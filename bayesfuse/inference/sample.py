@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -234,16 +233,15 @@ def _complete(
             else:
                 order_variables(result)
             if checks and one:
-                warn_of_collapse(result, plan.observation, stacklevel=5)
+                warn_of_collapse(result, plan.observation)
     except KeyboardInterrupt:
         missing |= groups - set(result.children)
         if missing:
             result.attrs["missing"] = ", ".join(sorted(missing))
-            warnings.warn(
+            errors.warn(
                 "An interrupted result keeps the draws of the parameters that were made before it "
                 f"was completed. Got: an interruption before {result.attrs['missing']}.",
                 errors.IncompleteWarning,
-                stacklevel=4,
             )
     round_off(result, kept.precision)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -139,11 +138,10 @@ def update(
     prior = {name: each.fading(forgetting) for name, each in known.items()}
     found = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
     if not found.converged:
-        warnings.warn(
+        errors.warn(
             "The bound of the log evidence was still rising when the update ended, so the labels "
             f"of the new items have not settled. Got: {len(found.trace)} iterations.",
             errors.PoorFitWarning,
-            stacklevel=4,
         )
     rows = cavi.draw_rows(found.approximation, int(draws), rng)
     for name, each in held.items():  # does not vary

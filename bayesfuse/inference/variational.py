@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -307,7 +306,7 @@ def _refine(
 
 def _warn(found: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan) -> None:
     def say(what: str) -> None:
-        warnings.warn(what, errors.PoorFitWarning, stacklevel=5)
+        errors.warn(what, errors.PoorFitWarning)
 
     if not found.converged:
         say(

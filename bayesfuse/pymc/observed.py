@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_kind, require_name
+from bayesfuse.errors import ModelError, require_kind, require_name, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, Summed, in_blocks
 from bayesfuse.pymc.evaluate import described
@@ -49,11 +48,10 @@ class ObservedResponses(RandomVariable):
         """Draw truths and responses; predictive draws of PyMC go through here."""
         observation, (*arguments, size) = self.observation, inputs
         if not observation.responses.is_plain:  # PyMC draws to see shapes when it draws graphs
-            warnings.warn(
+            warn(
                 "Predictive draws have one answer per row, so an item that stands for several is "
                 "drawn once: build the model with responses.expand() for draws of all. Got: a "
-                "table of counts.",
-                stacklevel=2,
+                "table of counts."
             )
         point = observation.rows(dict(zip(observation.names, arguments, strict=False)))
         shape = tuple(size) if size is not None else ()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import CollapseWarning
+from bayesfuse.errors import CollapseWarning, warn
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
@@ -94,12 +93,11 @@ def in_words(found: Lost, observation: Observation) -> str:
     return " ".join(text)
 
 
-def warn_of_collapse(result: xr.DataTree, observation: Observation, stacklevel: int = 4) -> None:
+def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
     """Warn the caller of a fit if its labels have collapsed."""
     if isinstance(observation, Spread):
         return  # the votes of all items are in no one table
     probability = result["label_posterior"].dataset["probability"]
     found = lost_classes(probability.transpose("item", "class").values, observation)
     if found.lost.any():
-        # this function, the fit, its decorator, the caller
-        warnings.warn(in_words(found, observation), CollapseWarning, stacklevel=stacklevel)
+        warn(in_words(found, observation), CollapseWarning)

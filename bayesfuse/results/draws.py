@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -12,7 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import LargeResultWarning, ModelError, require_count
+from bayesfuse.errors import LargeResultWarning, ModelError, require_count, warn
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import Blocks, Observation, Spread
@@ -303,8 +302,6 @@ def decide(
     model: pm.Model,
     observations: Sequence[Observation],
     sizes: tuple[int, int],
-    *,
-    stacklevel: int = 4,
     **asked: Any,
 ) -> Storage:
     """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
@@ -312,12 +309,11 @@ def decide(
     usual = {name: asked[name] or plain for name, plain in (("precision", "double"), ("thin", 1))}
     if (found.precision, found.thin) != (usual["precision"], usual["thin"]):
         whole = choose(model, observations, sizes, **asked | usual, most=LARGE)
-        warnings.warn(
+        warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
             "precision, and if that is not enough only every thin-th draw, unless precision= and "
             f"thin= are given. Got: {whole.size / 1e6:,.0f} MB, so precision={found.precision!r} "
             f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
             LargeResultWarning,
-            stacklevel=stacklevel,
         )
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table
-from bayesfuse.errors import ImpossibleDataError, ModelError, require_count
+from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import fitted_by
@@ -136,11 +135,10 @@ def predict(
         fitted = fitted_by(result, model).thinned(int(draws))
         found = _predict(result, fitted, responses, told, int(batch_size))
     if not (found["raters"]["source"] == "fitted").any():
-        warnings.warn(
+        warn(
             "No rater of the new responses is in the result, so nothing is known of how good they "
             "are; names are compared as they are, and 1 is not '1'. Got: raters "
-            f"{shown(responses.raters, 3)}.",
-            stacklevel=2,
+            f"{shown(responses.raters, 3)}."
         )
     return found
 

@@ -228,7 +228,7 @@ def test_as_many_draws_of_something_else_are_other_draws(fits, kind, tmp_path):
             if kind == "graph":
                 refused("but of other draws", bf.label_probabilities, each, model)
                 continue
-            bare = xr.DataTree(children={"posterior": xr.DataTree(posterior)})
+            bare = xr.DataTree(children={"posterior": xr.DataTree(drawn)})
             anew = bf.label_probabilities(bare, model)
             xr.testing.assert_allclose(bf.label_probabilities(each, model), anew)
             assert np.abs(anew - labels).max() > 1e-4
