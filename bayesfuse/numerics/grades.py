@@ -85,15 +85,15 @@ def log_rows(own, positions, guess):
 
 
 @inlined
-def slice_from(density, given, old, level, width, rng):
+def slice_from(density, given, old, level, width, rng, steps=STEPS):
     """Return a draw from the slice of ``density(at, given)`` above a level, NaN if there is none.
 
     Slices are found by stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
     """
     low = old - width * rng.random()
     high = low + width
-    left = np.int64(STEPS * rng.random())
-    right = STEPS - 1 - left
+    left = np.int64(steps * rng.random())
+    right = steps - 1 - left
     while left > 0 and density(low, given) > level:
         low -= width
         left -= 1

@@ -17,7 +17,7 @@ from bayesfuse.raters.consensus_kernels import prepare, role_of, weigh
 
 OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
 OTHERS = 0.5  # share of pairs of types at random, not neighbours
-WIDTH = 4.0  # of slices of log-odds
+WIDTH, STEPS = 4.0, 8  # of slices of log-odds, which are wide where hardly an item is of a type
 SMALL = 1e-100  # products below this are added up as logarithms
 
 
@@ -110,7 +110,7 @@ def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
             rest[n] = max(total[n] - slope[n] * share, both * weight[n, other])
         given = each, rest, slope, copies
         level = math.log(1.0 - rng.random()) + _pair_density(now, given)
-        there = slice_from(_pair_density, given, now, level, WIDTH, rng)
+        there = slice_from(_pair_density, given, now, level, WIDTH, rng, STEPS)
         if math.isnan(there):
             there = now
         log_share[0, z] = log_sum + _log_share(there)
@@ -219,7 +219,7 @@ def _draw_competence(prior, said, listed, log_competence, log_guess, rng):
         given = prior[m], first, last, said, listed, guess[m]
         now = log_competence[m, 0] - log_competence[m, 1]
         level = math.log(1.0 - rng.random()) + _look_density(now, given)
-        odds = slice_from(_look_density, given, now, level, WIDTH, rng)
+        odds = slice_from(_look_density, given, now, level, WIDTH, rng, STEPS)
         if math.isnan(odds):
             odds = now
         log_competence[m, 0], log_competence[m, 1] = _log_share(odds), _log_share(-odds)
