@@ -64,7 +64,13 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     halves = [(*place[name], (width.get(name, 0.0) + GAP) / 2) for name in place]
     left, right = min(x - half for x, _, half in halves), max(x + half for x, _, half in halves)
     margin = (HEIGHT + GAP) / 2
-    low, high = -margin, max(y for _, y, _ in halves) + margin
+    arrows = []
+    for way in ways:
+        ends = np.array([place[way[0]], place[way[-1]]])
+        arrows.append((way, ends, _bend(ends, [place[name] for name in way[1:-1]])))
+    curves = np.concatenate([np.array([place[name] for name in nodes]), *map(_curve, arrows)])
+    low, high = curves[:, 1].min() - margin, curves[:, 1].max() + margin
+    left, right = min(left, curves[:, 0].min()), max(right, curves[:, 0].max())
     if ax is None:
         from matplotlib import pyplot as plt
 
@@ -83,9 +89,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         shape, at = (Ellipse, (x, y)) if is_round else (Rectangle, corner)
         shapes[name] = ax.add_patch(shape(at, width[name], HEIGHT, **style))
         ax.text(x, y, text, size=TEXT * scale, ha="center", va="center", zorder=3)
-    for way in ways:
-        ends = np.array([place[way[0]], place[way[-1]]])
-        bend = _bend(ends, [place[name] for name in way[1:-1]])
+    for way, ends, bend in arrows:
         style = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 12}
         style |= {"patchA": shapes[way[0]], "patchB": shapes[way[-1]], "shrinkA": 0, "shrinkB": 1}
         ax.add_patch(FancyArrowPatch(*ends, color="0.15", zorder=1, **style))
@@ -144,6 +148,15 @@ def _layout(
             room = np.array([width.get(name, 0.0) + GAP for name in layer])
             across |= zip(layer, np.cumsum(room) - (room + room.sum()) / 2, strict=True)
     return {name: (across[name], y * LAYER) for y, row in enumerate(layers) for name in row}, ways
+
+
+def _curve(arrow: tuple[list[Any], np.ndarray, float]) -> np.ndarray:
+    """Return points of an arc3, a quadratic Bézier curve, (points, 2)."""
+    _, (begin, end), bend = arrow
+    across, down = end - begin
+    control = (begin + end) / 2 + bend * np.array([down, -across])
+    t = np.linspace(0, 1, 9)[:, None]
+    return (1 - t) ** 2 * begin + 2 * t * (1 - t) * control + t**2 * end
 
 
 def _bend(ends: np.ndarray, passed: list[tuple[float, float]]) -> float:

@@ -222,7 +222,7 @@ def regression():
     return model
 
 
-@pytest.mark.parametrize("make", [regression, lambda: DawidSkene(bf.datasets.caries())])
+@pytest.mark.parametrize("make", [regression, lambda: ItemTypes(bf.datasets.anesthesia())])
 def test_a_model_shows_all_variables_and_arrows(make):
     model = make()
     ax = plot_model(model)
@@ -235,6 +235,7 @@ def test_a_model_shows_all_variables_and_arrows(make):
     for arrow in arrows:
         (_, high), (_, low) = arrow._posA_posB
         assert high > low
+        assert arrow.get_path().get_extents().ymax <= ax.get_ylim()[1]
 
 
 def test_a_model_without_variables():
