@@ -10,7 +10,7 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.testing import check_label_prior, check_rater_channel
+from bayesfuse.testing import assert_frequencies, check_label_prior, check_rater_channel
 
 N_ITEMS, N_RATERS = 100, 6
 ODDS = np.array([0.5, -0.3]), np.array([1.2, -1.0])
@@ -169,3 +169,8 @@ def test_parameters_by_item_are_drawn(crowd):
     split = (votes.max(axis=1) <= 2) & (votes.sum(axis=1) >= 4)
     assert ease[sure].mean() > ease[split].mean() + 0.1
     refused("single items", bf.fit, model, method="cavi", batch_size=50)
+
+
+def test_what_is_impossible_may_not_be_seen():
+    with pytest.raises(AssertionError, match="frequencies differ"):
+        assert_frequencies(np.array([500.0, 495.0, 5.0]), np.array([0.5, 0.5, 0.0]), "a coin")

@@ -82,6 +82,8 @@ def read_table(
     frame = given
     if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
+    if item != own["item"] and frame[item].duplicated().any():
+        item = own["item"]  # labels of a rater of such a name
     if item in names:
         twice = frame[item][frame[item].duplicated()]
         if len(twice):

@@ -275,6 +275,10 @@ def test_long_and_wide_tables_are_the_same(kind):
     assert ("1 of 6 responses is missing." in words) == (kind[:4] == "wide")
 
 
+def test_a_rater_of_a_usual_name_is_one():
+    assert read_table(WIDE.rename(columns={"x": "unit"}))[0].raters.tolist() == ["unit", "y"]
+
+
 def test_every_model_reads_tables_and_says_how():
     model = bf.models.DawidSkene(WIDE)
     assert rows_of(model.responses) == LONG.to_numpy().tolist()

@@ -313,3 +313,5 @@ def test_draws_are_fitted_to_other_probabilities():
         assert np.abs(error).max() < 0.025  # numbers of copies are rounded: 2 √(.3 / 2000)
         assert (found[:, a] == found[:, b]).all()
     assert (found == labels).all()  # their own probabilities change nothing
+    last = xr.DataArray(np.eye(129)[[128]])  # the largest number of a byte is 127
+    assert joint_labels.independent(last, 2, rng).tolist() == [[128], [128]]
