@@ -83,7 +83,7 @@ def fuse(
 
     Parameters
     ----------
-    responses : Responses, DataFrame, array or list of rows
+    responses : Responses, DataFrame, array, list of rows, or path of a CSV or Parquet file
         A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
         has one row per item and one column per rater, with the items in the column ``item`` if
         there is one, else in the index; missing are NaN, None, "" and, among numbers, −1. The

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
-from bayesfuse.errors import ResponsesError, require_choice, require_count, require_mapping, warn
+from bayesfuse.data.tables import Names, read_gold
+from bayesfuse.errors import ResponsesError, require_choice, require_count, warn
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
 
 def label_scores(
-    labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any], *, bins: int = 10
+    labels: xr.DataTree | xr.DataArray | pd.DataFrame, truth: Any, *, bins: int = 10
 ) -> dict[str, float]:
     r"""Score label probabilities against known labels.
 
     Parameters
     ----------
-    labels : DataTree, or its label probabilities, a DataArray, dims (item, class)
-    truth : mapping of item name to class name
-        A dict or a pandas Series, for some or all items.
+    labels : DataTree, or label probabilities, a DataArray or DataFrame, dims (item, class)
+    truth : mapping of item name to class name, DataFrame or path
+        Of some or all items, as ``gold`` in :func:`bayesfuse.fuse`.
     bins : int, default 10
         Bins of equal width for the calibration error.
 
@@ -58,7 +59,7 @@ def label_scores(
     >>> {name: round(score, 3) for name, score in scores.items()}
     {'accuracy': 0.5, 'log_loss': 0.857, 'brier': 0.65, 'ece': 0.45, 'items': 2}
     """
-    probability, true = _known(labels, truth)
+    probability, true = of_known(labels, truth)
     if zeros := int((probability[np.arange(len(true)), true] == 0.0).sum()):
         warn(
             "A single true class of probability zero, as vote shares may give it, makes the "
@@ -89,8 +90,8 @@ def _scores(probability: Array, true: NDArray[np.int64], bins: int) -> dict[str,
 
 
 def calibration(
-    labels: xr.DataTree | xr.DataArray,
-    truth: Mapping[Any, Any],
+    labels: xr.DataTree | xr.DataArray | pd.DataFrame,
+    truth: Any,
     *,
     bins: int = 10,
     equal: Literal["width", "count"] = "width",
@@ -137,7 +138,7 @@ def calibration(
     from scipy import stats
 
     require_choice("equal", equal, "width", "count")
-    probability, true = _known(labels, truth)
+    probability, true = of_known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
     scores, lower = _scores(probability, true, bins), np.arange(bins) / bins
@@ -170,12 +171,12 @@ def _reliability(
     return used, count[used], stated, share
 
 
-def _known(
-    labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any]
-) -> tuple[Array, NDArray[np.int64]]:
+def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64]]:
     """Return probabilities and true classes of the items with a known label."""
-    require_mapping("truth", truth)
-    probability, pairs = label_probabilities(labels), list(truth.items())
+    probability = label_probabilities(labels)
+    names = Names(probability["item"].values, probability["class"].values)
+    known = read_gold(truth, names)
+    pairs = [] if known is None else list(known.items())
     if not pairs:
         raise ResponsesError("Scores need at least one known label. Got: none.")
     given = zip(("item", "class"), zip(*pairs, strict=True), strict=True)

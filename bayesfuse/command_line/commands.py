@@ -22,7 +22,7 @@ from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
-from bayesfuse.command_line.report import report, shares_by
+from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
@@ -59,7 +59,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 unchecked = arguments.no_checks or interruption.seen
                 show(report(model, result, None if unchecked else budget))
             if groups is not None:
-                show(f"\n{shares_by(result, groups, arguments.by)}")
+                show(f"\n{bf.class_shares(result, groups, random_seed=0)}")
             if note:
                 show(note)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from textwrap import fill
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
@@ -28,7 +27,6 @@ from bayesfuse.results.summaries import (
 )
 
 ITEMS = 10  # number of the least certain items to print
-MOST_CONTRASTS = 60  # differences of groups that are printed
 COLUMNS = 4  # largest number of estimates with intervals on a line
 
 CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
@@ -161,31 +159,6 @@ def _rater_table(result: xr.DataTree) -> str:
     if left_out > 0:
         rows.insert(FEW, [f"… {left_out:,} more"])
     return as_columns(header, rows)
-
-
-def shares_by(result: xr.DataTree, groups: pd.Series, name: str) -> str:
-    """Return the shares of the classes by group, and differences of the groups."""
-    shares, contrasts = bf.class_shares(result, groups, random_seed=0)
-    rows = []
-    for row in shares.to_dict("records"):
-        said = [in_one_line(row[key]) for key in ("group", "class")]
-        said += [f"{row[key]:,}" for key in ("items", "known")]
-        said += [f"{row['votes']:.2f}", ESTIMATE(row["share"], row["low"], row["high"])]
-        rows.append([*said, "{new_low:.2f}–{new_high:.2f}".format(**row)])
-    header = [in_one_line(name), "class", "items", "known", "votes", "share", "new items"]
-    text = as_columns(header, rows)
-    if not 0 < len(contrasts) <= MOST_CONTRASTS:
-        return text
-    rows = []
-    for row in contrasts.to_dict("records"):
-        names = [in_one_line(row[key]) for key in ("first", "second", "class")]
-        said = [" − ".join(names[:2]), names[2]]
-        said.append("{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**row))
-        rows.append(
-            [*said, f"{row['better']:.2f}", "{new_low:+.2f} to {new_high:+.2f}".format(**row)]
-        )
-    header = ["difference", "class", "these items", "probability above 0", "new items"]
-    return f"{text}\n\n{as_columns(header, rows)}"
 
 
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:

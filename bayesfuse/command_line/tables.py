@@ -23,10 +23,7 @@ from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table
 from bayesfuse.data.arrays import usual
 from bayesfuse.data.reading import odd_column
-from bayesfuse.data.tables import known_as_text
-
-MISSING = ("", "NA", "NaN", "nan")
-"""Missing values; all else, "None" and "null" included, is a name."""
+from bayesfuse.data.tables import MISSING, known_as_text
 
 MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
 

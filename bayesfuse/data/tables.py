@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,19 @@ ITEM, RATER, LABEL = "item", "rater", "label"
 NAMED = 5  # raters that are named when a table is read
 MANY = 20  # responses of which most are of one kind each only if they are measurements or text
 
-Table = Responses | pd.DataFrame | NDArray[Any]
+MISSING = ("", "NA", "NaN", "nan")
+"""Missing values in files; all else, "None" and "null" included, is a name."""
+
+Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
+
+
+class Names(NamedTuple):
+    """Names of items and classes for which the text of files stands."""
+
+    items: NDArray[Any]
+    classes: NDArray[Any]
+
 
 RULE = (
     "A DataFrame with a column rater= or label= has one row per response, and any other has one "
@@ -56,6 +68,8 @@ def read_table(
                 f"none. Got: {brief(renamed)} with Responses."
             )
         return given, ""
+    if isinstance(given, str | PathLike):
+        given = _from_file(given)
     given = _as_frame(present(given))
     if isinstance(given, pd.DataFrame):  # such as items in the index of a long table
         meant = usual((item, rater, label), [*given.index.names, *given.columns])
@@ -69,8 +83,8 @@ def read_table(
         if not isinstance(given, np.ndarray | xr.DataArray):
             raise ModelError(
                 "responses must be a DataFrame or a two-dimensional array, or the bf.Responses "
-                "that bf.Responses.from_long and from_matrix return; pd.read_csv(path) reads a "
-                f"file. Got: {brief(given) if isinstance(given, str) else type(given).__name__}."
+                "that bf.Responses.from_long and from_matrix return, or the path of a CSV or "
+                f"Parquet file. Got: {type(given).__name__}."
             )
         table = _matrix(given, classes)
         return table, _wide(table, given, "numbered from 0")
@@ -117,6 +131,23 @@ def require_few_classes(table: Responses) -> None:
             "Labels must be few classes, shared by responses: round measurements or cut them into "
             f"classes (pd.cut). Got: {alone:,} labels of one response among {table.n_responses:,}."
         )
+
+
+def _from_file(path: str | PathLike[str]) -> pd.DataFrame:
+    """Return the table in a CSV, TSV or Parquet file, whose first unnamed column is the index."""
+    suffixes = Path(path).suffixes
+    try:
+        if suffixes[-1:] == [".parquet"]:
+            return pd.read_parquet(path)
+        separator = "\t" if ".tsv" in suffixes else ","
+        frame = pd.read_csv(path, sep=separator, keep_default_na=False, na_values=MISSING)
+    except (OSError, ValueError) as error:
+        raise ResponsesError(
+            "A table as text is the path of a CSV or Parquet file. Got: "
+            f"{brief(str(path))} ({in_short(error)})."
+        ) from None
+    unnamed = frame.columns[0] == "Unnamed: 0"
+    return frame.set_index("Unnamed: 0").rename_axis(None) if unnamed else frame
 
 
 def _as_frame(given: Any) -> Any:
@@ -194,7 +225,7 @@ def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple
 
 
 def read_gold(
-    given: Any, names: Responses, item: str = ITEM, label: str = LABEL
+    given: Any, names: Responses | Names, item: str = ITEM, label: str = LABEL
 ) -> Mapping[Any, Any] | pd.Series | None:
     """Return known labels as a mapping, or as a Series, in which names may be repeated.
 
@@ -208,7 +239,7 @@ def read_gold(
     return found if found is None else found[found.notna() & (found.astype(object) != "")]
 
 
-def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
+def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
     """Return known labels as a mapping or Series, in which labels may be missing."""
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
@@ -241,7 +272,7 @@ def _gold(given: Any, names: Responses, item: str, label: str) -> Any:
     )
 
 
-def known_as_text(items: pd.Series, labels: pd.Series, names: Responses) -> pd.Series:
+def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
     """Return known labels by item, from texts that stand for the names of a table."""
     item_of, class_of = (
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)

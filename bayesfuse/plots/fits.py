@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
-from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, require_count, require_mapping
+from bayesfuse.checks.scores import of_known
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import TEXT, escaped, ink, name_points, new_axes, set_title
 from bayesfuse.results.contents import require_draws, require_result
-from bayesfuse.results.probabilities import label_probabilities
 
 TRACES = {
     "fit": ("elbo", "evidence lower bound"),
@@ -186,8 +185,8 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_calibration(
-    labels: xr.DataTree | xr.DataArray,
-    truth: Mapping[Any, Any],
+    labels: xr.DataTree | xr.DataArray | pd.DataFrame,
+    truth: Any,
     *,
     bins: int | None = None,
     equal: Literal["count", "width"] = "count",
@@ -232,15 +231,12 @@ def plot_calibration(
     >>> bf.plots.plot_calibration(point, dict(enumerate(made.truth.tolist()))).get_xlabel()
     'probability of the most probable label'
     """
-    require_mapping("truth", truth)
     if scale not in (None, "linear", "logit"):
         raise ModelError(f"scale must be 'linear' or 'logit'. Got: {scale!r}.")
+    top = of_known(labels, truth)[0].max(axis=1)
     if bins is None:
-        bins = min(max(round(np.sqrt(len(truth)) / 2), 1), MOST)
+        bins = min(max(round(np.sqrt(len(top)) / 2), 1), MOST)
     found = calibration(labels, truth, bins=bins, equal=equal, ci_prob=ci_prob)
-    sure = label_probabilities(labels).max("class")
-    known = dict(zip(listed(sure["item"].values), sure.values, strict=True))
-    top = np.array([known[name] for name in truth.keys()])
     if scale is None:
         scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)

@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, refuse
+from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, require_flag, require_names, require_seed
@@ -23,6 +24,7 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
 ALL = "all items"  # name of the group of all items
+MOST_CONTRASTS = 60  # that are printed
 
 OF_GROUPS = ["group", "class", "items", "known", "votes", "share", "low", "high"]
 OF_GROUPS += ["new_low", "new_high"]
@@ -32,10 +34,34 @@ OF_CONTRASTS += ["new_low", "new_high", "new_better", "ratio", "ratio_low", "rat
 
 
 class ClassShares(NamedTuple):
-    """Tables of :func:`class_shares`: shares by group and class, and contrasts of two groups."""
+    """Tables of :func:`class_shares`: shares by group and class, and contrasts of two groups.
+
+    Printed without some of their columns, and without more than 60 contrasts.
+    """
 
     shares: pd.DataFrame
     contrasts: pd.DataFrame
+
+    def __repr__(self) -> str:
+        rows = []
+        for row in self.shares.to_dict("records"):
+            said = [in_one_line(row[key]) for key in ("group", "class")]
+            said += [f"{row[key]:,}" for key in ("items", "known")]
+            said += [f"{row['votes']:.2f}", "{share:.2f} ({low:.2f}–{high:.2f})".format(**row)]
+            rows.append([*said, "{new_low:.2f}–{new_high:.2f}".format(**row)])
+        header = ["group", "class", "items", "known", "votes", "share", "new items"]
+        text = as_columns(header, rows)
+        if not 0 < len(self.contrasts) <= MOST_CONTRASTS:
+            return text
+        rows = []
+        for row in self.contrasts.to_dict("records"):
+            names = [in_one_line(row[key]) for key in ("first", "second", "class")]
+            said = [" − ".join(names[:2]), names[2]]
+            said.append("{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**row))
+            new = "{new_low:+.2f} to {new_high:+.2f}".format(**row)
+            rows.append([*said, f"{row['better']:.2f}", new])
+        header = ["difference", "class", "these items", "probability above 0", "new items"]
+        return f"{text}\n\n{as_columns(header, rows)}"
 
 
 def class_shares(

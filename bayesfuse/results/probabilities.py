@@ -28,7 +28,7 @@ from bayesfuse.results.posterior import identity, of_items
 
 
 def label_probabilities(
-    result: xr.DataTree | xr.DataArray, model: pm.Model | None = None
+    result: xr.DataTree | xr.DataArray | pd.DataFrame, model: pm.Model | None = None
 ) -> xr.DataArray:
     """Return the posterior probability of every class for every item.
 
@@ -36,7 +36,7 @@ def label_probabilities(
     ----------
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities are returned
-        unchanged.
+        unchanged, as are those of a DataFrame, items × classes.
     model : pymc.Model, optional
         The model of the result. Needed if draws have been dropped from the result
         (``result.isel(chain=[0])``, thinning), to recompute the mean.
@@ -60,6 +60,9 @@ def label_probabilities(
     >>> bf.label_probabilities(point).sel(item=1).round(2).values.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
+    if isinstance(result, pd.DataFrame):
+        coords = {"item": result.index.to_numpy(), "class": result.columns.to_numpy()}
+        return xr.DataArray(result.to_numpy(), coords, ("item", "class"))
     if isinstance(result, xr.DataArray):
         if set(result.dims) != {"item", "class"}:
             dims = list(map(str, result.dims))

@@ -41,7 +41,7 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.sample(MODEL, chain=2), r"its own arguments .*Got: \['chain'\]"),
         (lambda: bf.average([POINT, POINT]), r"results must be a mapping .* Got: list"),
         (lambda: bf.average(POINT), r"map names to results.* Got: one result"),
-        (lambda: bf.fuse("table.csv"), r"from_long.*pd\.read_csv.*Got: 'table\.csv'"),
+        (lambda: bf.fuse("table.csv"), r"path of a CSV.*Got: 'table\.csv' \(No such file"),
         (lambda: bf.fuse(TABLE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
         (lambda: bf.sample(TABLE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
         (lambda: bf.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),

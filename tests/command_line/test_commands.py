@@ -211,7 +211,7 @@ def write_groups(of):
 def test_shares_are_printed_by_a_column_of_the_responses(folder, capsys):
     write_groups(lambda film: "old" if film <= 8 else "new")
     assert fit("--by", "year", table=GROUPED) == 0
-    said = capsys.readouterr().out.split("year ")[1]
+    said = capsys.readouterr().out.split("group ")[1]
     assert said.splitlines()[0].split() == "class items known votes share new items".split()
     rows = [line.split() for line in said.splitlines()]
     assert rows[1][:3] == ["all", "items", "bad"] and rows[3][:3] == ["new", "bad", "12"]
