@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
-from bayesfuse.command_line.arguments import parse
+from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import finish, tell
 
 
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
         return COMMANDS[arguments.command](arguments, tables)
     except (ModelError, ResponsesError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(in_options(str(error))) from error
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from bayesfuse.answer import known
 from bayesfuse.answer.average import VOTES
 from bayesfuse.answer.budget import Fit
 from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.findings import REPLICATED
 
 
 def of_models(
@@ -45,7 +46,7 @@ def of_models(
             f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
             f'random_seed={seed}, precision="single", quiet=True,\n)',
             *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
-            *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
+            *([f"difficulty = bf.difficulty(result, model, draws={REPLICATED})"] * (fit is typed)),
             f"results[{fit.candidate.name!r}] = result",
             "",
         ]

@@ -165,9 +165,13 @@ def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.floa
     size = min(map(len, parts))
     drawn = np.array([part[:size] for part in parts])
     for code in range(result["label_posterior"].sizes["class"]):
-        own = xr.Dataset({"label": (("chain", "draw", "item"), (drawn == code).astype(float))})
-        with np.errstate(divide="ignore", invalid="ignore"):  # a label that is always or never so
-            worst = np.fmax(worst, az.rhat(own, method="identity")["label"].values)
+        own = (drawn == code).astype(float)
+        vary = np.ptp(own, axis=(0, 1)) > 0.0  # others have no R-hat
+        if vary.any():
+            each = xr.Dataset({"label": (("chain", "draw", "item"), own[..., vary])})
+            with np.errstate(divide="ignore"):  # constant in every chain
+                rhat = az.rhat(each, method="identity")["label"].values
+            worst[vary] = np.fmax(worst[vary], rhat)
     return error, worst
 
 

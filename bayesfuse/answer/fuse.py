@@ -306,7 +306,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     children |= {f"models/{name}": result for name, result in results.items()}
     typed = next((fit for fit in done if has_types(observed(fit.model)[1])), None)
     if typed is not None and inputs.responses is table:
-        children["difficulty"] = difficulty(typed.result, typed.model)
+        children["difficulty"] = difficulty(typed.result, typed.model, draws=findings.REPLICATED)
     learnt = known.improve(children, inputs, seed)
     fused = Fused.from_dict(children)
     told = findings.one_more_response(done[0].result, done[0].model, part)

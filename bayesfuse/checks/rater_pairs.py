@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -79,10 +79,11 @@ def pairwise_agreement(
     """
     observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
-    pairs, shared, together = _pairs(responses, least)
+    pairs, shared, meetings = _pairs(responses, least)
+    together = meetings.count(len(shared))
 
     def agreeing(answers: Responses) -> tuple[Array, float]:
-        same = _same(answers, pairs)
+        same = meetings.count(len(shared), meetings.agree(answers))
         return same, (same / together).mean()
 
     fit, entries = (result, model, observation), ("pair", np.arange(len(shared)))
@@ -149,15 +150,15 @@ def conditional_dependence(
     """
     observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
-    pairs, shared, _ = _pairs(responses, least)
+    pairs, shared, meetings = _pairs(responses, least)
     rng = require_seed(random_seed)
     points = evenly_spaced_rows(result, model, observation, draws, least=2)
     numbers, excess = [], []
     for rows in points:
         chance = _common_mistake(observation, rows, pairs)
         other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
-        numbers.append(_mistakes(observation, rows, chance, pairs))
-        excess.append(np.subtract(*_mistakes(other, rows, chance, pairs)))
+        numbers.append(_mistakes(observation, rows, chance, meetings))
+        excess.append(np.subtract(*_mistakes(other, rows, chance, meetings)))
     mistakes, expected = np.mean(numbers, axis=0)
     p_value = _more(mistakes, expected, np.var(excess, axis=0))
     flagged = replicates.unusual(p_value)
@@ -192,53 +193,74 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
 # ---------------------------------------------------------------- counting over pairs
 
 
-def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], Array]:
-    """Return pairs of raters with common items, their numbers of items and of comparisons."""
+class Meetings(NamedTuple):
+    """Every two responses of different raters to one item, of pairs that are compared."""
+
+    first: NDArray[np.int64]  # place of the response
+    second: NDArray[np.int64]
+    pair: NDArray[np.int64]
+
+    def agree(self, responses: Responses) -> NDArray[np.bool_]:
+        """Return whether the labels are equal."""
+        agree: NDArray[np.bool_] = responses.label[self.first] == responses.label[self.second]
+        return agree
+
+    def count(self, n_pairs: int, weight: Array | None = None) -> Array:
+        """Return sums of weights, default 1, by pair."""
+        return np.bincount(self.pair, weight, n_pairs).astype(float)
+
+
+def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], Meetings]:
+    """Return pairs of raters with common items, their numbers of items, and their meetings."""
     require_count("least", least)
-    answers = _by_rater(responses, responses.item, np.ones(responses.n_responses))
-    answered = answers.copy()
-    answered.data[:] = 1.0
+    n_raters = responses.n_raters
+    cells = np.unique(responses.item * n_raters + responses.rater)
+    shape = responses.n_items, n_raters
+    answered = scipy.sparse.csr_array((np.ones(len(cells)), np.divmod(cells, n_raters)), shape)
     shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
     kept = shared.data >= least
-    pairs = tuple(where[kept].astype(np.int64) for where in shared.coords)
     if not kept.any():
         raise ModelError(
             "Raters are compared on the items they share; least= sets how many these must be. "
-            f"Got: no pair of {responses.n_raters} raters with {least} in common."
+            f"Got: no pair of {n_raters} raters with {least} in common."
         )
-    return pairs, shared.data[kept].astype(np.int64), _take(answers, pairs)
+    first, second = (where[kept].astype(np.int64) for where in shared.coords)
+    order = np.lexsort((second, first))
+    pairs = first[order], second[order]
+    meetings = _meetings(responses, pairs)
+    return pairs, shared.data[kept][order].astype(np.int64), meetings
 
 
-def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
-    """Return the weights of responses as a sparse matrix (rows, raters)."""
-    shape = row.max(initial=0) + 1, responses.n_raters
-    return scipy.sparse.csr_array((weight, (row, responses.rater)), shape=shape)
-
-
-def _take(matrix: Any, pairs: Pairs) -> Array:
-    """Return entries of the Gram matrix of a sparse matrix's columns."""
-    return np.asarray((matrix.T @ matrix).tocsr()[pairs]).ravel()
-
-
-def _same(responses: Responses, pairs: Pairs, weight: Array | None = None) -> Array:
-    """Count equal labels of the same item by pair, optionally weighted by item and label."""
-    row = responses.item * responses.n_classes + responses.label
-    each = np.ones(len(row)) if weight is None else np.sqrt(weight.ravel()[row])
-    return _take(_by_rater(responses, row, each), pairs)
+def _meetings(responses: Responses, pairs: Pairs) -> Meetings:
+    """Return the meetings of pairs, which are in ascending order."""
+    order = np.lexsort((responses.rater, responses.item))
+    item, rater = responses.item[order], responses.rater[order].astype(np.int64)
+    known, found = pairs[0] * responses.n_raters + pairs[1], []
+    for apart in range(1, len(item)):
+        (at,) = np.nonzero(item[apart:] == item[:-apart])
+        if not len(at):
+            break
+        own = rater[at] * responses.n_raters + rater[at + apart]
+        place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+        here = known[place] == own
+        found.append((order[at[here]], order[at[here] + apart], place[here]))
+    return Meetings(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _mistakes(
-    observation: Observation, rows: Rows, chance: Array, pairs: Pairs
+    observation: Observation, rows: Rows, chance: Array, meetings: Meetings
 ) -> tuple[Array, Array]:
     """Return the common mistakes of every pair and their mean, averaged over the labels."""
-    responses = observation.responses
+    responses, n_pairs = observation.responses, len(chance)
     probability = observation.marginal(rows).probability
-    expected = np.zeros(len(chance))
+    item = responses.item[meetings.first]
+    expected = np.zeros(n_pairs)
     for k in range(responses.n_classes):
-        each = np.sqrt(probability[responses.item, k])
-        answers = _by_rater(responses, responses.item, each)
-        expected += _take(answers, pairs) * chance[:, k]
-    return _same(responses, pairs, np.maximum(1 - probability, 0.0)), expected
+        expected += meetings.count(n_pairs, probability[item, k]) * chance[:, k]
+    agree = meetings.agree(responses)
+    wrong = 1.0 - probability[item[agree], responses.label[meetings.first[agree]]]
+    seen = np.bincount(meetings.pair[agree], wrong, n_pairs)
+    return np.maximum(seen, 0.0), expected
 
 
 def _more(seen: Array, mean: Array, variance: Array) -> Array:

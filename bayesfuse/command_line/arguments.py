@@ -148,6 +148,26 @@ OF_MODELS = {
 }
 """Options of single models, by model and its description."""
 
+KNOWN_OPTIONS = [each for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for each in table]
+KNOWN_OPTIONS += chain.from_iterable(OF_MODELS.values())
+
+
+ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
+OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
+"""Options that have another name than the argument of Python."""
+
+
+def in_options(message: str) -> str:
+    """Return a message that names options in place of arguments of Python."""
+
+    def option(found: re.Match[str]) -> str:
+        name = "--" + OTHERWISE.get(found[1], found[1].replace("_", "-"))
+        if not any(name in each.split() for each in KNOWN_OPTIONS):
+            return found[0]
+        return f"{name} {found['value']}" if found["value"] else name
+
+    return ARGUMENT.sub(option, message)
+
 
 def path(text: str) -> Path:
     """Return a file; - is standard input."""

@@ -19,6 +19,7 @@ import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
+from bayesfuse.command_line.arguments import in_options
 from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
@@ -96,7 +97,7 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
     chosen = {"minutes": arguments.time, "draws": arguments.draws, "checks": checks}
     with warnings.catch_warnings():
         warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
-        warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {message}")
+        warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
         return bf.fuse(
             tables.responses,
             sequences=tables.sequences,

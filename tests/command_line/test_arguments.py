@@ -58,7 +58,7 @@ REFUSED = [
     ([*TO, "--draws", "0"], "draws must be a whole number, at least 1. Got: 0"),
     ([*TO, "--chains", "1000000000"], "at most 10,000 chains"),
     ([*TO, "--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
-    ([*TO, "--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
+    ([*TO, "--sweeps", "2", "--sampler", "nuts"], "--sweeps for Gibbs"),
     # columns and classes
     ([*TO, "--item", "movie"], "no column 'movie': give the names of columns by --item"),
     ([*TO, "--item", "critic"], "a column can be used once only. Got: 'critic' for two"),

@@ -346,7 +346,7 @@ def test_too_little_time_is_said(folder, capsys, monkeypatch):
     assert main(FILMS) == 0
     printed = capsys.readouterr()
     assert printed.err.startswith("bayesfuse: Fitting a model takes longer")
-    assert "vote shares" in printed.out
+    assert "give more --time. Got: --time 10." in printed.err and "vote shares" in printed.out
     votes = pd.read_csv("films-labels.csv")
     assert votes["probability"].between(0.5, 1.0).all() and votes["difficulty"].isna().all()
 
