@@ -22,7 +22,7 @@ from bayesfuse.pymc.model import LabelModel
 CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
 PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
-AIM, LONG, USUAL = 4.0, 14.0, 250
+AIM, LONG, USUAL = 4.0, 10.0, 250
 """Seconds of the draws of a fit: no more draws than in the first, and in the second unless these
 are fewer than usual."""
 

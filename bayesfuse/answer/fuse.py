@@ -53,7 +53,7 @@ from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
 
-PART, LEAST_PART = 100_000, 10_000
+PART, LEAST_PART = 60_000, 10_000
 """Responses that models are fitted to in this time (twice as many by models of independent errors,
 which are quicker), and at least; other labels are predicted."""
 
@@ -159,7 +159,7 @@ def fuse(
     If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
     :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
     Raters of found groups may agree because they alone are right: item types are added. Of tables
-    with more than 100,000 responses (200,000 if errors are independent; in proportion to
+    with more than 60,000 responses (120,000 if errors are independent; in proportion to
     ``minutes``), models are fitted to a random part of the items, and the labels of all follow by
     :func:`bayesfuse.predict`.
 

@@ -16,6 +16,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import Blocks, Observation, Spread
 
+N_BATCHES = 20  # of all chains, at least, by which Monte Carlo errors are estimated
 MOST_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
 
 Precision = Literal["double", "single"]
@@ -72,8 +73,8 @@ def weigh_up(
     total = values.sum(axis=(0, 1))
     whole = np.maximum(total[:, -1:], np.finfo(float).tiny)
     mean = total[:, :-1] / whole
-    # the error by batches as in _BatchMeans, without incomplete ones
-    length = max(int(np.sqrt(sizes[1])), 1)
+    # the error by batches as in BatchMeans, without incomplete ones
+    length = batch_length(*sizes)
     used = sizes[1] // length * length  # draws of a chain
     batches = values[:, :used].reshape(-1, length, *total.shape).sum(axis=1)
     apart = batches[..., :-1] - mean * batches[..., -1:]
@@ -126,7 +127,8 @@ class Draws:
             log_likelihood = n_all * n_units(observation) <= MOST_VALUES
         self.observation, self.sizes, self.drawn = observation, (n_chains, n_draws), labels
         shape = table.n_items, table.n_classes
-        self.means = [_BatchMeans(shape, n_draws) for _ in range(n_chains)]
+        length = batch_length(n_chains, n_draws)
+        self.means = [BatchMeans(shape, length) for _ in range(n_chains)]
         self.known: tuple[Array, Array] | None = None  # means and errors, computed elsewhere
         self.point: dict[str, Array] = {}
         self.pointwise: Array | None = None
@@ -204,16 +206,25 @@ class Draws:
         return said
 
 
-class _BatchMeans:
-    """Mean over draws and its error by batches of √draws (Flegal, Haran & Jones 2008)."""
+def batch_length(n_chains: int, n_draws: int) -> int:
+    """Return how many draws form a batch: √draws, or more if all chains then still have 20 batches.
 
-    def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
-        self.length = max(int(np.sqrt(n_draws)), 1)
+    Batches shorter than labels stay as they are would understate the error.
+    """
+    return max(int(np.sqrt(n_draws)), min(n_chains * n_draws // N_BATCHES, n_draws // 2), 1)
+
+
+class BatchMeans:
+    """Mean over draws and its error by means of batches (Flegal, Haran & Jones 2008)."""
+
+    def __init__(self, shape: tuple[int, ...], length: int) -> None:
+        self.length = length
         self.total, self.batch = np.zeros(shape), np.zeros(shape)
         self.mean, self.squares = np.zeros(shape), np.zeros(shape)  # of the means of batches
         self.n_draws = self.n_batches = 0
 
     def add(self, values: Array) -> None:
+        """Add the values at a draw."""
         self.batch += values
         self.total += values
         self.n_draws += 1
@@ -225,7 +236,7 @@ class _BatchMeans:
             self.squares += apart * (self.batch - self.mean)
             self.batch[:] = 0.0
 
-    def join(self, other: _BatchMeans) -> None:
+    def join(self, other: BatchMeans) -> None:
         """Add the draws of another chain (Chan, Golub & LeVeque 1983)."""
         self.total += other.total
         self.n_draws += other.n_draws

@@ -29,6 +29,20 @@ from bayesfuse.results import draws, posterior
 ASKED = {"precision": None, "thin": None, "log_likelihood": None}
 
 
+def test_the_error_of_slow_chains_is_not_understated():
+    rng, stay, n_draws = np.random.default_rng(1), 0.95, 200
+    made = [draws.BatchMeans((500,), draws.batch_length(4, n_draws)) for _ in range(4)]
+    for own in made:
+        now = rng.standard_normal(500)
+        for _ in range(n_draws):
+            now = stay * now + np.sqrt(1 - stay**2) * rng.standard_normal(500)
+            own.add(now)
+    for own in made[1:]:
+        made[0].join(own)
+    actual = np.sqrt((1 + stay) / (1 - stay) / (4 * n_draws))
+    assert 0.65 < np.sqrt((made[0].result()[1] ** 2).mean()) / actual < 1.0
+
+
 def bytes_of(result):
     groups = (result[name] for name in ("posterior", "log_likelihood"))
     return sum(values.nbytes for group in groups for values in group.data_vars.values())
