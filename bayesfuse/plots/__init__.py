@@ -1,8 +1,7 @@
 """Plots of raters, labels, checks and models.
 
 Every function draws into the given axes, or into a new figure of a size that suits its content, and
-returns the axes. Names are the user's; a class has the same colour in every plot. ``hover_raters``
-and ``hover_items`` are interactive, and return figures of plotly.
+returns the axes. Names are the user's; a class has the same colour in every plot.
 """
 
 from bayesfuse.plots.checks import (
@@ -25,7 +24,6 @@ from bayesfuse.plots.graphs import (
     plot_grid as plot_grid,
     plot_phases as plot_phases,
 )
-from bayesfuse.plots.hover import hover_items as hover_items, hover_raters as hover_raters
 from bayesfuse.plots.items import (
     plot_hard_items as plot_hard_items,
     plot_labels as plot_labels,
@@ -46,7 +44,7 @@ from bayesfuse.plots.raters import (
     plot_sensitivity_specificity as plot_sensitivity_specificity,
 )
 
-__all__ = sorted(name for name in globals() if name.startswith(("hover_", "plot_", "var_names")))
+__all__ = sorted(name for name in globals() if name.startswith(("plot_", "var_names")))
 
 
 def __dir__() -> list[str]:

@@ -120,7 +120,7 @@ PICTURES = {
 
 
 def test_every_picture_is_in_the_table():
-    others = ["hover_items", "hover_raters", "var_names"]  # in test_hover.py, test_with_arviz.py
+    others = ["var_names"]  # in test_with_arviz.py
     assert sorted([*PICTURES, *others]) == plots.__all__
 
 
