@@ -53,9 +53,9 @@ from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
 
-PART, LEAST_PART = 60_000, 10_000
-"""Responses that models are fitted to in this time (twice as many by models of independent errors,
-which are quicker), and at least; other labels are predicted."""
+PART, PART_INDEPENDENT, LEAST_PART = 60_000, 200_000, 10_000
+"""Responses that models are fitted to in this time (more by those of independent errors, which are
+quicker), and at least; other labels are predicted."""
 
 
 @takes_seed
@@ -159,7 +159,7 @@ def fuse(
     If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
     :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
     Raters of found groups may agree because they alone are right: item types are added. Of tables
-    with more than 60,000 responses (120,000 if errors are independent; in proportion to
+    with more than 60,000 responses (200,000 if errors are independent; in proportion to
     ``minutes``), models are fitted to a random part of the items, and the labels of all follow by
     :func:`bayesfuse.predict`.
 
@@ -256,7 +256,7 @@ def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     if not inputs.plain or any(each is not None for each in others):
         return inputs
     gold, rng = inputs.gold or {}, np.random.default_rng(seed)
-    most = PART * (2 if inputs.evidence.independent else 1)
+    most = PART_INDEPENDENT if inputs.evidence.independent else PART
     most = max(int(most * minutes / MINUTES), LEAST_PART)
     part = part_of(inputs.responses, most, rng, gold)
     return replace(inputs, responses=part)
