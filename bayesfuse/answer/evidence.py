@@ -110,7 +110,7 @@ def part_of(
     np.minimum.at(least, responses.item[order], number)
     order = np.lexsort((place, least))
     last = int(np.searchsorted(responses.per_item[order].cumsum(), most)) + 1
-    chosen = np.isin(responses.items, np.asarray(list(known)))
+    chosen = (least == 0) | np.isin(responses.items, np.asarray(list(known)))
     chosen[order[:last]] = True
     return responses.take(np.flatnonzero(chosen))
 
