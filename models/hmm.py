@@ -19,6 +19,8 @@ from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 
+RESPONSES_OF_ROW = 20  # on average, from which matrices by previous answers find better spans
+
 
 class HiddenMarkov(LabelModel):
     """The hidden Markov label model, a :class:`pymc.Model`.
@@ -57,8 +59,10 @@ class HiddenMarkov(LabelModel):
         (rater, previous, class, answer); see :class:`bayesfuse.SequentialConfusion`. "confusion",
         "sensitivity" and "specificity" are then averages over previous answers. Others as in
         :class:`bayesfuse.models.DawidSkene`. Default: "sequential" if the names of classes are
-        tags, without pooling, silence or stated probabilities; else "confusion", which can find
-        worse spans than that model.
+        tags, without pooling, silence or stated probabilities, and if there are 20 responses for
+        every row of a rater's matrices; else "confusion". On named entities, spans by "sequential"
+        have an F1 of .76 instead of .71 with 8,600 responses a rater, and .71 instead of .73 with
+        570.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).
@@ -185,7 +189,9 @@ class HiddenMarkov(LabelModel):
             whole = isinstance(self.given_responses, bf.Responses) and not pooled
             plain = whole and responses.silent is None and responses.stated is None
             tags = bio or mark_spans(responses.classes.tolist())
-            raters = "sequential" if plain and tags else "confusion"
+            n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
+            enough = responses.n_responses >= RESPONSES_OF_ROW * n_rows
+            raters = "sequential" if plain and tags and enough else "confusion"
         if raters == "sequential":
             channel = self._sequential(sequences, confusion_prior, pooled)
         else:

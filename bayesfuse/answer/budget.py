@@ -69,6 +69,7 @@ class Fit:
     outcome: str = NO_TIME
     size: Size | None = None
     seconds: float = 0.0
+    cut: bool = False  # by the user, perhaps after enough draws
     result: xr.DataTree = field(default_factory=xr.DataTree)
     checks: list[Finding] = field(default_factory=list)
 
@@ -191,12 +192,16 @@ def sample_all(
         finally:
             fit.seconds = budget.used() - before
         sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
-        if sizes["chain"] < CHAINS or sizes["draw"] < kept or "missing" in result.attrs:
-            fit.outcome = INTERRUPTED  # the result has the draws until then
+        few = sizes["chain"] < CHAINS or sizes["draw"] < min(LEAST, kept)
+        if few or "missing" in result.attrs:
+            fit.outcome = INTERRUPTED
             break
+        fit.cut = sizes["draw"] < kept
         fit.result, fit.outcome = result, FITTED
+        if fit.cut:  # the draws until then are enough
+            break
 
 
 def was_interrupted(fits: list[Fit]) -> int:
     """Return 1 if the user interrupted a fit, else 0."""
-    return int(any(fit.outcome == INTERRUPTED for fit in fits))
+    return int(any(fit.cut or fit.outcome == INTERRUPTED for fit in fits))

@@ -279,12 +279,13 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
     if n_known >= wanted:
         return f"{n_known:,} labels are known, enough to assess how often the majority is right."
     said = f"Only {n_known:,} labels are known" if n_known else "No label is known"
+    number = f"{wanted - n_known:,}{' more' if n_known else ''}"
     where = ""
     if (names := _contested(fused)) is not None:
         where = f" Beyond those, the models disagree most about {_names(names)}."
     return (
         f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
-        f"{wanted - n_known:,} more items, chosen at random (bf.decisions.next_items, --ask in the "
+        f"{number} items, chosen at random (bf.decisions.next_items, --ask in the "
         f"shell), and pass them as gold= (--gold).{where}"
     )
 
@@ -314,6 +315,7 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
         return []
     value = found["value"].isel(choice=0).fillna(0.0)
     best = np.argsort(-value.values, kind="stable")[:ASKED]
+    best = best[value.values[best] > 0.0]  # others have all responses, or are of no use
     gain = float(value[best].sum())
     if gain < 0.05:
         return []

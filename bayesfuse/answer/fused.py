@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.answer.page import as_cell, as_page
 from bayesfuse.answer.predicted import predicted
-from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
-from bayesfuse.data.names import listed
+from bayesfuse.data.describing import as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
@@ -25,10 +23,12 @@ from bayesfuse.results.posterior import PLACE
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.summaries import (
+    answered,
     balanced_accuracy,
     interval,
-    most_uncertain,
+    least_certain,
     responses_per_rater,
+    tails,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 WIDTH = 88  # width of paragraphs
-VISIBLE = 0.005  # probabilities below this are not shown
 PROBABLE = 0.5  # least probability of the spans on the page
 
 
@@ -302,7 +301,7 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
     found: dict[str, Any] = {
         "Limits of this table": answer.attrs.get("limits", "").splitlines(),
-        "Items with the least certain labels": least_certain(answer),
+        "Items with the least certain labels": least_certain(answered(answer)),
         "Raters": _best_and_worst(answer),
         "Known labels": answer.attrs.get("known", "").splitlines(),
         "Models": _tried(answer),
@@ -321,26 +320,6 @@ def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
             probable = table[table["probability"] >= PROBABLE]
             found[f"Spans of probability {PROBABLE} or more"] = probable.round(2)
     return {title: table for title, table in found.items() if len(table)}
-
-
-def least_certain(
-    result: xr.DataTree | xr.DataArray, most: int = FEW, sequence: pd.Series | None = None
-) -> pd.DataFrame:
-    """Return the least certain items with their visible probabilities, and their sequence."""
-    rows = []
-    for item in most_uncertain(result, most):
-        (name,) = listed(np.atleast_1d(item["item"].values))
-        where = [] if sequence is None else [in_one_line(sequence.at[name])]
-        rows.append([in_one_line(name), *where, likely(item["class"], item.values)])
-    where = [] if sequence is None else ["sequence"]
-    return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
-
-
-def likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
-    """Return the classes of visible probability as text, the most probable first."""
-    order = np.argsort(-probability, kind="stable")
-    shown = [at for at in order if probability[at] >= VISIBLE]
-    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
 
 
 def judges_raters(result: xr.DataTree) -> bool:
@@ -362,8 +341,11 @@ def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
             table = answer.raters()
     if table is None:
         return pd.DataFrame()
-    two = "sensitivity" in table
-    names = ("sensitivity", "specificity") if two else ("balanced_accuracy",)
+    names: tuple[str, ...] = ("balanced_accuracy",)
+    if "sensitivity" in table:
+        names = ("sensitivity", "specificity")
+        if table[list(names)].isin([0.0, 1.0]).all(axis=None):  # rules of one label each
+            names = ()
     shown = {"accuracy": ""} | {name: f"{name}_" for name in names}
     shown = {name: prefix for name, prefix in shown.items() if name in table}
     rows = []
@@ -378,6 +360,8 @@ def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
     columns += [
         f"{n.replace('_', ' ')}{f' ({in_one_line(of[n])})' if n in of else ''}" for n in shown
     ]
+    low, high = tails(None)
+    columns[2] += f" ({high - low:.0%} interval)"
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -26,7 +26,7 @@ class Progress:
         self._has_lines = shown and not is_live and sys.stderr is not None  # it may be closed
         self._bar = Bar(console=console, disable=not (shown and is_live), transient=True)
         self._task = self._bar.add_task("", total=None)
-        self._said = time.monotonic()
+        self._said, self._told = time.monotonic(), False
 
     def say(self, what: str) -> None:
         """Show a task of unknown length."""
@@ -53,11 +53,14 @@ class Progress:
             self._said = time.monotonic()
             with suppress(OSError):  # nobody reads it
                 print(words, file=sys.stderr, flush=True)
+                self._told = True
 
     def __enter__(self) -> Progress:
         self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._told:
+            print("done", file=sys.stderr, flush=True)
         if not self._bar.disable:  # or rich before 15 ends an empty bar by a line
             self._bar.stop()

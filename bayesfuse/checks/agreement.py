@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.known import read_populations
@@ -14,6 +15,7 @@ from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ResponsesError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
+from bayesfuse.results.contents import responses_of
 from bayesfuse.results.summaries import tails
 
 AT_ONCE = 10_000_000  # numbers in memory for bootstrap weights
@@ -27,9 +29,13 @@ class Agreement(NamedTuple):
     measures: pd.DataFrame
     pairs: pd.DataFrame
 
+    def __repr__(self) -> str:
+        measures = self.measures.round(2).to_string(index=False)
+        return f"{measures}\n\n{len(self.pairs):,} pairs of raters, the table pairs"
+
 
 def agreement(
-    responses: Table,
+    responses: Table | xr.DataTree,
     by: Any = None,
     *,
     draws: int = 1000,
@@ -44,8 +50,9 @@ def agreement(
 
     Parameters
     ----------
-    responses : Responses, DataFrame or array
-        As in :func:`bayesfuse.fuse`. Repeated responses of a rater count as those of others.
+    responses : Responses, DataFrame, array or result
+        As in :func:`bayesfuse.fuse`, or those of a result. Repeated responses of a rater count as
+        those of others.
     by : mapping, Series or array, optional
         Group of every item: a mapping or Series by item, or an array in the order of the items.
     draws : int, default 1000
@@ -91,6 +98,8 @@ def agreement(
     >>> pairs.shape
     (10, 8)
     """
+    if isinstance(responses, xr.DataTree):
+        responses = responses_of(responses)
     responses, _ = read_table(responses)
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)

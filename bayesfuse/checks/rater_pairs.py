@@ -80,10 +80,10 @@ def pairwise_agreement(
     observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
     pairs, shared, meetings = _pairs(responses, least)
-    together = meetings.count(len(shared))
+    together = meetings.sums(len(shared))
 
     def agreeing(answers: Responses) -> tuple[Array, float]:
-        same = meetings.count(len(shared), meetings.agree(answers))
+        same = meetings.sums(len(shared), meetings.agree(answers))
         return same, (same / together).mean()
 
     fit, entries = (result, model, observation), ("pair", np.arange(len(shared)))
@@ -205,7 +205,7 @@ class Meetings(NamedTuple):
         agree: NDArray[np.bool_] = responses.label[self.first] == responses.label[self.second]
         return agree
 
-    def count(self, n_pairs: int, weight: Array | None = None) -> Array:
+    def sums(self, n_pairs: int, weight: NDArray[Any] | None = None) -> Array:
         """Return sums of weights, default 1, by pair."""
         return np.bincount(self.pair, weight, n_pairs).astype(float)
 
@@ -256,7 +256,7 @@ def _mistakes(
     item = responses.item[meetings.first]
     expected = np.zeros(n_pairs)
     for k in range(responses.n_classes):
-        expected += meetings.count(n_pairs, probability[item, k]) * chance[:, k]
+        expected += meetings.sums(n_pairs, probability[item, k]) * chance[:, k]
     agree = meetings.agree(responses)
     wrong = 1.0 - probability[item[agree], responses.label[meetings.first[agree]]]
     seen = np.bincount(meetings.pair[agree], wrong, n_pairs)

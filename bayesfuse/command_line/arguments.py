@@ -41,7 +41,8 @@ OF_RATERS = {"raters": "confusion", "pooled": False}
 
 MODELS: dict[str, dict[str, Any]] = {
     "dawid-skene": OF_RATERS,
-    "hidden-markov": OF_RATERS | {"sequence": "sequence", "position": "position", "bio": False},
+    "hidden-markov": OF_RATERS
+    | {"raters": None, "sequence": "sequence", "position": "position", "bio": False},
     "item-types": {"consensus": "pairs", "guesses": "own", "trust": None},
     "labelling-functions": {"class_shares": None},
     "latent-group": {"groups": "moments"},
@@ -80,7 +81,7 @@ KNOWN = {
 }
 
 FIT = {
-    "--ask N": "choose N items to label next, for --gold",
+    "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
     "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items: a "
     "column of the table of items or, without one, of the responses",
@@ -93,15 +94,16 @@ FIT = {
     "--labels FILE.csv": "file of the labels (NAME-labels.csv, next to the output if there is "
     "one); - is standard output, also if the table comes from standard input",
     "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
-    "--report FILE.html": "file of the report as one page with pictures",
+    "--report FILE.html": "file of the report as one page with pictures (without --model)",
     f"--model {{{','.join(MODELS)}}}": "one model in place of several that are averaged",
     "--quiet": "print nothing but errors",
 }
 
 OF_ANY_MODEL = {
-    "--raters {confusion,class,coin,graded}": "parameters of a rater: a confusion matrix, one "
-    "accuracy per class, or one accuracy (confusion; only with dawid-skene, hidden-markov and "
-    "markov-random-field)",
+    "--raters {confusion,class,coin,graded,sequential}": "parameters of a rater: a confusion "
+    "matrix, one accuracy per class, one accuracy, or for tags of spans a matrix for each own "
+    "previous answer (confusion, or for many tags sequential; only with dawid-skene, "
+    "hidden-markov and markov-random-field)",
     "--pooled": "raters share a mean, so that raters with few responses resemble the crowd (for "
     "the same models)",
     "--robust": "prior that lets some rows of the confusion matrices be far from the diagonal, so "

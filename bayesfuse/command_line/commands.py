@@ -36,6 +36,7 @@ from bayesfuse.results.posterior import round_off
 
 LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
+ROUNDED = 1e-12  # distance from 0 and 1 at which chains go on from shares in single precision
 ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, to Ctrl-C
 
 
@@ -116,6 +117,11 @@ def _fit_one(
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
     if arguments.resume:
         before = bf.load(arguments.output)
+        if isinstance(before, bf.Fused):
+            raise CommandError(
+                "--resume continues one model: an answer of several models ends with its fits. "
+                f"Got: {arguments.output}, of {', '.join(before.attrs['models'])}"
+            )
         chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
         if arguments.chains != chains:
             tell(f"bayesfuse: --resume continues the {chains} chains in {arguments.output}")
@@ -150,7 +156,9 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     responses = tables.responses
     settings: dict[str, Any] = {"gold": tables.gold}
     if arguments.raters is not None:
-        settings |= {"raters": arguments.raters, "pooled": arguments.pooled}
+        settings["raters"] = arguments.raters
+    if arguments.pooled:
+        settings["pooled"] = True
     if arguments.robust:
         settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
     if tables.sequences is not None:
@@ -273,9 +281,15 @@ def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
         )
     last = before["posterior"].dataset[names].isel(draw=-1)
     return [
-        {name: last[name].values[at].astype(float) for name in names}
+        {name: _inside(last[name].values[at].astype(float)) for name in names}
         for at in range(last.sizes["chain"])
     ]
+
+
+def _inside(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return shares that were rounded to 0 or 1 inside of these, and other values as they are."""
+    shares = bool(((values >= 0.0) & (values <= 1.0)).all())
+    return np.clip(values, ROUNDED, 1.0 - ROUNDED) if shares else values
 
 
 def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -> xr.DataTree:

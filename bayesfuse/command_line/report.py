@@ -11,16 +11,19 @@ import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import SURE, of_model
-from bayesfuse.answer.fused import VISIBLE, WIDTH, bullet, least_certain, likely
+from bayesfuse.answer.fused import WIDTH, bullet
 from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.summaries import (
+    VISIBLE,
     balanced_accuracy,
     coverage,
     interval,
+    least_certain,
+    likely,
     posterior_draws,
     recognition,
     responses_per_rater,

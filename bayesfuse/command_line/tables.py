@@ -30,6 +30,7 @@ MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
+UNNAMED = "Unnamed: 0"  # first column without a name, in pandas
 WEIGHT = "weight"  # the column of weights in a table of edges
 
 
@@ -302,7 +303,7 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
         what = str(error) or type(error).__name__
         raise CommandError(f"cannot read {path} as a table: {what}") from error
     frame = _as_wanted(frame, columns, path)
-    columns = columns or header
+    columns = columns or list(frame)  # pandas names a column without a name
     _require_own_lines(frame, columns, separator, path)
     if missing := [name for name in columns if name not in frame]:
         raise CommandError(
@@ -317,6 +318,8 @@ def _as_wanted(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.Da
     """Rename columns that have another usual name, and say so."""
     names = zip(usual(columns, list(frame)), columns, strict=True)
     renamed = {own: name for own, name in names if own != name}
+    if len(columns) == 1 and not renamed and columns[0] not in frame and UNNAMED in frame:
+        renamed = {UNNAMED: columns[0]}  # of a wide table, by to_csv of pandas
     for own, name in renamed.items():
         tell(f"bayesfuse: column {own!r} of {path} is read as {name}")
     return frame.rename(columns=renamed)

@@ -22,7 +22,7 @@ ITEM, RATER, LABEL = "item", "rater", "label"
 NAMED = 5  # raters that are named when a table is read
 MANY = 20  # responses of which most are of one kind each only if they are measurements or text
 
-MISSING = ("", "NA", "NaN", "nan")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
 """Missing values in files; all else, "None" and "null" included, is a name."""
 
 Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
@@ -253,7 +253,8 @@ def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
                 f"{label!r}. Got: {brief(str(given))} ({in_short(error)})."
             ) from None
     found = column_names(given)
-    item, label = usual((item, label), found)
+    own, plain = usual((item, label), found), usual((ITEM, LABEL), found)
+    item, label = (a if a in (found or ()) else b for a, b in zip(own, plain, strict=True))
     if found is not None and {item, label} <= set(found):
         if is_file:
             rule = "Every row of a file of known labels must have an item."

@@ -56,7 +56,8 @@ def next_items(
     Returns
     -------
     DataFrame
-        ``item``, its most probable ``label``, and ``error``, the probability that it is wrong.
+        ``item``, its most probable label as ``guess``, and ``error``, the probability that it is
+        wrong.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def next_items(
     return pd.DataFrame(
         {
             "item": labels["item"].values[chosen],
-            "label": labels["class"].values[labels.values[chosen].argmax(axis=1)],
+            "guess": labels["class"].values[labels.values[chosen].argmax(axis=1)],
             "error": error[chosen],
         }
     )
@@ -109,9 +110,10 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     Dataset
         ``accepted`` by item (also if known); ``items``, the number of accepted labels that were not
         known, and ``coverage``, their share of all unknown ones; ``expected``, ``low`` and
-        ``high``, the share of wrong labels among them. And by ``order``, from the most to the least
-        certain unknown item: ``item_of_order``, and ``risk``, the expected share of wrong labels up
-        to there. The attribute ``method`` is as in :func:`expected_errors`.
+        ``high``, the share of wrong labels among them (NaN if none can be accepted). And by
+        ``order``, from the most to the least certain unknown item: ``item_of_order``, and ``risk``,
+        the expected share of wrong labels up to there. The attribute ``method`` is as in
+        :func:`expected_errors`.
 
     Raises
     ------
@@ -148,9 +150,9 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
             "accepted": ("item", ~np.isin(np.arange(len(wrong)), order[size:])),
             "items": size,
             "coverage": size / max(len(order), 1),
-            "expected": float(risk[size - 1]) if size else 0.0,
-            "low": low / max(size, 1),
-            "high": high / max(size, 1),
+            "expected": float(risk[size - 1]) if size else np.nan,
+            "low": low / size if size else np.nan,
+            "high": high / size if size else np.nan,
             "item_of_order": ("order", labels["item"].values[order]),
             "risk": ("order", risk),
         },
@@ -169,7 +171,8 @@ def errors_after(
     """Return how many labels are expected to be wrong after more are found out.
 
     Only the labels themselves are corrected here. What is learnt from them of raters corrects
-    others, too, most of all with few known labels: the curve is an upper bound of what to expect.
+    others, too. If raters err more often than the models believe, it also shows that more labels
+    are wrong than expected, so the number may rise, most of all with few known labels.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.decisions.ranks import entropy
 from bayesfuse.errors import ModelError, require_choice, require_count, require_flag, require_names
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
+from bayesfuse.results.contents import require_result
 from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
@@ -47,6 +48,7 @@ def value_of_response(
     Parameters
     ----------
     result : DataTree, from ``bf.sample`` (or ``bf.find_map``)
+        Of ``bf.fuse``, the model of the largest weight is used, without known labels.
     model : pymc.Model, optional
         The model of the result. Needed for labels on a graph or with covariates, a classifier or
         populations of sequences, silence, stated probabilities or factors of your own.
@@ -90,6 +92,10 @@ def value_of_response(
     for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
         require_count(name, number)
     require_flag("repeats", repeats)
+    if model is None and "models" in require_result(result).children:
+        fitted = dict(result["models"].children)
+        weight = result["comparison"].dataset["weight"].to_series()
+        result = fitted[weight[list(fitted)].idxmax()]
     observation = observation_of(result, model)
     responses = observation.responses
     if responses.silent is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.names import storable
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import Names, read_gold
 from bayesfuse.data.tags import read_tags
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
 from bayesfuse.results import joint_labels
@@ -268,15 +270,17 @@ def run_lengths(
     return table
 
 
-def in_order(
-    labels: xr.DataArray | xr.DataTree, sequences: Any
-) -> tuple[NDArray[np.int64], list[Any], Sequences]:
+def in_order(labels: Any, sequences: Any) -> tuple[NDArray[np.int64], list[Any], Sequences]:
     """Return class indices (draws, items) in the order of the sequences, class names, sequences."""
     if isinstance(labels, xr.DataTree):
         if sequences is None:
             sequences = sequences_of(labels, responses_of(labels))
         drawn = joint_labels.stored(labels)
         labels = _draws(drawn, *joint_labels.names_of(labels))
+    elif isinstance(labels, Mapping | pd.Series | pd.DataFrame):  # such as the truth
+        require_kind("sequences", sequences, Sequences)
+        known = pd.Series(read_gold(labels, Names(sequences.items, np.array([]))))
+        labels = xr.DataArray(known.to_numpy(), {"item": known.index.to_numpy()}, ["item"])
     require_kind("labels", labels, xr.DataArray)
     require_kind("sequences", sequences, Sequences)
     place = pd.Index(labels["item"].values).get_indexer(pd.Index(sequences.items))

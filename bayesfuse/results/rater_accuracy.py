@@ -87,9 +87,11 @@ def _table(
     for name, each in found.items():
         # pandas leaves out NaN: a class that a rater never met in a draw has no sensitivity there
         values = pd.DataFrame(each)
-        low, high = values.quantile(list(level)).to_numpy()
+        mean, (low, high) = values.mean(), values.quantile(list(level)).to_numpy()
         prefix = "" if name == "accuracy" else f"{name}_"
-        table[name], table[f"{prefix}low"], table[f"{prefix}high"] = values.mean(), low, high
+        table[name] = mean
+        # of few responses nearly all draws may be the same share, and the mean another
+        table[f"{prefix}low"], table[f"{prefix}high"] = np.fmin(low, mean), np.fmax(high, mean)
     table["known"] = on_known
     table["known_accuracy"] = right / table["known"]  # NaN without any
     return table.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)

@@ -158,7 +158,7 @@ def response_spans(
 
 
 def span_scores(
-    labels: xr.DataArray | xr.DataTree,
+    labels: Any,
     sequences: Sequences | None = None,
     found: pd.DataFrame | None = None,
     *,
@@ -175,7 +175,8 @@ def span_scores(
     Parameters
     ----------
     labels, sequences, scheme, outside
-        As in :func:`bayesfuse.spans`; labels are draws (draw, item), or a result.
+        As in :func:`bayesfuse.spans`; labels are draws (draw, item), a result, or the truth as a
+        mapping, Series or DataFrame (columns item and label), to be compared with ``found``.
     found : DataFrame, optional
         Spans to be scored: columns sequence, start, stop and kind, such as rows of
         :func:`bayesfuse.spans`. Default: those of probability above one half.
@@ -209,6 +210,10 @@ def span_scores(
         require_kind("found", found, pd.DataFrame)
     codes, classes, sequences = in_order(labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
+    if found is None and len(codes) == 1 and not isinstance(labels, xr.DataTree):
+        raise ModelError(
+            "Labels of one draw, such as the truth, are compared with the spans found=. Got: none."
+        )
     if found is None:
         found = spans(labels, sequences, scheme=scheme, outside=outside)
         found = found[found["probability"] > KEPT]
@@ -232,7 +237,7 @@ def span_scores(
 def rater_spans(
     result: xr.DataTree,
     sequences: Sequences | None = None,
-    labels: xr.DataArray | None = None,
+    labels: Any = None,
     *,
     scheme: Literal["bio", "runs"] = "bio",
     outside: Any = "O",
@@ -247,7 +252,7 @@ def rater_spans(
     ----------
     result : DataTree
         With the responses, and joint draws of the labels unless ``labels`` has them.
-    labels : DataArray, optional
+    labels : DataArray, mapping, Series or DataFrame, optional
         From :func:`bayesfuse.draw_labels`, or the true labels.
     sequences, scheme, outside, ci_prob
         As in :func:`bayesfuse.span_scores`; ``sequences`` is needed with ``labels``.

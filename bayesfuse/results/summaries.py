@@ -10,9 +10,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.describing import FEW, in_one_line
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names, require_probability
 from bayesfuse.results.contents import all_draws, class_names, constants, named, require_draws
 from bayesfuse.results.probabilities import label_probabilities
+
+VISIBLE = 0.005  # probabilities below this are not shown
 
 
 def summary(
@@ -128,6 +132,33 @@ def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) 
     probability = label_probabilities(result)
     order = np.argsort(probability.max("class").values, kind="stable")
     return probability.isel(item=order[:most])
+
+
+def answered(answer: xr.DataTree) -> xr.DataArray:
+    """Return the label probabilities of items with responses, if there are any."""
+    labels, data = label_probabilities(answer), constants(answer)
+    seen = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0
+    return labels.isel(item=seen) if seen.any() else labels
+
+
+def least_certain(
+    result: xr.DataTree | xr.DataArray, most: int = FEW, sequence: pd.Series | None = None
+) -> pd.DataFrame:
+    """Return the least certain items with their visible probabilities, and their sequence."""
+    rows = []
+    for item in most_uncertain(result, most):
+        (name,) = listed(np.atleast_1d(item["item"].values))
+        where = [] if sequence is None else [in_one_line(sequence.at[name])]
+        rows.append([in_one_line(name), *where, likely(item["class"], item.values)])
+    where = [] if sequence is None else ["sequence"]
+    return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
+
+
+def likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
+    """Return the classes of visible probability as text, the most probable first."""
+    order = np.argsort(-probability, kind="stable")
+    shown = [at for at in order if probability[at] >= VISIBLE]
+    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
 
 
 def responses_per_rater(result: xr.DataTree) -> NDArray[np.int64]:

@@ -70,8 +70,8 @@ def test_numbers_are_codes_and_ordered_text_is_grades(responses):
 
 
 def test_raters_have_rows_by_their_last_answer_where_classes_mark_spans():
-    said = bf.Responses.from_matrix([list("BB"), list("II"), list("OB"), list("OO")] * 5)
-    given = {"sequences": bf.Sequences.from_lengths([10, 10], items=said.items)}
+    said = bf.Responses.from_matrix([list("BB"), list("II"), list("OB"), list("OO")] * 60)
+    given = {"sequences": bf.Sequences.from_lengths([120, 120], items=said.items)}
     for letters, tags in (("BIO", True), ("XIO", False)):
         table = bf.Responses.from_long(said.to_frame().replace({"B": letters[0]}))
         found = candidates(inputs := Inputs(table, **given))
@@ -340,6 +340,7 @@ def test_a_line_every_ten_seconds(watch, capsys):
         "fitting: [types]: 0%",
         "fitting: [types]: 20%, about 80 s left",
         "fitting: [types]: 40%, about 45 s left",
+        "done",
     ]
 
 

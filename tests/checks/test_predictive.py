@@ -39,11 +39,12 @@ def walk(n_items, rng, stay=0.9):
 
 
 def test_counts_over_pairs_are_those_of_loops(small):
-    (first, second), shared, together = rater_pairs._pairs(small, 1)
-    same = rater_pairs._same(small, (first, second))
+    (first, second), shared, meetings = rater_pairs._pairs(small, 1)
+    agree, together = meetings.agree(small), meetings.sums(len(shared))
+    same = meetings.sums(len(shared), agree)
     truth = np.arange(small.n_items) % small.n_classes
-    known = np.eye(small.n_classes)[truth]
-    mistakes = rater_pairs._same(small, (first, second), 1 - known)
+    wrong = (small.label != truth[small.item])[meetings.first]
+    mistakes = meetings.sums(len(shared), agree * wrong)
     rows = list(zip(small.item, small.rater, small.label, strict=True))
     pairs = dict.fromkeys(combinations(range(small.n_raters), 2), 0)
     found = {pair: [set(), 0, 0, 0] for pair in pairs}
@@ -116,11 +117,12 @@ def test_replicated_mistakes_are_those_expected():
     rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
     pairs = tuple(np.array(list(combinations(range(4), 2))).T)
     chance = rater_pairs._common_mistake(observation, rows, pairs)
+    meetings = rater_pairs._meetings(observation.responses, pairs)
     rng = np.random.default_rng(1)
     excess = []
     for _ in range(400):
         other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
-        seen, mean = rater_pairs._mistakes(other, rows, chance, pairs)
+        seen, mean = rater_pairs._mistakes(other, rows, chance, meetings)
         excess.append(seen - mean)
     z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(400))
     assert np.abs(z).max() < 4.5
