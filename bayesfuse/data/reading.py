@@ -232,10 +232,6 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[
     odd, apart = [], [own and all(raters[label] == 1 for label in own) for own in said]
     for name, part, own, told in zip(columns, map(np.asarray, parts), said, number, strict=True):
         alone = sum(raters[label] == 1 for label in own)
-        if alone == len(own) > 0 and len(columns) > 3 and sum(map(bool, apart)) == 1:
-            if all(isinstance(label, str) for label in own):  # such as remarks
-                odd.append((len(own), name, f"with labels of no other, such as {brief(min(own))}"))
-                continue
         whole = told == len(part) <= sum(number) - told  # and others might have said the same
         free = len(own) >= NUMBERED and 2 * len(own) > told  # text in some rows
         if (whole or free) and len(own) > 1 and 2 * alone > len(own):
@@ -243,6 +239,9 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[
         elif whole and len(own) == told >= NUMBERED and part.dtype.kind in "iu":
             if (np.diff(part.astype(np.int64)) == 1).all():
                 odd.append((len(own), name, "which numbers the rows"))
+        elif alone == len(own) > 0 and len(columns) > 3 and sum(map(bool, apart)) == 1:
+            if all(isinstance(label, str) for label in own):  # such as remarks
+                odd.append((len(own), name, f"with labels of no other, such as {min(own)!r}"))
     return max(odd, key=lambda each: each[0])[1:] if odd else None
 
 

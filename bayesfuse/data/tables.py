@@ -142,7 +142,7 @@ def _from_file(path: str | PathLike[str]) -> pd.DataFrame:
         separator = "\t" if ".tsv" in suffixes else ","
         frame = pd.read_csv(path, sep=separator, keep_default_na=False, na_values=MISSING)
     except (OSError, ValueError) as error:
-        raise ResponsesError(
+        raise ModelError(
             "A table as text is the path of a CSV or Parquet file. Got: "
             f"{brief(str(path))} ({in_short(error)})."
         ) from None

@@ -280,7 +280,8 @@ def in_order(labels: Any, sequences: Any) -> tuple[NDArray[np.int64], list[Any],
     elif isinstance(labels, Mapping | pd.Series | pd.DataFrame):  # such as the truth
         require_kind("sequences", sequences, Sequences)
         known = pd.Series(read_gold(labels, Names(sequences.items, np.array([]))))
-        labels = xr.DataArray(known.to_numpy(), {"item": known.index.to_numpy()}, ["item"])
+        if not known.index.has_duplicates:
+            labels = xr.DataArray(known.to_numpy(), {"item": known.index.to_numpy()}, ["item"])
     require_kind("labels", labels, xr.DataArray)
     require_kind("sequences", sequences, Sequences)
     place = pd.Index(labels["item"].values).get_indexer(pd.Index(sequences.items))

@@ -137,6 +137,8 @@ def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) 
 def answered(answer: xr.DataTree) -> xr.DataArray:
     """Return the label probabilities of items with responses, if there are any."""
     labels, data = label_probabilities(answer), constants(answer)
+    if "item_index" not in data:
+        return labels
     seen = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0
     return labels.isel(item=seen) if seen.any() else labels
 

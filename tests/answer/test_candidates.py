@@ -78,6 +78,8 @@ def test_raters_have_rows_by_their_last_answer_where_classes_mark_spans():
         assert len(found) == (1 if tags else 2)
         assert {each.votes for each in found} == {0.4 if tags else 0.2}
         assert ("sequential_confusion" in found[0].build(inputs).named_vars) == tags
+    few = bf.models.HiddenMarkov(said.take(range(24)), bf.Sequences.from_lengths([12, 12]))
+    assert "sequential_confusion" not in few.named_vars  # 48 responses for 24 rows
     sure = candidates(Inputs(said, **given, evidence=Evidence(0.001, 0.002)))
     assert {each.votes for each in sure} == {0.0}
 

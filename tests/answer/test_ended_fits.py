@@ -45,6 +45,15 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["competing classes"] == "not tried"
 
 
+def test_an_interrupted_fit_with_enough_draws_is_kept(crowd, fitted, monkeypatch):
+    fitted()
+    monkeypatch.setattr(budget.Budget, "size", lambda *_: budget.Size(999, 9))
+    monkeypatch.setattr(budget, "LEAST", 5)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["interrupted"] == 1
+    assert told.attrs["models"] == ["consensus", "vote shares"]
+
+
 @pytest.fixture
 def press():
     """Press Ctrl-C, which background jobs of a shell ignore, and go on if it is only noted."""

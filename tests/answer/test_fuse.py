@@ -94,6 +94,10 @@ def test_draws_are_of_the_mixture(fused):
 
 def test_what_reads_results_reads_answers(fused):
     assert bf.decisions.rank_raters(fused).sizes["rater"] == 6
+    weight = fused["comparison"]["weight"].to_series().drop("vote shares")
+    heaviest = bf.decisions.value_of_response(fused[f"models/{weight.idxmax()}"])
+    assert bf.decisions.value_of_response(fused).identical(heaviest)
+    assert "Krippendorff" in repr(bf.agreement(fused, draws=9, random_seed=1))
     assert len(bf.decisions.rank_items(fused)) == 40
     errors = float(bf.decisions.expected_errors(fused)["expected"])
     said = re.search(r"In all, ([\d.]+) labels are expected to be wrong", fused.headline)

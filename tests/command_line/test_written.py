@@ -293,5 +293,6 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     assert "--resume continues the 2 chains in result.nc" in capsys.readouterr().err
     assert fit("--resume", "--model", "latent-group") == 2
     assert "of the same" in capsys.readouterr().err
+    assert commands._inside(np.array([0.0, 0.5, 1.0])).tolist() == [1e-12, 0.5, 1 - 1e-12]
     assert fit("--resume", "--pooled") == 2
     assert "--resume needs the options of the saved result" in capsys.readouterr().err

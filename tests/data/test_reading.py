@@ -278,6 +278,14 @@ def test_long_and_wide_tables_are_the_same(kind, tmp_path):
     assert ("1 of 6 responses is missing." in words) == (kind[:4] == "wide")
 
 
+def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
+    said = pd.DataFrame({m: ["no", "yes", "n/a"] for m in "xyz"}, index=[1, 2, 3])
+    said.to_csv(tmp_path / "wide.csv")
+    assert read_table(tmp_path / "wide.csv")[0].classes.tolist() == ["no", "yes"]
+    noted = said.replace("n/a", None).assign(note=[None, "blurry", None])
+    refused_table("Got: column 'note' with labels of no other, such as 'blurry'", read_table, noted)
+
+
 def test_a_rater_of_a_usual_name_is_one():
     assert read_table(WIDE.rename(columns={"x": "unit"}))[0].raters.tolist() == ["unit", "y"]
 
@@ -341,6 +349,9 @@ def test_gold_of_every_kind(tmp_path):
     unknown = (gaps, gaps.to_dict(), gaps.rename_axis("task").reset_index(), tmp_path / "gaps.csv")
     for given in (frame, path, str(path), series, series.to_dict(), series.to_frame(), *unknown):
         assert dict(read_gold(given, table).items()) == {0: 0, 2: 1}
+    for item in ("item", "HIT"):  # columns of the table, or the usual ones
+        own = read_gold(frame.rename(columns={"item": item}), table, "HIT", "Answer.bird")
+        assert own.to_dict() == {0: 0, 2: 1}
     twice = pd.Series([0, 1], index=[0, 0])
     for given in (twice, twice.rename_axis("item").reset_index(name="label")):
         refused_table("An item has one true class", bf.fuse, NUMBERS, gold=given)

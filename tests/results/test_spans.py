@@ -32,6 +32,10 @@ def test_exact_scores_and_credit_for_overlap():
     assert (scores["f1_low"] < scores["f1"]).all() and (scores["f1"] < scores["f1_high"]).all()
     shuffled = DRAWS.isel(item=[3, 5, 0, 1, 4, 2])
     pd.testing.assert_frame_equal(bf.span_scores(shuffled, SEQUENCES, FOUND), scores)
+    truth = DRAWS[0].to_series().rename("label").reset_index()
+    right = bf.span_scores(truth, SEQUENCES, FOUND)["precision"]
+    assert right.tolist() == bf.span_scores(DRAWS[:1], SEQUENCES, FOUND)["precision"].tolist()
+    refused("compared with the spans found=", bf.span_scores, truth, SEQUENCES)
 
 
 def test_expected_precision_is_the_mean_probability_of_the_spans():
