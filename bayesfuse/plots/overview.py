@@ -20,7 +20,9 @@ from bayesfuse.plots.items import draw_items, item_names, row_name
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, class_names, constants, named, require_result
 from bayesfuse.results.difficulty import difficulty, has_types
+from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.rater_tables import of_votes, sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
@@ -327,11 +329,19 @@ def rater_qualities(
     draws = all_draws(result)
     if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
         return None
+    chance = 1.0 / len(class_names(result))
+    if "comparison" in result.children and GROUP in result.children:  # as in the answer's table
+        table = rater_accuracy(result, ci_prob=ci_prob).dropna(subset="balanced_accuracy")
+        mean, low, high = (
+            table[f"balanced_accuracy{end}"].to_numpy() for end in ("", "_low", "_high")
+        )
+        names, number = table["rater"].to_numpy(), table["responses"].to_numpy()
+        return Qualities(names, mean, low, high, number, "balanced accuracy", chance)
     accuracy = balanced_accuracy(result)
     low, high = (end.values for end in interval(accuracy, ci_prob))
     mean = accuracy.mean(("chain", "draw")).values
     number = responses_per_rater(result) if has_responses(result) else None
-    measure, chance = "accuracy, mean over the classes", 1.0 / len(class_names(result))
+    measure = "accuracy, mean over the classes"
     return Qualities(accuracy["rater"].values, mean, low, high, number, measure, chance)
 
 
