@@ -53,13 +53,14 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     """Return how many labels are sure and how many are expected to be wrong."""
     top = label_probabilities(fused).values.max(axis=1)
     sure = int(inputs.responses.multiplicity[top >= SURE].sum())
-    wrong = float(expected_errors(fused)["expected"])
+    errors = expected_errors(fused, random_seed=0)
+    wrong, low, high = (float(errors[name]) for name in ("expected", "low", "high"))
     n_known = len(inputs.gold or inputs.known or ())
     said = f"{inputs.read} " if inputs.read else ""
     said += (
         f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
-        f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
-        "expected to be wrong"
+        f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels "
+        f"({low:,.0f}–{high:,.0f}) are expected to be wrong"
     )
     silent = (inputs.responses.per_item == 0) & ~np.isin(
         inputs.responses.items, np.asarray(list(inputs.gold or ()), dtype=object)
