@@ -97,21 +97,19 @@ def part_of(
 ) -> Responses:
     """Return items drawn at random with so many responses in all, and those of known class.
 
-    Items with the first responses of every rater come first, in a random order of the items, so
-    that those of raters with few responses are all there.
+    Raters of none of these are added with one of their items.
     """
     if responses.n_responses <= most:
         return responses
-    n_items, place = responses.n_items, rng.permutation(responses.n_items)
-    order = np.lexsort((place[responses.item], responses.rater))
-    first = np.cumsum(responses.per_rater) - responses.per_rater
-    number = np.arange(len(order)) - first[responses.rater[order]]  # of the response of its rater
-    least = np.full(n_items, len(order))
-    np.minimum.at(least, responses.item[order], number)
-    order = np.lexsort((place, least))
+    order = rng.permutation(responses.n_items)
     last = int(np.searchsorted(responses.per_item[order].cumsum(), most)) + 1
-    chosen = (least == 0) | np.isin(responses.items, np.asarray(list(known)))
+    chosen = np.zeros(responses.n_items, dtype=bool)
     chosen[order[:last]] = True
+    chosen[np.isin(responses.items, np.asarray(list(known)))] = True
+    seen = np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
+    first = np.full(responses.n_raters, -1)
+    first[responses.rater[::-1]] = responses.item[::-1]
+    chosen[first[~seen & (first >= 0)]] = True
     return responses.take(np.flatnonzero(chosen))
 
 

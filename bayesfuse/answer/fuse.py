@@ -53,9 +53,9 @@ from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
 
-PART, PART_INDEPENDENT, LEAST_PART = 60_000, 200_000, 10_000
-"""Responses that models are fitted to in this time (more by those of independent errors, which are
-quicker), and at least; other labels are predicted."""
+PART, PART_INDEPENDENT, LEAST_PART = (60_000, 100_000), 200_000, 10_000
+"""Responses that models are fitted to in this time: a tenth of them, between these (more by models
+of independent errors, which are quicker), and at least; other labels are predicted."""
 
 
 @takes_seed
@@ -158,10 +158,10 @@ def fuse(
 
     If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
     :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
-    Raters of found groups may agree because they alone are right: item types are added. Of tables
-    with more than 60,000 responses (200,000 if errors are independent; in proportion to
-    ``minutes``), models are fitted to a random part of the items, and the labels of all follow by
-    :func:`bayesfuse.predict`.
+    Raters of found groups may agree because they alone are right: item types are added. Of large
+    tables, models are fitted to a random part of the items, and the labels of all follow by
+    :func:`bayesfuse.predict`: to a tenth of the responses, at least 60,000 and at most 100,000
+    (200,000 if errors are independent), in proportion to ``minutes``.
 
     For items in sequence one or two such models are fitted, with vote shares of weight .2, for tags
     of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
@@ -256,7 +256,8 @@ def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     if not inputs.plain or any(each is not None for each in others):
         return inputs
     gold, rng = inputs.gold or {}, np.random.default_rng(seed)
-    most = PART_INDEPENDENT if inputs.evidence.independent else PART
+    tenth = float(np.clip(inputs.responses.n_responses / 10, *PART))
+    most = PART_INDEPENDENT if inputs.evidence.independent else tenth
     most = max(int(most * minutes / MINUTES), LEAST_PART)
     part = part_of(inputs.responses, most, rng, gold)
     return replace(inputs, responses=part)

@@ -260,7 +260,7 @@ def test_too_little_time_gives_vote_shares(crowd):
 
 def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     """Models see a part with all raters; all items get labels, and known ones keep theirs."""
-    monkeypatch.setattr("bayesfuse.answer.fuse.PART", 80)
+    monkeypatch.setattr("bayesfuse.answer.fuse.PART", (80, 80))
     monkeypatch.setattr("bayesfuse.answer.fuse.LEAST_PART", 80)
     known = {name: crowd.responses.classes[2] for name in crowd.responses.items[[0, 39]]}
     told = bf.fuse(crowd.responses, gold=known, random_seed=5, progressbar=False)
