@@ -24,6 +24,10 @@ from bayesfuse.results.difficulty import has_types
 LEAST = 10  # items that two raters must share to be compared: fewer carry little information
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
 
+MOST_MEETINGS = 10_000_000
+"""Meetings of two raters at an item that are kept in memory; if there are more, those of evenly
+spaced items."""
+
 PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in memory
 
 
@@ -46,7 +50,8 @@ def pairwise_agreement(
     result : DataTree, from ``bf.sample`` or ``bf.find_map`` (whose point is the only draw)
     model : pymc.Model, optional: that of the result, needed where :func:`bayesfuse.decode` needs it
     least, draws : int, default 10 and 200
-        Smallest number of shared items of a pair, and number of replicated data sets.
+        Smallest number of shared items of a pair, and number of replicated data sets. Where raters
+        meet more than ten million times, evenly spaced items are compared.
     ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
     random_seed : int, Generator, optional
 
@@ -213,8 +218,12 @@ class Meetings(NamedTuple):
 def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], Meetings]:
     """Return pairs of raters with common items, their numbers of items, and their meetings."""
     require_count("least", least)
-    n_raters = responses.n_raters
-    cells = np.unique(responses.item * n_raters + responses.rater)
+    n_raters, per_item = responses.n_raters, responses.per_item
+    number = (per_item * (per_item - 1) // 2).sum()
+    part = np.arange(responses.n_items) % max(-(-int(number) // MOST_MEETINGS), 1) == 0
+    rows = np.flatnonzero(part[responses.item])
+    item = responses.item[rows].astype(np.int64)
+    cells = np.unique(item * n_raters + responses.rater[rows])
     shape = responses.n_items, n_raters
     answered = scipy.sparse.csr_array((np.ones(len(cells)), np.divmod(cells, n_raters)), shape)
     shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
@@ -227,13 +236,13 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
     order = np.lexsort((second, first))
     pairs = first[order], second[order]
-    meetings = _meetings(responses, pairs)
+    meetings = _meetings(responses, pairs, rows)
     return pairs, shared.data[kept][order].astype(np.int64), meetings
 
 
-def _meetings(responses: Responses, pairs: Pairs) -> Meetings:
-    """Return the meetings of pairs, which are in ascending order."""
-    order = np.lexsort((responses.rater, responses.item))
+def _meetings(responses: Responses, pairs: Pairs, rows: NDArray[np.int64]) -> Meetings:
+    """Return the meetings of pairs, which are in ascending order, among some responses."""
+    order = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
     item, rater = responses.item[order], responses.rater[order].astype(np.int64)
     known, found = pairs[0] * responses.n_raters + pairs[1], []
     for apart in range(1, len(item)):

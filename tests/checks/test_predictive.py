@@ -65,6 +65,16 @@ def test_counts_over_pairs_are_those_of_loops(small):
         assert (same[p], mistakes[p]) == (equal, pytest.approx(wrong))
 
 
+def test_of_very_many_meetings_those_of_evenly_spaced_items_are_kept(small, monkeypatch):
+    every = rater_pairs._pairs(small, 1)[2]
+    monkeypatch.setattr(rater_pairs, "MOST_MEETINGS", len(every.pair) // 2)
+    some = rater_pairs._pairs(small, 1)[2]
+    assert 0 < len(some.pair) < len(every.pair)
+    assert set(small.item[some.first]) <= set(range(0, small.n_items, 2)) | set(
+        range(0, small.n_items, 3)
+    )
+
+
 @pytest.mark.parametrize("kind", ["groups of two classes", "groups of three", "types"])
 def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
     """Two raters of one group, one of another, one alone; or four where items have types."""
@@ -117,7 +127,7 @@ def test_replicated_mistakes_are_those_expected():
     rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
     pairs = tuple(np.array(list(combinations(range(4), 2))).T)
     chance = rater_pairs._common_mistake(observation, rows, pairs)
-    meetings = rater_pairs._meetings(observation.responses, pairs)
+    meetings = rater_pairs._meetings(observation.responses, pairs, np.arange(240))
     rng = np.random.default_rng(1)
     excess = []
     for _ in range(400):
