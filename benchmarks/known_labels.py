@@ -8,8 +8,10 @@ logistic regression on the votes (scikit-learn, C = .1), the rater best on the k
 votes where they did not answer), and ``DawidSkene`` and ``ItemTypes`` fitted with them. ``raters``
 is the share of 90 % intervals of raters with 20 responses or more that hold the share of their
 responses that are right, and ``errors`` that of draws whose number of wrong labels is in its
-interval or within 20 %. Draws that would take more than 60 % of the truth are left out. ``--ask``
-compares the items of ``bf.decisions.next_items``.
+interval or within 20 %. ``behind`` is by how much the log-loss of ``known labels`` exceeds that of
+the way that is best of the others on average, and this over its standard error between draws. Draws
+that would take more than 60 % of the truth are left out. ``--ask`` compares the items of
+``bf.decisions.next_items``.
 
     python benchmarks/known_labels.py [--quick] [--only web face] [--known 20 50 100] [--draws 4]
         [--ask] [--write]
@@ -209,7 +211,9 @@ def main() -> None:
         return
     columns = "set", "known", "seed", "way", "accuracy", "loss", "ece", "ratio", "raters", "errors"
     rows = []
-    print(f"{'set':15} known  " + "".join(f"{way:24}" for way in WAYS) + "raters errors")
+    print(
+        f"{'set':15} known  " + "".join(f"{way:24}" for way in WAYS) + "raters errors  behind    SE"
+    )
     for name in names:
         own = pd.DataFrame(list(draws_of(name, options.known, n_draws)), columns=columns)
         rows.append(own)
@@ -228,7 +232,15 @@ def line(name: str, n_known: int, part: pd.DataFrame) -> None:
         accuracy, loss, ece, ratio = mean.loc[way, ["accuracy", "loss", "ece", "ratio"]]
         cells.append(f"{accuracy:.3f}/{loss:.3f}/{ece:.3f}/{ratio:.2f}".ljust(24))
     held = mean.loc["known labels", ["raters", "errors"]]
-    print(f"{name:15} {n_known:5}  {''.join(cells)}{held.iloc[0]:6.2f} {held.iloc[1]:6.2f}")
+    loss = part.pivot(index=["set", "seed"], columns="way", values="loss")
+    others = loss.drop(columns="known labels")
+    behind = loss["known labels"] - others[others.mean().idxmin()]
+    error = behind.std() / len(behind) ** 0.5  # NaN for one draw
+    print(
+        f"{name:15} {n_known:5}  {''.join(cells)}{held.iloc[0]:6.2f} {held.iloc[1]:6.2f} "
+        f"{behind.mean():+7.3f} {behind.mean() / error:+5.1f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

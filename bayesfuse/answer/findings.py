@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -141,12 +142,14 @@ def of_model(
     return found
 
 
-def together(found: Mapping[str, list[Finding]]) -> list[str]:
-    """Return the verdicts for several models, the same words once."""
+def together(found: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[str]:
+    """Return the verdicts for several models of these kinds, the same words once."""
+    tried = re.compile(rf"[Tt]ry (bayesfuse\.models\.(?:{'|'.join(kinds)}))\b")
     models: dict[str, list[str]] = {}
     for name, own in found.items():
         for each in own:
-            models.setdefault(each.words, []).append(name)
+            words = tried.sub(r"\1, which is in this average, allows for it", each.words)
+            models.setdefault(words, []).append(name)
     return [f"{', '.join(names)}: {line}" for line, names in models.items()]
 
 

@@ -48,7 +48,7 @@ from bayesfuse.errors import (
 from bayesfuse.numerics.interruption import Interruption, interruptible
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.averaging import average
-from bayesfuse.results.difficulty import difficulty, has_types
+from bayesfuse.results.difficulty import difficulty, has_types, with_labels
 from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
@@ -309,6 +309,9 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     if typed is not None and inputs.responses is table:
         children["difficulty"] = difficulty(typed.result, typed.model, draws=findings.REPLICATED)
     learnt = known.improve(children, inputs, seed)
+    if "difficulty" in children:
+        labels = children["label_posterior"]["probability"].transpose("item", "class").values
+        children["difficulty"] = with_labels(children["difficulty"], labels, table)
     fused = Fused.from_dict(children)
     told = findings.one_more_response(done[0].result, done[0].model, part)
     seen = findings.of_part(inputs, part)
@@ -320,7 +323,12 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         "headline": findings.headline(fused, inputs),
         "limits": "\n".join([*inputs.limits, *seen]),
         "known": "\n".join(learnt),
-        "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
+        "checks": "\n".join(
+            findings.together(
+                {fit.candidate.name: fit.checks for fit in done},
+                {type(fit.model).__name__ for fit in done},
+            )
+        ),
         "advice": "\n".join(findings.advise(fused, inputs, told)),
         "code": code.of_models(inputs, done, typed, weights, seed, seen),
     }

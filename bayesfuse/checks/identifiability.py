@@ -140,7 +140,7 @@ def identifiability(
     if n_populations > 1 and n_sources > 1 and facts["parts"] == 1 and freedom >= parameters:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
-    problems = _classes(table, codes)
+    problems = _classes(table, codes) + _silent(table, seen, codes)
     if questions["answer"]["labels"] != YES:
         problems = _of_raters(table, seen, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
@@ -329,6 +329,19 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     return [
         f"No response names the class {_names(table.classes[~said])}, so only the prior determines "
         "its share: leave it out of classes= if it does not occur, or give known labels."
+    ]
+
+
+def _silent(table: Responses, seen: _Seen, codes: NDArray[np.int64]) -> list[str]:
+    """Return in a sentence that some items of unknown class have no responses."""
+    silent = (seen.number == 0) & (codes < 0)
+    if not silent.any():
+        return []
+    return [
+        f"Items without responses: {table.multiplicity[silent].sum():,} "
+        f"({_names(table.items[silent])}). Unless their neighbours tell more (sequences=, graph=), "
+        "their labels have the probabilities of the class shares: collect responses, or leave "
+        "them out."
     ]
 
 

@@ -93,6 +93,7 @@ FIT = {
     "--output FILE.nc": "file of the posterior",
     "--labels FILE.csv": "file of the labels (NAME-labels.csv, next to the output if there is "
     "one); - is standard output, also if the table comes from standard input",
+    "--spans FILE.csv": "file of the spans of items in sequence and their probabilities",
     "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
     "--report FILE.html": "file of the report as one page with pictures (without --model)",
     f"--model {{{','.join(MODELS)}}}": "one model in place of several that are averaged",
@@ -345,6 +346,10 @@ def _complete(arguments: argparse.Namespace) -> None:
         elif option not in own:
             written = f"--{option.replace('_', '-')}"
             raise CommandError(f"{written} belongs to {_owner(option)}. Got: {chosen}")
+    if arguments.spans is not None and arguments.sequence is None:
+        raise CommandError(
+            "--spans lists spans of items in sequence: give --sequence COLUMN. Got: no sequences"
+        )
     if arguments.ask is not None and arguments.ask < 1:
         raise CommandError(f"--ask needs at least one item. Got: --ask {arguments.ask}")
     if arguments.ask is None and arguments.ask_file is not None:

@@ -22,7 +22,13 @@ from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options
 from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
-from bayesfuse.command_line.outputs import draw, write_asked, write_labels, write_netcdf
+from bayesfuse.command_line.outputs import (
+    draw,
+    write_asked,
+    write_labels,
+    write_netcdf,
+    write_spans,
+)
 from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plan, make_plans
@@ -77,6 +83,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             Step("labels", save_labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
             Step("report", write_page, arguments.report),
+            Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
             # after the labels: it takes most of the disk
             Step("posterior", partial(write_netcdf, result), arguments.output, needed=True),

@@ -71,7 +71,8 @@ def place(arguments: argparse.Namespace) -> None:
             _ = path == STDIN or path.stat()
         except OSError as error:
             raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-    outputs = [output, arguments.labels, arguments.picture, arguments.report, arguments.ask_file]
+    outputs = [output, arguments.labels, arguments.spans, arguments.picture, arguments.report]
+    outputs += [arguments.ask_file]
     if arguments.labels == STDOUT:
         outputs.remove(STDOUT)
     check_outputs([path for path in outputs if path is not None], inputs)

@@ -15,6 +15,7 @@ import bayesfuse as bf
 from bayesfuse.answer.fused import picture
 from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT, replacing
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.pymc.model import LabelModel
 
 LARGE = 200_000_000  # bytes of an answer above which its models are left out
@@ -56,6 +57,14 @@ def write_labels(
         return
     with replacing(path) as new:
         table.to_csv(new, **settings)
+
+
+def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path) -> None:
+    """Write the spans of tags, or the runs of other classes, with their probabilities."""
+    tags = mark_spans(bf.label_probabilities(result)["class"].values.tolist())
+    with replacing(path) as new:
+        found = bf.spans(result, sequences, scheme="bio" if tags else "runs")
+        found.to_csv(new, index=False, float_format="%.6g")
 
 
 def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -23,7 +23,7 @@ from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table
 from bayesfuse.data.arrays import usual
 from bayesfuse.data.reading import odd_column
-from bayesfuse.data.tables import MISSING, known_as_text
+from bayesfuse.data.tables import MISSING, header_of, known_as_text
 
 MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
 
@@ -291,7 +291,7 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
                 frame = _read_values(path, opened())
                 header, separator = frame.columns.tolist(), ","
             else:
-                header, separator = _header(path, opened, columns, settings)
+                header, separator = header_of(path, opened, columns, **settings)
                 frame = pd.read_csv(opened(), sep=separator, na_values=MISSING, **settings)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
@@ -335,23 +335,6 @@ def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
         frame = pd.DataFrame([{**json.loads(line)} for line in lines], dtype=object)
     text = frame.astype("string").astype(object)
     return text.mask(text.isna() | text.isin(MISSING))
-
-
-def _header(
-    path: Path, opened: Callable[[], Any], columns: Sequence[str], settings: dict[str, Any]
-) -> tuple[list[str], str]:
-    """Return the column names, duplicates included, and the separator.
-
-    The separator follows from the suffix of the file, unless another one finds more of the
-    required columns or, with equally many of these, more columns.
-    """
-    separators = "\t,;" if ".tsv" in path.suffixes else ",;\t"
-    found = []
-    for separator in separators:
-        # read as a row, because pandas renames duplicate columns
-        frame = pd.read_csv(opened(), sep=separator, header=None, nrows=1, **settings)
-        found.append((frame.iloc[0].tolist(), separator))
-    return max(found, key=lambda each: (len({*each[0]} & {*columns}), len(each[0])))
 
 
 def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:

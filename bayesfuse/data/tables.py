@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,11 +135,10 @@ def require_few_classes(table: Responses) -> None:
 
 def _from_file(path: str | PathLike[str]) -> pd.DataFrame:
     """Return the table in a CSV, TSV or Parquet file, whose first unnamed column is the index."""
-    suffixes = Path(path).suffixes
     try:
-        if suffixes[-1:] == [".parquet"]:
+        if Path(path).suffix == ".parquet":
             return pd.read_parquet(path)
-        separator = "\t" if ".tsv" in suffixes else ","
+        separator = header_of(path, lambda: path)[1]
         frame = pd.read_csv(path, sep=separator, keep_default_na=False, na_values=MISSING)
     except (OSError, ValueError) as error:
         raise ModelError(
@@ -148,6 +147,26 @@ def _from_file(path: str | PathLike[str]) -> pd.DataFrame:
         ) from None
     unnamed = frame.columns[0] == "Unnamed: 0"
     return frame.set_index("Unnamed: 0").rename_axis(None) if unnamed else frame
+
+
+def header_of(
+    path: str | PathLike[str],
+    opened: Callable[[], Any],
+    wanted: Sequence[str] = (),
+    **settings: Any,
+) -> tuple[list[str], str]:
+    """Return the column names of a text file, duplicates included, and the separator.
+
+    The separator follows from the suffix of the file, unless another one finds more of the wanted
+    columns or, with equally many of these, more columns.
+    """
+    settings = {"dtype": str, "keep_default_na": False, **settings}
+    found = []
+    for separator in "\t,;" if ".tsv" in Path(path).suffixes else ",;\t":
+        # read as a row, because pandas renames duplicate columns
+        frame = pd.read_csv(opened(), sep=separator, header=None, nrows=1, **settings)
+        found.append((frame.iloc[0].tolist(), separator))
+    return max(found, key=lambda each: (len({*each[0]} & {*wanted}), len(each[0])))
 
 
 def _as_frame(given: Any) -> Any:

@@ -209,14 +209,14 @@ def errors_after(
     if not np.iterable(sizes) or not (more := list(sizes)):
         raise ModelError(f"sizes must be whole numbers, as in [10, 50]. Got: {brief(sizes)}.")
     for each in more:
-        require_count("sizes", each)
+        require_count("sizes", each, 0)
     labels, error, order = _uncertain(result)
     _require_plain(result)
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
     total, n_open = wrong.sum(axis=1), len(order)
-    numbers = [0, *(min(each, n_open) for each in more)]
+    numbers = [0, *(min(each, n_open) for each in more if each)]
     rows = []
     for number in numbers:
         left = n_open - number

@@ -9,6 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
@@ -104,31 +105,35 @@ def difficulty(
     for name, end in zip(("low", "high"), ends, strict=True):
         below = (up_to < end * up_to[:, -1:]).sum(axis=1)
         found[name] = differ[order[np.minimum(below, len(order) - 1)]]
-    consensus = observation.by_item(types @ rows)
-    responses = observation.responses
-    probability = label_probabilities(result, model).transpose("item", "class").values
+    own = xr.Dataset(
+        {name: ("item", observation.by_item(values)) for name, values in found.items()}
+        | {"consensus": (("item", "answer"), observation.by_item(types @ rows))},
+        {"item": observation.responses.items, "answer": observation.responses.classes},
+    )
+    labels = label_probabilities(result, model).transpose("item", "class")
+    return with_labels(own, labels.values, observation.responses)
+
+
+def with_labels(found: xr.Dataset, probability: Array, responses: Responses) -> xr.Dataset:
+    """Return consensus and disagreement with labels, errors and mistakes by these probabilities."""
     n_items, n_classes = probability.shape
     best = probability.argmax(axis=1)
     others = probability.copy()
     others[np.arange(n_items), best] = -1.0
     # classes that are as probable, as zero next to a known class, by what raters say
-    second = np.lexsort((consensus, others), axis=1)[:, -1]
+    second = np.lexsort((found["consensus"].values, others), axis=1)[:, -1]
     mistakes = np.zeros((n_classes, n_classes))
     np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
     np.fill_diagonal(mistakes, 0.0)
-    return xr.Dataset(
-        {
-            **{name: ("item", observation.by_item(values)) for name, values in found.items()},
-            "consensus": (("item", "answer"), consensus),
-            "label": ("item", responses.classes[best]),
-            "error": ("item", 1.0 - probability[np.arange(n_items), best]),
-            "confused_with": ("item", responses.classes[second]),
-            "mistakes": (("labelled", "class"), mistakes),
-        },
-        {"item": responses.items}
-        | dict.fromkeys(("answer", "labelled", "class"), responses.classes),
-        {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
-    )
+    said = _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))
+    own = {
+        "label": ("item", responses.classes[best]),
+        "error": ("item", 1.0 - probability[np.arange(n_items), best]),
+        "confused_with": ("item", responses.classes[second]),
+        "mistakes": (("labelled", "class"), mistakes),
+    }
+    names = dict.fromkeys(("labelled", "class"), responses.classes)
+    return found.assign(own).assign_coords(names).assign_attrs(verdict=said)
 
 
 def has_types(observation: Observation) -> bool:

@@ -15,7 +15,7 @@ from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import Table, read_table
+from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
@@ -32,6 +32,9 @@ def predict(
     result: xr.DataTree,
     responses: Table,
     *,
+    item: str = ITEM,
+    rater: str = RATER,
+    label: str = LABEL,
     model: pm.Model | None = None,
     sequences: Sequences | None = None,
     graph: Any = None,
@@ -55,6 +58,8 @@ def predict(
     responses : Responses, DataFrame or array
         Responses to the new items, as tables of ``bf.fuse``, with some or all classes of the
         result, in any order. Raters are matched by name; for new ones see the notes.
+    item, rater, label : str
+        Columns of a DataFrame, as in :func:`bayesfuse.fuse`.
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
         the result does not hold a parameter.
@@ -123,8 +128,8 @@ def predict(
     >>> prediction["raters"]["source"].values.tolist()
     ['fitted', 'prior']
     """
-    if not isinstance(responses, Responses):
-        responses = read_table(responses, classes=class_names(result))[0]
+    classes = None if isinstance(responses, Responses) else class_names(result)
+    responses, _ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}

@@ -67,6 +67,7 @@ def test_classes_that_may_be_marks_are_pointed_out(mark):
         (LONG.assign(item=list("abcd")), None, "No item has responses of two raters"),
         (np.kron(np.eye(2, dtype=int), np.array([[1, 2, 1], [2, 2, 1]])) - 1, None, "2 parts"),
         (bf.Responses.from_matrix(WIDE, classes=[0, 1, 2]), None, "No response names the class 2"),
+        (WIDE.reindex([*WIDE.index, 9]), None, "Items without responses: 1 (9)"),
         (LONG.assign(label=[0.1, 0.2, 0.3, 0.4]), None, "4 classes for 4 responses"),
         (np.tile(WIDE["x"], 5)[:, None], dict(enumerate(np.tile(WIDE["x"], 5))), None),
         (WIDE, None, None),

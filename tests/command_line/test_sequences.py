@@ -122,7 +122,10 @@ def test_bio_tags_follow_their_rules(folder, capsys):
     )  # fmt: skip
     frame.to_csv("tags.csv", index=False)
     arguments = ["fit", "tags.csv", "--model", "hidden-markov", *FAST, "--output", "a.nc"]
-    assert main([*arguments, "--bio"]) == 0
+    assert main([*arguments, "--bio", "--spans", "spans.csv"]) == 0
+    sequences = bf.Sequences.from_table(frame.drop_duplicates("item"))
+    found = bf.spans(tables("a.nc"), sequences)
+    pd.testing.assert_frame_equal(pd.read_csv("spans.csv"), found, rtol=1e-5)
     transition = tables("a.nc")["posterior"]["transition"]
     assert not transition.sel({"class": "O", "next_class": "I-PER"}).any()
     labels = pd.read_csv("a-labels.csv")
@@ -135,6 +138,8 @@ def test_bio_tags_follow_their_rules(folder, capsys):
     means = transition.mean(("chain", "draw")).sel({"class": "B-LOC"})
     best = means["next_class"].values[int(means.argmax("next_class"))]
     assert lines[header + 1].startswith(f"B-LOC  {best}: {float(means.max()):.2f}  ")
+    lost = main(["fit", "tags.csv", "--spans", "s.csv"])
+    fails(capsys, lost, "--spans lists spans of items in sequence")
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,8 @@ def test_long_and_wide_tables_are_the_same(kind, tmp_path):
     given, names = TABLES[kind]
     table, words = read_table(given, **names)
     assert rows_of(table) == LONG.to_numpy().tolist()
-    if isinstance(given, pd.DataFrame):  # and in files
-        given.to_csv(tmp_path / "t.csv")
+    for separator in ",;" if isinstance(given, pd.DataFrame) else "":  # and in files
+        given.to_csv(tmp_path / "t.csv", sep=separator)
         assert rows_of(read_table(tmp_path / "t.csv", **names)[0]) == rows_of(table)
     assert words.startswith(f"Read as a {kind[:4]} table")
     assert ("1 of 6 responses is missing." in words) == (kind[:4] == "wide")

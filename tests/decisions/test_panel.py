@@ -206,7 +206,7 @@ def test_more_labels_correct_those_that_are_found_out():
     drawn = np.zeros((400, 6), dtype=int)
     drawn[:, 2] = 1  # known
     drawn[:200, [1, 4]] = 1  # both wrong in half of the draws
-    found = errors_after(a_result(drawn), [1, 100], ci_prob=0.9, random_seed=1)
+    found = errors_after(a_result(drawn), [0, 1, 100], ci_prob=0.9, random_seed=1)
     assert found["labels"].tolist() == [0, 1, 5] * 2
     learn, correct = (own for _, own in found.groupby("aim", sort=False))
     total = 0.01 + 0.4 + 0.03 + 0.2 + 0.005
@@ -214,7 +214,7 @@ def test_more_labels_correct_those_that_are_found_out():
     np.testing.assert_allclose(correct["wrong"], [total, total - 0.4, 0], atol=1e-12)
     assert correct["high"].tolist() == [2, 1, 0] and correct["low"].tolist() == [0, 0, 0]
     assert learn["high"].tolist() == [2, 2, 0]
-    refused("sizes must be a whole number", errors_after, a_result(), [0])
+    refused("sizes must be a whole number", errors_after, a_result(), [-1])
 
 
 def test_wanted_widths_take_as_many_labels_as_their_formula_says():

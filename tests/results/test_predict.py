@@ -185,6 +185,10 @@ def test_some_classes_and_raters(point):
     full = bf.predict(point, new_table(rows, raters=NAMES["raters"], classes=NAMES["classes"]))
     few = bf.predict(point, new_table(rows, classes=["mid", "low"]))
     np.testing.assert_array_equal(probability(few), probability(full))
+    frame = pd.DataFrame(rows, columns=["who", "by", "said"])
+    named = bf.predict(point, frame, item="who", rater="by", label="said")
+    answered = bf.label_probabilities(full).sel(item=["a", "b", "d"])
+    xr.testing.assert_equal(bf.label_probabilities(named), answered)
     assert few["label_posterior"]["class"].values.tolist() == NAMES["classes"]
     assert few["raters"]["rater"].values.tolist() == ["dan", "bob", "ann"]
     with pytest.warns(UserWarning, match=r"No rater .* Got: raters \['Ann'\]"):
