@@ -8,8 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.results.averaging import common_units
+from bayesfuse.results.collapse import lost_spans
 from bayesfuse.results.contents import all_draws, evenly_spaced, named
+from bayesfuse.results.probabilities import label_probabilities
 
 BEHIND, LOST = 0.03, 0.07
 """Nats per response by which a model predicts worse than the best: its weight falls from the first
@@ -29,7 +32,7 @@ DRAWS, CHAINS = 250, 4  # draws of the mixture
 
 
 def weigh(
-    results: Mapping[str, xr.DataTree], votes: float, n_responses: int, only_best: bool = False
+    results: Mapping[str, xr.DataTree], votes: float, responses: Responses, only_best: bool = False
 ) -> xr.Dataset:
     """Return the weights of models and, for information, their elpd.
 
@@ -39,19 +42,26 @@ def weigh(
     labels. Other weights by leave-one-out were worse on twelve crowds with known labels: it prefers
     models that predict responses, even if their labels are worse. On a graph only the best has
     weight (``only_best``) if errors may be independent: of 33 simulated graphs with independent
-    errors, it always had the better labels. A last model of the name :data:`VOTES` has the weight
+    errors, it always had the better labels. A model that lost spans has no weight beside one
+    that did not (:func:`lost_spans`). A last model of the name :data:`VOTES` has the weight
     ``votes``.
     """
     names = list(results)
     found = _loo(results)
     typed = np.array(["type_share" in result["posterior"] for result in results.values()])
     rivals = typed | only_best
+    n_responses = int(responses.multiplicity[responses.item].sum())
     behind = np.max(found["elpd"][rivals], initial=-np.inf) - found["elpd"]
     if only_best:
         holds = np.where(behind > 0.0, 0.0, 1.0)
     else:
         holds = np.clip((LOST - behind / n_responses) / (LOST - BEHIND), 0.0, 1.0)
     holds[~rivals | np.isnan(behind)] = 1.0
+    labels = (
+        label_probabilities(each).transpose("item", "class").values for each in results.values()
+    )
+    lost = np.array([lost_spans(each, responses) is not None for each in labels])
+    holds[lost & ~lost.all()] = 0.0
     equal = holds / holds.sum()
     found = {"weight": equal, **found}
     if votes:

@@ -187,6 +187,12 @@ SEQUENCES = [
         options={"pooled": True},
     ),
 ]
+TAGS = Candidate(
+    "tags alone",
+    "DawidSkene",
+    "the order is not used, which is better where raters miss or shift whole spans",
+    told=KNOWN,
+)
 GRAPH = [
     Candidate(
         f"graph, edges {edges}",
@@ -224,9 +230,10 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         tags = mark_spans(inputs.responses.classes.tolist())
         votes = SPAN_VOTES if tags else SEQUENCE_VOTES
         votes = 0.0 if inputs.evidence.independent else votes
-        found = [replace(each, votes=votes) for each in SEQUENCES]
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        return found[:1] if tags or not inputs.plain else found
+        found = SEQUENCES if inputs.plain and not tags else SEQUENCES[:1]
+        found = [*found, TAGS] if tags else found
+        return [replace(each, votes=votes) for each in found]
     if "graph" in given:
         if not inputs.plain:
             return GRAPH

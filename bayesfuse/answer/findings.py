@@ -97,13 +97,13 @@ def of_part(inputs: Inputs, part: Inputs) -> list[str]:
     ]
 
 
-def why_less(table: pd.DataFrame, name: str) -> str:
+def why_less(table: pd.DataFrame, name: str, inputs: Inputs) -> str:
     """Say why a fitted model has less weight than another."""
-    if "elpd" not in table:  # vote shares alone
-        return ""
-    fitted = table[(table["outcome"] == FITTED) & table["elpd"].notna()]
+    fitted = table[table["outcome"] == FITTED]
     if name not in fitted.index or fitted["weight"][name] > 0.99 * fitted["weight"].max():
         return ""
+    if inputs.sequences is not None:
+        return "; finds less than half of the tags in spans that raters give, so it has no weight"
     return "; predicts the responses worse, so its weight is lower"
 
 

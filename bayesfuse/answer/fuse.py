@@ -24,7 +24,7 @@ from bayesfuse.answer.budget import (
     was_interrupted,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
-from bayesfuse.answer.evidence import examine, part_of
+from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.predicted import of_all_items
 from bayesfuse.answer.progress import Progress
@@ -245,7 +245,11 @@ def _examined(inputs: Inputs, seed: int) -> Inputs:
     given = None if isinstance(inputs.groups, str) else inputs.groups
     found = examine(inputs.responses, inputs.gold, seed, given)
     if inputs.sequences is not None or given is not None:  # no model has groups and an order
-        return replace(inputs, evidence=replace(found, groups={}))
+        found = replace(found, groups={})
+        if inputs.sequences is not None:
+            along = correlation_along(inputs.responses, inputs.sequences)
+            found = replace(found, correlation=along) if along > ALONG else found
+        return replace(inputs, evidence=found)
     groups = None if inputs.graph is not None else dict(found.groups) or None
     return replace(inputs, evidence=found, groups=inputs.groups or groups)
 
@@ -289,8 +293,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     results = {fit.candidate.name: fit.result for fit in done}
     votes = max(fit.candidate.votes for fit in done)
     table = part.responses
-    total = int(table.multiplicity[table.item].sum())
-    comparison = weigh(results, votes, total, inputs.rivals)
+    comparison = weigh(results, votes, table, inputs.rivals)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
     averaged = of_all_items(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
@@ -299,7 +302,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         error, rhat = findings.of_labels(fit.result)
         fit.checks = findings.of_chains(error, rhat) + fit.checks
         worst[fit.candidate.name] = error.max(), np.fmax.reduce(rhat)
-    children["comparison"] = _comparison(fits, comparison, worst)
+    children["comparison"] = _comparison(fits, comparison, worst, inputs)
     held = {name: weights[name] for name in results if weights[name] > 0.0}
     draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
     if draws is not None:
@@ -336,7 +339,10 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
 
 
 def _comparison(
-    fits: list[Fit], weighed: xr.Dataset, worst: Mapping[str, tuple[float, float]]
+    fits: list[Fit],
+    weighed: xr.Dataset,
+    worst: Mapping[str, tuple[float, float]],
+    inputs: Inputs,
 ) -> xr.Dataset:
     """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
     tried = pd.DataFrame(
@@ -355,7 +361,7 @@ def _comparison(
         tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
-    table["why"] += [findings.why_less(table, name) for name in table.index]
+    table["why"] += [findings.why_less(table, name, inputs) for name in table.index]
     of_labels = pd.DataFrame(worst, ["mcse", "rhat"], dtype=float).T
     return table.join(of_labels).rename_axis("model").to_xarray()
 
@@ -377,7 +383,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
     children: dict[str, Any] = {name: group.dataset for name, group in votes.children.items()}
     learnt = known.improve(children, inputs, seed)
-    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone, {})})
+    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone, {}, inputs)})
     fused.attrs = {
         "models": [VOTES],
         "weights": [1.0],

@@ -17,6 +17,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
+from bayesfuse.results.compatibility import fitted_by
 from bayesfuse.results.contents import gold_of, responses_of
 from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.joint_labels import add_votes_in_sequence
@@ -63,10 +64,24 @@ def averaged(
     draws: int,
     **places: Any,
 ) -> xr.DataTree:
-    """Return the average of the predictions of several results."""
+    """Return the average of the predictions of several results.
+
+    Each gets what it needs, and what no result needs, which is then refused.
+    """
+    needs = {name: fitted_by(result, None).needs for name, result in results.items()}
+    every = {what for own in needs.values() for what in own}
+    own = {
+        name: {
+            what: each for what, each in places.items() if what in needs[name] or what not in every
+        }
+        for name in results
+    }
     with warnings.catch_warnings():  # said once, of the answer
         warnings.filterwarnings("ignore", "No rater of the new responses", UserWarning)
-        each = {name: predict(r, responses, draws=draws, **places) for name, r in results.items()}
+        each = {
+            name: predict(result, responses, draws=draws, **own[name])
+            for name, result in results.items()
+        }
     found = average({**each, **_votes(responses, weights)}, weights)
     found[SOURCES] = next(iter(each.values()))[SOURCES]
     return found

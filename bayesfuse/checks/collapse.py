@@ -54,7 +54,8 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
         whether it is favoured for at least 5 % of the items (and 20) but expected to have less
         than one item or 2 % of the favoured. By rater: ``one_label``, whether all responses (ten or
         more) give the same label. Items of known class and items without responses do not count.
-        Attributes: ``collapsed``, whether any class is lost; ``verdict``.
+        Attributes: ``collapsed``, whether any class is lost, or (of tags) half of the spans;
+        ``verdict``.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     return xr.Dataset(
         by_class | {"one_label": ("rater", found.one_label >= 0)},
         {"class": responses.classes, "rater": responses.raters},
-        {"collapsed": bool(found.lost.any()), "verdict": in_words(found, observation)},
+        {"collapsed": bool(found), "verdict": in_words(found, observation)},
     )
 
 
