@@ -121,7 +121,7 @@ def require_kind(name: str, given: Any, kind: type) -> Any:
     if not isinstance(given, kind):
         home = kind.__module__.partition(".")[0]
         own = {"LabelPrior": "bf.labels", "RaterChannel": "bf.raters"}.get(kind.__name__, "bf")
-        module = {"pymc": "pm", "xarray": "xr"}.get(home, own)
+        module = {"pymc": "pm", "xarray": "xr", "pandas": "pd"}.get(home, own)
         how = MADE_BY.get(kind.__name__, "")
         found = brief(given) if isinstance(given, str) else type(given).__name__
         raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {found}.")

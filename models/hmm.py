@@ -62,7 +62,8 @@ class HiddenMarkov(LabelModel):
         tags, without pooling, silence or stated probabilities, and if there are 20 responses for
         every row of a rater's matrices; else "confusion". On named entities, spans by "sequential"
         have an F1 of .76 instead of .71 with 8,600 responses a rater, and .71 instead of .73 with
-        570.
+        570. Where raters miss and shift whole spans, :class:`bayesfuse.models.DawidSkene` finds
+        better spans than both (on simulated abstracts .40 and .27), and ``bf.fuse`` averages it.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).

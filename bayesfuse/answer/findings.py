@@ -27,6 +27,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_accuracy import rater_accuracy
@@ -38,9 +39,6 @@ PRECISE, AGREED = 0.02, 1.1  # Monte Carlo error and R-hat of a label that chain
 FEW_LABELS = 0.01  # share of the items that may exceed these
 ENOUGH = 100  # known labels that show whether the majority is right
 RARE = 0.005  # share of the responses below which a class may be a spelling mistake
-
-MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
-"""Names of classes that may be marks of missing responses."""
 
 MANY, SEVERAL = 20, 5  # least responses of a rater to be judged; names that a sentence lists
 
@@ -63,10 +61,7 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
         f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels "
         f"({low:,.0f}–{high:,.0f}) are expected to be wrong"
     )
-    silent = (inputs.responses.per_item == 0) & ~np.isin(
-        inputs.responses.items, np.asarray(list(inputs.gold or ()), dtype=object)
-    )
-    silent &= ~np.isin(inputs.responses.items, np.asarray(list(inputs.known or ()), dtype=object))
+    silent = _silent(inputs)
     if silent.any():
         copies = inputs.responses.multiplicity[silent]
         apart = float((1.0 - top[silent]) @ copies)
@@ -78,12 +73,24 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
         return said
     shared = "; ".join(f"{names} share a source" for names in sources)
     counted = "so their votes count as one"
-    if not inputs.evidence.independent:
+    if n_known:
+        counted = "and the known labels correct how far they are believed"
+    elif not inputs.evidence.independent:
         counted = (
-            "or agree because they are right more often than the others; labels are between the two"
+            "or agree because they are right more often than the others; labels are between the "
+            "two, and some known labels would decide"
         )
-        counted += "" if n_known else ", and some known labels would decide"
     return f"{said} Raters who do not err independently: {shared}, {counted}."
+
+
+def _silent(inputs: Inputs) -> NDArray[np.bool_]:
+    """Return which items have no responses and are not known."""
+    known = np.asarray([*(inputs.gold or ()), *(inputs.known or ())], dtype=object)
+    responses = inputs.responses
+    silent: NDArray[np.bool_] = responses.per_item == 0
+    if responses.stated is not None:
+        silent &= responses.stated.per_item == 0
+    return silent & ~np.isin(responses.items, known)
 
 
 def of_part(inputs: Inputs, part: Inputs) -> list[str]:
@@ -113,7 +120,7 @@ def of_model(
     """Return the verdicts of the checks of a model for which there is time."""
     found: list[Finding] = []
     checks: list[Any] = [collapse]
-    if inputs.sequences is not None:
+    if "sequences" in observed(model)[1].labels.needs:
         checks.append(runs)
     elif inputs.graph is not None:
         checks.append(neighbour_agreement)
@@ -197,23 +204,21 @@ def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Fin
 
 def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     """Return advice, the most important first."""
-    advice = [*oddities(inputs.responses), *_order(inputs), _gold(fused, inputs), *told]
+    advice = [*oddities(inputs.responses), *_order(inputs), *_gold(fused, inputs), *told]
     if inputs.sequences is None and mark_spans(inputs.responses.classes.tolist()):
         advice.insert(
             0,
             "Give the order of the items (sequences=, or --sequence and --position): the classes "
             "are tags of spans, which depend on the tags before them.",
         )
-    top = label_probabilities(fused).max("class")
-    unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
+    top, silent = label_probabilities(fused).max("class"), _silent(inputs)
+    unsure = top.isel(item=~silent)
+    unsure = unsure.isel(item=np.argsort(unsure.values, kind="stable")[:SEVERAL])
     advice.append(
         f"Look at the items of the least certain labels: {_names(unsure['item'].values)} "
         f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
         "bf.decisions.rank_items lists all)."
     )
-    silent = int(inputs.responses.multiplicity[inputs.responses.per_item == 0].sum())
-    if silent:
-        advice.append(f"Collect responses: {silent:,} items have none.")
     return advice + _raters(fused, inputs.responses)
 
 
@@ -244,15 +249,10 @@ def _classes(responses: Responses) -> list[str]:
             f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
             "but are different classes here."
         ]
-    if marks := [repr(name) for name, same in zip(names, plain, strict=True) if same in MARKS]:
-        return [
-            f"Check the class {', '.join(marks)}: if it means that there is no response, leave "
-            "these responses out."
-        ]
     copies = responses.multiplicity[responses.item]
     number = np.bincount(responses.label, copies, minlength=responses.n_classes)
     rare = responses.classes[(number > 0) & (number < RARE * number.sum())]
-    if not len(rare):
+    if not len(rare) or mark_spans(responses.classes.tolist()):
         return []
     return [
         f"Check the class {_names(rare)}: very few responses name it. If it is a spelling mistake, "
@@ -277,21 +277,22 @@ def _repeats(responses: Responses) -> list[str]:
     ]
 
 
-def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
+def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
     n_known = len(inputs.gold or inputs.known or ())
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if n_known >= wanted:
-        return f"{n_known:,} labels are known, enough to assess how often the majority is right."
+        return []
     said = f"Only {n_known:,} labels are known" if n_known else "No label is known"
     number = f"{wanted - n_known:,}{' more' if n_known else ''}"
+    whole = "" if inputs.sequences is None else " (in whole sequences)"
     where = ""
     if (names := _contested(fused)) is not None:
         where = f" Beyond those, the models disagree most about {_names(names)}."
-    return (
+    return [
         f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
-        f"{number} items, chosen at random (bf.decisions.next_items, --ask in the "
+        f"{number} items{whole}, chosen at random (bf.decisions.next_items, --ask in the "
         f"shell), and pass them as gold= (--gold).{where}"
-    )
+    ]
 
 
 def _contested(fused: xr.DataTree) -> Any:
@@ -309,6 +310,8 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     """Return advice on the items and raters for one more response."""
     if inputs.known is not None:  # models that have not seen these labels would ask about them
         return []
+    if inputs.sequences is not None:  # a rater is asked for whole ones
+        return []
     responses = inputs.responses
     candidates = min(SEVERAL, responses.n_raters)
     if responses.n_items * candidates * responses.n_classes**2 > WORK:
@@ -325,10 +328,11 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
         return []
     asked = found["rater"].isel(choice=0)[best].values
     raters = list(dict.fromkeys(asked[asked != ""].tolist()))
+    items = f"each of {len(best)} items" if len(best) > 1 else "one item"
     return [
-        f"One more response to each of {len(best)} items would lower the expected number of wrong "
-        f"labels by {gain:.1f}: begin with {_names(found['item'].values[best])}; ask "
-        f"{_names(raters)} (bf.decisions.value_of_response lists all)."
+        f"One more response to {items} would lower the expected number of wrong labels by "
+        f"{gain:.1f}: begin with {_names(found['item'].values[best])}; ask {_names(raters)} "
+        "(bf.decisions.value_of_response lists all)."
     ]
 
 
@@ -345,14 +349,16 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
     said = []
     if len(against := table.loc[table["high"] < chance, "rater"]):
         said.append(
-            f"Ask what {_names(against)} mean by their labels: they are right less often than by "
-            "guessing, so they may have confused the classes. The models take this into account."
+            f"Ask what {_names(against)} mean by their labels: averaged over the classes, they are "
+            "right less often than by guessing, so they may have confused the classes. The models "
+            "take this into account."
         )
     if len(guessing := table.loc[(table["low"] <= chance) & (table["high"] >= chance), "rater"]):
         begin = "Do without" if 2 * len(guessing) <= len(table) else "Check the instructions of"
         said.append(
-            f"{begin} {_names(guessing)}: after {MANY} responses or more they cannot be told "
-            "from guessing. Their responses do no harm here, but cost and add little."
+            f"{begin} {_names(guessing)}: averaged over the classes, they cannot be told from "
+            f"guessing after {MANY} responses or more. Their responses do no harm here, but cost "
+            "and add little."
         )
     return said
 

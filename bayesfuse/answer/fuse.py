@@ -163,12 +163,14 @@ def fuse(
     :func:`bayesfuse.predict`: to a tenth of the responses, at least 60,000 and at most 100,000
     (200,000 if errors are independent), in proportion to ``minutes``.
 
-    For items in sequence one or two such models are fitted, with vote shares of weight .2, for tags
-    of spans .4 (none if errors are independent), drawn jointly as labellings by single raters. On a
-    graph, edges may depend on the labels, and raters make the same errors on some items
-    (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
-    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent,
-    :class:`bayesfuse.models.DawidSkene` for other silence or statements: see ``fused.explain()``.
+    For items in sequence two such models are fitted, and vote shares have .2, drawn jointly as
+    labellings by single raters (none if errors are independent). For tags of spans, vote shares
+    have .4, and one model ignores the order: where raters miss or shift whole spans, a chain finds
+    worse ones, or none (without weight if it lost half of them). On a graph, edges may depend on
+    the labels, and raters make the same errors on some items (``raters="types"``): if they clearly
+    do, two models have equal weights, else only the best of six by leave-one-out.
+    :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent, and ``DawidSkene`` for
+    other silence or statements: see ``fused.explain()``.
 
     Examples
     --------

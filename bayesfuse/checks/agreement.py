@@ -31,7 +31,7 @@ class Agreement(NamedTuple):
 
     def __repr__(self) -> str:
         measures = self.measures.round(2).to_string(index=False)
-        return f"{measures}\n\n{len(self.pairs):,} pairs of raters, the table pairs"
+        return f"{measures}\n\nPairs of raters: {len(self.pairs):,}, in the table .pairs"
 
 
 def agreement(

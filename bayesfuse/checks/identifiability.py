@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
 from bayesfuse.raters.dependence import Groups
 
 YES, ASSUMED, NO = "yes", "with assumptions", "no"
@@ -25,6 +25,18 @@ OF_RATER = 20  # responses of a rater to known items that show how often the rat
 
 SUBSETS = 12  # raters up to which every subset that responds to an item is counted
 PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
+
+TOLD = {
+    "meetings": "pairs of responses to one item",
+    "parts": "parts of raters with items in common",
+    "known": "known labels of items with responses",
+    "parameters": "parameters of raters and shares",
+    "degrees_of_freedom": "degrees of freedom of the responses",
+}
+"""Facts, as they are printed."""
+
+MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
+"""Names of classes that may be marks of missing responses."""
 
 LISTED = 3  # names or parts that a sentence lists
 WIDTH = 88
@@ -39,7 +51,9 @@ class Identifiability:
     problems: list[str]
 
     def __repr__(self) -> str:
-        facts = [[name.replace("_", " "), f"{value:,}"] for name, value in self.facts.items()]
+        facts = [
+            [TOLD.get(str(name), str(name)), f"{value:,}"] for name, value in self.facts.items()
+        ]
         lines = []
         for name, row in self.questions.iterrows():
             remedy = f". Needed for more: {row['remedy']}" if row["remedy"] else ""
@@ -50,7 +64,15 @@ class Identifiability:
 
 
 def identifiability(
-    responses: Table, gold: Any = None, groups: Any = None, populations: Any = None
+    responses: Table,
+    gold: Any = None,
+    groups: Any = None,
+    populations: Any = None,
+    *,
+    item: str = ITEM,
+    rater: str = RATER,
+    label: str = LABEL,
+    missing: Literal["error", "drop"] = "error",
 ) -> Identifiability:
     """Return which questions a table of responses can answer, and what would change that.
 
@@ -60,7 +82,7 @@ def identifiability(
 
     Parameters
     ----------
-    responses, gold
+    responses, gold, item, rater, label, missing
         Table and known labels, as in :func:`bayesfuse.fuse`.
     groups : optional
         Raters of one source, as in :class:`bayesfuse.models.LatentGroup`; they count as one.
@@ -70,9 +92,9 @@ def identifiability(
     Returns
     -------
     Identifiability
-        ``facts``, a Series: ``raters``, ``items``, ``responses``, ``meetings`` (pairs of responses
-        of different raters to one item), ``parts`` (groups of raters connected by common items),
-        ``populations``, ``known`` labels of items with responses, ``parameters`` and
+        ``facts``, a Series: ``raters``, ``classes``, ``items``, ``responses``, ``meetings`` (pairs
+        of responses of different raters to one item), ``parts`` (groups of raters connected by
+        common items), ``populations``, ``known`` labels of items with responses, ``parameters`` and
         ``degrees_of_freedom``. ``questions``, a DataFrame by ``question`` ("labels", "raters",
         "shares"): ``answer`` ("yes", "with assumptions", "no"), ``because`` and ``remedy``.
         ``problems``, a list of sentences. ``print`` shows all.
@@ -107,8 +129,9 @@ def identifiability(
     >>> found.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
-    table, _ = read_table(responses)
-    codes = gold_labels(table, read_gold(gold, table))
+    names = {"item": item, "rater": rater, "label": label}
+    table, _ = read_table(responses, **names, missing=missing)
+    codes = gold_labels(table, read_gold(gold, table, item, label))
     of_item = np.zeros(table.n_items, dtype=np.int64)
     if populations is not None:
         of_item = read_populations(table.items, populations)[1]
@@ -124,6 +147,7 @@ def identifiability(
     freedom = sum(seen.freedom(n_classes, of_item == number) for number in range(n_populations))
     facts = {
         "raters": table.n_raters,
+        "classes": n_classes,
         "items": int(table.multiplicity.sum()),
         "responses": int(table.multiplicity[table.item].sum())
         + (0 if table.stated is None else len(table.stated.rater)),
@@ -319,6 +343,11 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
         return [
             f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
             "look like measurements or free text: labels must be few classes, shared by responses."
+        ]
+    if marks := [repr(each) for each in table.classes if str(each).strip().casefold() in MARKS]:
+        return [
+            f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
+            "responses out if it is."
         ]
     said = np.bincount(table.label, minlength=table.n_classes) > 0
     said[codes[codes >= 0]] = True

@@ -69,6 +69,7 @@ TABLE = {
     "--rater COLUMN": "column of the raters (%(default)s)",
     "--label COLUMN": "column of the labels (%(default)s)",
     "--wide": "the table has one row per item and one column per rater",
+    "--ignore A,B,...": "columns of a wide table that are no raters",
     "--drop-empty": "leave out rows without a label",
 }
 
@@ -235,8 +236,14 @@ def classes(text: str) -> str:
     return text
 
 
+def columns(text: str) -> list[str]:
+    """Return names between commas."""
+    return text.split(",")
+
+
 TYPES: dict[str, Callable[[str], Any]] = {
     "--seed": seed,
+    "--ignore": columns,
     "--chains": chains,
     "A,B,...": classes,
     "COLUMN": str,

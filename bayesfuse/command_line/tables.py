@@ -115,8 +115,9 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
                 f"in row {frame.index[empty.argmax()]} of {path}"
             )
         tell(f"bayesfuse: {empty.sum():,} rows without a label are left out")
-        kept = frame[~empty]
-        return kept.apply(lambda column: column.cat.remove_unused_categories())
+        kept = frame[~empty].apply(lambda column: column.cat.remove_unused_categories())
+        kept[item] = kept[item].cat.set_categories(frame[item].cat.categories)  # none is lost
+        return kept
     if len(columns) > 3:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
@@ -132,12 +133,19 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
         )
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
     _require_unique(frame[item], path, "an item has one row with --wide")
-    raters = [name for name in frame if name not in (item, *by)]
+    ignored = arguments.ignore or []
+    if missing := [name for name in ignored if name not in frame]:
+        raise CommandError(
+            f"--ignore names columns of {path}. Got: {missing[0]!r}, and columns "
+            f"{frame.columns.tolist()}"
+        )
+    raters = [name for name in frame if name not in (item, *by, *ignored)]
     cells = [frame[name].dropna() for name in raters]
     if not arguments.classes and (odd := odd_column(cells, raters, [MISSING_CODE])):
         raise CommandError(
-            "with --wide all columns but the items are raters, who share their labels; leave out "
-            f"other columns, or declare the labels by --classes. Got: column {odd[0]!r} {odd[1]}"
+            "with --wide all columns but the items are raters, who share their labels: --ignore "
+            "leaves out others, and --classes declares labels that one rater alone gives. Got: "
+            f"column {odd[0]!r} {odd[1]}"
         )
     marks = frame[raters].eq(MISSING_CODE).to_numpy()
     said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]
@@ -146,7 +154,9 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
     long = frame.melt([item], raters, rater, label).dropna(subset=[label])
     empty = len(frame) * len(raters) - len(long)
     tell(f"bayesfuse: {len(raters)} raters in columns; {empty:,} of their cells are empty")
-    return long.astype("category")
+    long = long.astype("category")
+    long[item] = long[item].cat.set_categories(frame[item])  # also those without responses
+    return long
 
 
 def _read_items(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown, usual
 from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, brief
@@ -89,8 +90,10 @@ def read_table(
         table = _matrix(given, classes)
         return table, _wide(table, given, "numbered from 0")
     if rater != RATER or label != LABEL or rater in names or label in names:
-        given, dropped = _with_labels(given, (item, rater, label), missing)
-        table = Responses.from_long(given, item=item, rater=rater, label=label, classes=classes)
+        given, dropped, items = _with_labels(given, (item, rater, label), missing)
+        table = Responses.from_long(
+            given, item=item, rater=rater, label=label, items=items, classes=classes
+        )
         words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
         return table, f"{words}.{dropped}{_minus_one(table)}"
     frame = given
@@ -223,14 +226,19 @@ def _minus_one(table: Responses) -> str:
     return f" The label −1 (of {number:,} rows) is a class; leave them out if it marks none."
 
 
-def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple[Any, str]:
-    """Return a long table without the rows that have no label, if asked, and the words."""
+def _with_labels(
+    given: Any, names: tuple[str, str, str], missing: str
+) -> tuple[Any, str, list[Any] | None]:
+    """Return a long table without the rows that have no label, if asked, the words, and all items.
+
+    Items are those of all rows where some items lose all of theirs, else None.
+    """
     if missing == "error" or not set(names) <= set(column_names(given) or []):
-        return given, ""
+        return given, "", None
     values = columns(given, names, "responses")
     written = ~np.asarray(pd.isna(values[2]) | (values[2] == ""), dtype=bool)
     if written.all():
-        return given, ""
+        return given, "", None
     dropped = int(np.count_nonzero(~written))
     if not written.any():
         raise ResponsesError(
@@ -240,7 +248,10 @@ def _with_labels(given: Any, names: tuple[str, str, str], missing: str) -> tuple
     labels = kept[names[2]]
     if getattr(labels.dtype, "kind", "") == "f" and (labels == np.floor(labels)).all():
         kept[names[2]] = labels.astype(np.int64)  # floats only because of the missing ones
-    return kept, f" Dropped rows without a label: {dropped:,}."
+    words = f" Dropped rows without a label: {dropped:,}."
+    _, items = encode(values[0], None, "item", names[0])
+    lost = len(items) - len(pd.unique(pd.Series(kept[names[0]])))
+    return kept, words, listed(items) if lost else None
 
 
 def read_gold(

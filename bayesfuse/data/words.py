@@ -96,8 +96,8 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     Parameters
     ----------
     path : str or path
-    words, *tags : Series or DataArray, by item
-        Such as ``bf.decode(result)``.
+    words, *tags : Series or DataArray, by item, or DataFrame with columns ``item`` and ``label``
+        Such as ``bf.decode(result)`` or ``fused.labels()``.
     sequences : Sequences
 
     Raises
@@ -118,6 +118,8 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     require_kind("sequences", sequences, Sequences)
     columns = []
     for given in (words, *tags):
+        if isinstance(given, pd.DataFrame) and {"item", "label"} <= set(given):
+            given = given.set_index("item")["label"]
         is_array = hasattr(given, "to_series")
         column = given.to_series() if is_array else require_kind("words and tags", given, pd.Series)
         if missing := set(sequences.items.tolist()) - set(column.index):

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array
+from bayesfuse.data.arrays import as_array, shown as in_short
 from bayesfuse.data.names import places
 from bayesfuse.errors import (
     ModelError,
@@ -39,6 +39,7 @@ def panel(
     result: xr.DataTree,
     cost: Any = None,
     *,
+    size: int | None = None,
     tolerance: float = 0.01,
     draws: int = 200,
     ci_prob: float | None = None,
@@ -55,6 +56,8 @@ def panel(
     result : DataTree with joint draws of the labels, from ``bf.fuse``, ``bf.sample`` or ``bf.fit``
     cost : mapping or Series of rater to number, optional
         Cost of each rater. Default 1.
+    size : int, optional
+        Number of raters to keep, in place of a tolerance.
     tolerance : float, default 0.01
         Share of all items of which a cheaper panel may label more wrongly than the best of these
         panels, which need not be the whole one.
@@ -73,7 +76,8 @@ def panel(
         ends; ``removed`` (step), the rater whose removal costs least at every step (none at the
         first), and of the panel that is left: ``raters``, ``cost``, ``wrong`` (expected wrong
         labels) with its ends, ``known_wrong`` (wrong labels among items of known class); ``kept``
-        (rater): the cheapest of these panels within the tolerance. Attributes: ``items``,
+        (rater): the cheapest of these panels within the tolerance, or that of ``size``. Bad raters
+        may be kept, because the panel corrects their votes. Attributes: ``items``,
         ``known``, and ``expected``, the expected number of wrong labels of the result itself, whose
         models make more of the votes than these panels.
 
@@ -108,6 +112,8 @@ def panel(
     """
     require_count("draws", draws)
     require_number("tolerance", tolerance)
+    if size is not None:
+        require_count("size", size)
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, seen = joint_labels.stored(result), require_rows(result, "A panel")
     names = constants(result)["rater"].values
@@ -141,9 +147,10 @@ def panel(
     found |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
     found |= {name: ("step", row) for name, row in path.items()}
     within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))
+    last = within[-1] if size is None else max(len(names) - size, 0)
     removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
     found["removed"] = ("step", np.array(removed))
-    found["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[: within[-1]]))
+    found["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:last]))
     coords = {"rater": names, "other": names, "step": np.arange(len(names))}
     attrs: dict[str, Any] = {"items": len(probability), "known": int((gold >= 0).sum())}
     attrs |= {"expected": float((1.0 - probability.max(axis=1)).sum())}
@@ -378,7 +385,8 @@ def _pairs(result: xr.DataTree, given: Any) -> NDArray[np.int64]:
     code = places(as_array(pairs.ravel().tolist()), names)
     if code.min() < 0:
         raise ModelError(
-            f"pairs_of_raters must be raters of the result. Got: {pairs.ravel()[code.argmin()]!r}."
+            f"pairs_of_raters must be raters of the result ({in_short(names)}). Got: "
+            f"{pairs.ravel()[code.argmin()]!r}."
         )
     if len(set(code.tolist())) < len(code):
         raise ModelError(

@@ -251,8 +251,11 @@ def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
     if posterior.PLACE not in known:
         return None
     order = np.argsort(known[posterior.PLACE].values)
+    names = known.get(posterior.SEQUENCES)  # results of earlier versions have none
     return Sequences.from_lengths(
-        np.bincount(known["sequence_index"].values), items=listed(responses.items[order])
+        np.bincount(known["sequence_index"].values),
+        items=listed(responses.items[order]),
+        names=None if names is None else listed(names.values),
     )
 
 

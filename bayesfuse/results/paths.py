@@ -176,7 +176,7 @@ def spans(
         From :func:`draw_labels` or :func:`decode` (all other dimensions count as draws), or a
         result that keeps joint draws of the labels.
     sequences : Sequences, optional
-        Default: those of the result, numbered from 0.
+        Default: those of the result.
     scheme : {"bio", "runs"}
         "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
         the CoNLL evaluation); B and I are of kind "". "runs": a span is a maximal run of one class.

@@ -19,6 +19,7 @@ from bayesfuse.results.draws import MOST_VALUES, Draws, Precision, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
+SEQUENCES = "sequence_name"
 PLACE = "sequence_place"  # of every item in the sequences, one after the other
 PREDICTION = "prediction"  # attribute of constant_data: where predictions find the parameters
 
@@ -157,6 +158,7 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
         constants[f"{unit}_index"] = (("item",), observation.unit_of_item)
     if (sequences := getattr(observation.labels, "sequences", None)) is not None:
         constants[PLACE] = (("item",), np.argsort(sequences.places(responses)).astype(np.int32))
+        constants[SEQUENCES] = (("sequence",), sequences.names)
     constants |= of_items(responses, observation.gold)
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
     coords = {"item": responses.items} | coords

@@ -19,7 +19,7 @@ from bayesfuse.observation import Observation
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, constants, named, responses_of
+from bayesfuse.results.contents import all_draws, constants, joint_labels, named, responses_of
 from bayesfuse.results.posterior import ORDERED
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import interval, posterior_draws, responses_per_rater, tails
@@ -176,8 +176,10 @@ def sources(
         those with another vote for a different label. With ``truth`` also ``correct`` and
         ``incorrect``, the numbers of votes on items of known class that are right and wrong, and
         ``empirical_accuracy``, the share of right ones (missing without any). With a result also
-        ``accuracy``, how often the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share
-        of items of its class and of others with the vote, with the ends ``…_lower``, ``…_upper``.
+        ``accuracy``, how often the vote is right, and of labelling functions ``hit_rate`` and
+        ``false_alarm_rate``, the share of items of its class and of others with the vote, with the
+        ends ``…_lower``, ``…_upper``. Of other results ``accuracy`` is that of the votes given, by
+        joint draws of the labels. Sources without votes have no row.
 
     Raises
     ------
@@ -214,6 +216,8 @@ def sources(
         responses = given.responses if isinstance(given, LabelModel) else read_table(given)[0]
     known = None if truth is None else gold_labels(responses, read_gold(truth, responses))
     cells, said = _said(responses, known)
+    if result is None and isinstance(given, xr.DataTree):
+        return _with_expected(given, responses, cells, said, ci_prob)
     if result is None:
         return said
     own = model is not None or result is given
@@ -231,6 +235,33 @@ def sources(
     rates = _rates(votes, responses, result, doubt, worth)
     for name, rate in _with_ends(rates, ("lower", "upper"), ci_prob).items():
         said[name] = rate.values[vote]
+    return said
+
+
+def _with_expected(
+    result: xr.DataTree,
+    responses: Responses,
+    cells: NDArray[np.int64],
+    said: pd.DataFrame,
+    ci_prob: float | None,
+) -> pd.DataFrame:
+    """Add how often votes are right by the labels of a result, with intervals by joint draws."""
+    labels = label_probabilities(result).sel({"item": responses.items, "class": responses.classes})
+    probability = labels.transpose("item", "class").values
+    copies = responses.multiplicity[responses.item].astype(float)
+    n_cells = responses.n_raters * responses.n_classes
+
+    def share(right: NDArray[Any]) -> Array:
+        votes = np.bincount(responses.cell, copies, n_cells)[cells]
+        found: Array = np.bincount(responses.cell, copies * right, n_cells)[cells] / votes
+        return found
+
+    said["accuracy"] = share(probability[responses.item, responses.label])
+    drawn = joint_labels(result)
+    if drawn is None or not responses.is_plain:
+        return said
+    each = np.array([share(row[responses.item] == responses.label) for row in drawn])
+    said["accuracy_lower"], said["accuracy_upper"] = np.quantile(each, tails(ci_prob), axis=0)
     return said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -261,7 +262,8 @@ def rater_spans(
     -------
     DataFrame
         One row per rater: spans (their number), and precision, recall and f1, each followed by the
-        ends of its interval. NaN for raters without spans, or without any to find.
+        ends of its interval. Draws without spans to find do not count; NaN for raters without
+        spans, or without any to find in every draw.
 
     Raises
     ------
@@ -353,9 +355,12 @@ def _scores(right: Any, found: Any, n_given: Any, n_true: Any) -> Array:
 
 def _with_intervals(values: Array, between: tuple[float, float]) -> pd.DataFrame:
     """Return means over draws (…, 3 scores, draws), and intervals with equal tails."""
-    ends = np.quantile(values, between, axis=-1)
+    with warnings.catch_warnings():  # of raters for whom nothing is defined
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ends = np.nanquantile(values, between, axis=-1)
+        means = np.nanmean(values, axis=-1)
     columns = {}
     for at, name in enumerate(("precision", "recall", "f1")):
-        columns[name] = values[:, at].mean(axis=-1)
+        columns[name] = means[:, at]
         columns[f"{name}_low"], columns[f"{name}_high"] = ends[:, :, at]
     return pd.DataFrame(columns)

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.answer.findings import oddities
 from bayesfuse.errors import ModelError, ResponsesError
 
 LONG = pd.DataFrame({"item": list("aabb"), "rater": list("xyxy"), "label": list("nyyy")})
@@ -56,7 +55,8 @@ def test_the_error_says_the_remedy(call, message):
 @pytest.mark.parametrize("mark", [" ", "-1", "NA", "None"])
 def test_classes_that_may_be_marks_are_pointed_out(mark):
     table = bf.Responses.from_long(LONG.assign(label=[mark, "n", "y", "y"]))
-    assert f"Check the class {mark!r}: if it means that there is no response" in oddities(table)[0]
+    found = bf.checks.identifiability(table)
+    assert f"The class {mark!r} looks like a mark of missing responses" in found.problems[-1]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_bad_input(copies):
     ):
         refused(words, bf.decisions.panel, result, cost)
     for pairs, words in (
-        ([(0, 9)], r"raters of the result\. Got: 9"),
+        ([(0, 9)], r"raters of the result \(\[0, 1, 2, 3\]\)\. Got: 9"),
         ([0, 1], r"pairs of names of raters"),
         ([], r"pairs of names of raters"),
     ):
