@@ -120,7 +120,7 @@ def of_model(
     """Return the verdicts of the checks of a model for which there is time."""
     found: list[Finding] = []
     checks: list[Any] = [collapse]
-    if "sequences" in observed(model)[1].labels.needs:
+    if inputs.sequences is not None and "sequences" in observed(model)[1].labels.needs:
         checks.append(runs)
     elif inputs.graph is not None:
         checks.append(neighbour_agreement)

@@ -339,15 +339,16 @@ def _of_parts(table: Responses, seen: _Seen) -> str:
 
 def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     """Return in a sentence that labels are no classes, or which classes nobody says."""
+    names = map(str, table.classes.tolist())
+    if marks := [repr(name) for name in names if name.strip().casefold() in MARKS]:
+        return [
+            f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
+            "responses out if it is."
+        ]
     if table.n_classes > 2 and 2 * len(np.unique(table.label)) > table.n_responses:
         return [
             f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
             "look like measurements or free text: labels must be few classes, shared by responses."
-        ]
-    if marks := [repr(each) for each in table.classes if str(each).strip().casefold() in MARKS]:
-        return [
-            f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
-            "responses out if it is."
         ]
     said = np.bincount(table.label, minlength=table.n_classes) > 0
     said[codes[codes >= 0]] = True

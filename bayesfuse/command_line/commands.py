@@ -54,7 +54,8 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
     result: xr.DataTree
     budget = Budget(arguments.time or math.inf, not arguments.no_checks)
-    with Interruption(ANSWER) as interruption:
+    with Interruption(ANSWER) as interruption, warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
         if model is None:
             result, note = _fuse(arguments, tables), ""
         else:
@@ -105,7 +106,6 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
     chosen = {"minutes": arguments.time, "draws": arguments.draws, "checks": checks}
     with warnings.catch_warnings():
         warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
-        warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
         return bf.fuse(
             tables.responses,
             sequences=tables.sequences,
@@ -264,6 +264,8 @@ def _sample(
             if isinstance(error, bf.errors.ModelError) or not (interruption.seen or ended):
                 raise
             if interruption.seen:
+                if before is not None:
+                    tell("bayesfuse: chains go on together, so the saved ones are unchanged")
                 raise KeyboardInterrupt from None
             raise CommandError(
                 f"no draw could be made in this time; give more --time. Got: {budget.seconds:g} s"
@@ -311,7 +313,7 @@ def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -
     names = [variable.name for variable in model.free_RVs + model.deterministics]
     draws = xr.concat([old[names], added[names]], "draw")
     result = xr.DataTree.from_dict({"posterior": draws, "sample_stats": xr.Dataset()})
-    result.attrs = before.attrs
+    result.attrs = {name: value for name, value in before.attrs.items() if name != "missing"}
     add_data(result, plan.model)
     add_labels(result, None, plan, None)
     round_off(result, before.attrs.get("precision", "double"))

@@ -123,11 +123,11 @@ def read_matrix(
                 found = odd[1] if odd[0] is None else f"column {odd[0]!r} {odd[1]}"
                 raise ResponsesError(
                     "Columns of a table with one row per item and one column per rater share their "
-                    f"labels. If {which} holds something else, such as remarks, drop it; if it "
-                    "names the items, give item= of bf.fuse or make it the index (set_index); if "
-                    "each row is one response, name the columns by item=, rater= and label= (of "
-                    "bf.fuse or bf.Responses.from_long); if only one rater gives some labels, "
-                    "declare them by classes= of bf.Responses.from_matrix. Got: "
+                    f"labels. If {which} holds something else, drop it; if it names the items, "
+                    "give item= of bf.fuse or make it the index (set_index); if each row is one "
+                    "response, name the columns by item=, rater= and label= (of bf.fuse or "
+                    "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
+                    "alone. Got: "
                     f"{found}, among columns {shown(known_columns)}."
                 )
             if missing is UNDECLARED and any(

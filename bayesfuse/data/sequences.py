@@ -31,7 +31,10 @@ class Structured:
     def places(self, responses: Any) -> NDArray[np.int64]:
         """Return the index of every item in a table of the same items, shape (items,)."""
         what, where = self.words
-        known = f"{what} must be items of the responses; declare those without responses by items=."
+        known = (
+            f"{what} must be items of the responses; declare those without responses by items= of "
+            "bf.Responses.from_long."
+        )
         whole = f"Every item of the responses must be in {where}, if only alone."
         return matched(self.items, responses.items, known, whole)
 

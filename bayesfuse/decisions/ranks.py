@@ -81,9 +81,10 @@ def expected_errors(
     r"""Return the expected number of wrong labels among the most probable ones, with an interval.
 
     The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, or if the
-    result has ``label_draws`` (``bf.fuse(gold=…)``), the interval is from joint draws of the labels
-    and so reflects their dependence. Else labels are treated as independent given the data
-    (Poisson-binomial), and the interval is too narrow if raters are few or of uncertain accuracy.
+    result has ``label_draws``, the interval is from joint draws of the labels and so reflects their
+    dependence (widened to hold the expected number). Else labels are treated as independent given
+    the data (Poisson-binomial), and the interval is too narrow if raters are few or of uncertain
+    accuracy.
 
     Parameters
     ----------
@@ -143,7 +144,9 @@ def interval_of_errors(
         return float(low), float(high), "independent items"
     wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
     low, high = np.quantile(wrong, ends, method="inverted_cdf")
-    return float(low), float(high), "joint draws of the labels"
+    # of an average with a small weight of vote shares, few draws have very many errors
+    expected = float((1 - probability.max(axis=1)).sum())
+    return min(float(low), expected), max(float(high), expected), "joint draws of the labels"
 
 
 def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:

@@ -184,13 +184,20 @@ HIDDEN = 1000  # draws of a channel's hidden variables, whose mean is compared w
 
 
 def check_rater_channel(
-    channel: RaterChannel, tables: tuple[Array, ...], responses: Responses, *, step: float = 1e-6
+    channel: RaterChannel,
+    tables: tuple[Array, ...],
+    responses: Responses,
+    *,
+    values: tuple[Array, ...] | None = None,
+    step: float = 1e-6,
 ) -> None:
     """Check the kernels of a rater channel.
 
     The probabilities of all possible answers to an item must sum to one for every truth; expected
     counts must be the derivative of the weighted log-likelihood (central differences); the
     log-likelihood must pass :func:`check_tangent`; a known truth must rule out the other classes.
+    With ``values``, the logarithms that ``expand`` turns into these tables, counts that
+    ``collapse`` returns must be the derivatives by them.
 
     Raises
     ------
@@ -207,6 +214,8 @@ def check_rater_channel(
     >>> check_rater_channel(channel, tables, responses)
     """
     n_items, n_classes = responses.n_items, responses.n_classes
+    if values is not None:
+        _check_collapse(channel, values, tables, n_classes)
     unknown = np.full(n_items, -1)
     structure = channel.structure(responses, unknown)
     rng = np.random.default_rng(0)
@@ -246,6 +255,28 @@ def check_rater_channel(
     for other in channel.outcomes(responses, first):
         mass += np.exp(channel.log_lik(tables, channel.structure(other, unknown))[first])
     assert_close(mass, np.ones(n_classes), "sum of the probabilities of all answers")
+
+
+def _check_collapse(
+    channel: RaterChannel, values: tuple[Array, ...], tables: tuple[Array, ...], n_classes: int
+) -> None:
+    """Check that counts of tables become those of the values, whose tables are linear in them."""
+    rng = np.random.default_rng(1)
+    for table, own in zip(tables, channel.expand(values, n_classes, np), strict=True):
+        assert_close(own, table, "tables from values")
+    counts = tuple(rng.random(table.shape) for table in tables)
+    collapsed = channel.collapse(counts)
+    for which, value in enumerate(values):
+        slope = np.empty_like(value)
+        for place in np.ndindex(value.shape):
+            moved = [each.copy() for each in values]
+            moved[which][place] += 1.0
+            ends = [channel.expand(tuple(each), n_classes, np) for each in (values, moved)]
+            below, above = (
+                sum(float((c * t).sum()) for c, t in zip(counts, end, strict=True)) for end in ends
+            )
+            slope[place] = above - below
+        assert_close(collapsed[which], slope, "collapsed counts", atol=1e-9)
 
 
 def check_tangent(

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import sys
 import tarfile
 import zipfile
@@ -16,6 +17,7 @@ from bayesfuse.__main__ import main
 from bayesfuse.answer import budget
 from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.tables import read_tables
+from bayesfuse.data.tables import read_table
 
 ROWS = [(item, rater, "yes" if (item + (rater == "r3") * (item % 4)) % 2 else "no")
         for item in range(1, 7) for rater in ("r1", "r2", "r3")]  # fmt: skip
@@ -248,7 +250,7 @@ def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
         assert main(["doctor", f"{name}.csv", "--wide"]) == 0
         printed = capsys.readouterr()
         assert f"; {empty} of their cells" in printed.err
-        assert f"responses           {9 - empty}\n" in printed.out
+        assert f"responses {9 - empty}\n" in " ".join(re.split(" +", printed.out))
 
 
 COMMENTS = "item,a,b,why\n" + "".join(f"{n},x,y,no. {n}\n" for n in range(6)) + "6,x,x,\n"
@@ -275,7 +277,21 @@ def test_rows_without_a_label_are_left_out_if_asked(folder, capsys):
     assert main(["doctor", "t.csv", "--drop-empty"]) == 0
     printed = capsys.readouterr()
     assert printed.err == "bayesfuse: 1 rows without a label are left out\n"
-    assert "responses           3\n" in printed.out
+    assert "responses 3\n" in " ".join(re.split(" +", printed.out))
+    Path("t.csv").write_text("item,rater,label\n1,a,x\n1,b,y\n2,a,\n2,b,x\n3,a,\n")
+    assert main(["doctor", "t.csv", "--drop-empty"]) == 0
+    assert "Items without responses: 1 (3)." in capsys.readouterr().out
+    found = read_table("t.csv", missing="drop")[0]
+    assert found.items.tolist() == [1, 2, 3] and found.per_item.tolist() == [2, 1, 0]
+
+
+def test_columns_that_are_no_raters_are_ignored(folder, capsys):
+    Path("t.csv").write_text(COMMENTS + "9,,,\n")
+    assert main(["doctor", "t.csv", "--wide", "--ignore", "why"]) == 0
+    printed = capsys.readouterr()
+    assert "2 raters in columns; 2 of their cells are empty" in printed.err
+    assert "Items without responses: 1 (9)." in printed.out
+    fails(capsys, main(["doctor", "t.csv", "--wide", "--ignore", "a,c"]), "Got: 'c', and columns")
 
 
 def test_one_object_a_line_is_a_table(folder, capsys):

@@ -84,6 +84,26 @@ def test_contract(name):
     check_rater_channel(*made(name, 5))
 
 
+@pytest.mark.parametrize("name", ["confusion", "three classes", "silence", "groups"])
+def test_counts_are_the_derivatives_by_the_rows(name):
+    check_rater_channel(*made(name, 5), values=CHANNELS[name][1])
+
+
+def test_wrong_counts_are_found():
+    class Swapped(bf.OneCoin):
+        def collapse(self, counts):
+            return (super().collapse(counts)[0][..., ::-1],)
+
+    rows, responses = rows_of((3, 2)), made("three classes", 5)[2]
+    for channel in (bf.OneCoin(0), Swapped(0)):
+        given = channel, channel.expand(rows, 3, np), responses
+        if isinstance(channel, Swapped):
+            with pytest.raises(AssertionError, match="collapsed counts"):
+                check_rater_channel(*given, values=rows)
+        else:
+            check_rater_channel(*given, values=rows)
+
+
 @pytest.mark.parametrize("name", CHANNELS)
 def test_equal_items_are_merged_and_count_as_often(name):
     channel, tables, responses = made(name, 300)
