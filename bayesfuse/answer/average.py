@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
+from bayesfuse.answer.budget import COUNTED, FITTED, Fit
+from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.responses import Responses
 from bayesfuse.results.averaging import common_units
 from bayesfuse.results.collapse import lost_spans
@@ -94,6 +97,44 @@ def _loo(results: Mapping[str, xr.DataTree]) -> dict[str, np.ndarray]:
         elpd = np.log((ratio * np.exp(log - top)).sum(axis=0) / ratio.sum(axis=0)) + top
         found["elpd"][at], found["se"][at] = elpd.sum(), elpd.std() * math.sqrt(elpd.size)
     return found
+
+
+def compare(
+    fits: list[Fit],
+    weighed: xr.Dataset,
+    worst: Mapping[str, tuple[float, float]],
+    inputs: Inputs,
+) -> xr.Dataset:
+    """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
+    tried = pd.DataFrame(
+        {
+            "seconds": [fit.seconds for fit in fits],
+            "draws": [
+                posterior.sizes["chain"] * posterior.sizes["draw"] if posterior else 0
+                for posterior in (fit.result.get("posterior") for fit in fits)
+            ],
+            "outcome": [fit.outcome for fit in fits],
+            "why": [fit.candidate.why for fit in fits],
+        },
+        index=[fit.candidate.name for fit in fits],
+    )
+    if VOTES in weighed["model"].values:
+        tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
+    table = weighed.to_dataframe().reindex(tried.index).join(tried)
+    table["weight"] = table["weight"].fillna(0.0)
+    table["why"] += [why_less(table, name, inputs) for name in table.index]
+    of_labels = pd.DataFrame(worst, ["mcse", "rhat"], dtype=float).T
+    return table.join(of_labels).rename_axis("model").to_xarray()
+
+
+def why_less(table: pd.DataFrame, name: str, inputs: Inputs) -> str:
+    """Say why a fitted model has less weight than another."""
+    fitted = table[table["outcome"] == FITTED]
+    if name not in fitted.index or fitted["weight"][name] > 0.99 * fitted["weight"].max():
+        return ""
+    if inputs.sequences is not None:
+        return "; finds less than half of the tags in spans that raters give, so it has no weight"
+    return "; predicts the responses worse, so its weight is lower"
 
 
 def mixture(

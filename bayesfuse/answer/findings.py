@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.answer.budget import FITTED, Budget, Finding
+from bayesfuse.answer.budget import Budget, Finding
 from bayesfuse.answer.candidates import Inputs, is_rules
 from bayesfuse.checks import (
     collapse,
@@ -104,16 +103,6 @@ def of_part(inputs: Inputs, part: Inputs) -> list[str]:
     ]
 
 
-def why_less(table: pd.DataFrame, name: str, inputs: Inputs) -> str:
-    """Say why a fitted model has less weight than another."""
-    fitted = table[table["outcome"] == FITTED]
-    if name not in fitted.index or fitted["weight"][name] > 0.99 * fitted["weight"].max():
-        return ""
-    if inputs.sequences is not None:
-        return "; finds less than half of the tags in spans that raters give, so it has no weight"
-    return "; predicts the responses worse, so its weight is lower"
-
-
 def of_model(
     result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, budget: Budget
 ) -> list[Finding]:
@@ -157,7 +146,7 @@ def together(found: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[s
         for each in own:
             words = tried.sub(r"\1, which is in this average, allows for it", each.words)
             models.setdefault(words, []).append(name)
-    return [f"{', '.join(names)}: {line}" for line, names in models.items()]
+    return [f"{'; '.join(names)}: {line}" for line, names in models.items()]
 
 
 def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from bayesfuse.answer import code, findings, known
-from bayesfuse.answer.average import VOTES, mixture, weigh
+from bayesfuse.answer.average import VOTES, compare, mixture, weigh
 from bayesfuse.answer.budget import (
-    COUNTED,
     NO_TIME,
     NOT_TRIED,
     Budget,
@@ -220,14 +217,20 @@ def fuse(
         if was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
-        done = [fit for fit in fits if fit.done]
-        if checks:
-            _check_all(fits, part, seed, budget, progress, interruption)
-        progress.say("averaging")
-        interruption.wait(1)  # seconds, after which all is complete
+        done = {fit.candidate.name: fit for fit in fits if fit.done}
         if not done:
             return _quick(inputs, fits, minutes, seed)
-        fused = _answer(inputs, part, fits, done, seed)
+        results = {name: fit.result for name, fit in done.items()}
+        votes = max(fit.candidate.votes for fit in done.values())
+        comparison = weigh(results, votes, part.responses, inputs.rivals)
+        if checks:  # of the models with most weight first, because time may end
+            order = comparison.sortby("weight", ascending=False)["model"].values
+            first = [done[name] for name in order if name in done]
+            stopped = interruption.seen or bool(was_interrupted(fits))
+            _check_all(first, part, seed, budget, progress, stopped)
+        progress.say("averaging")
+        interruption.wait(1)  # seconds, after which all is complete
+        fused = _answer(inputs, part, fits, list(done.values()), comparison, seed)
         fused.attrs["interrupted"] |= int(interruption.seen)
         return fused
 
@@ -275,13 +278,12 @@ def _check_all(
     seed: int,
     budget: Budget,
     progress: Progress,
-    interruption: Interruption,
+    interrupted: bool,
 ) -> None:
     """Check every fit while there is time; interrupting ends the checks, not the answer."""
-    interrupted = interruption.seen or bool(was_interrupted(fits))
     for fit in fits:
         try:
-            if fit.done and not interrupted:
+            if not interrupted:
                 progress.say(f"checking: {fit.candidate.name}")
                 with interruptible:
                     fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
@@ -291,11 +293,15 @@ def _check_all(
             fit.checks = [Finding("The checks were interrupted.")]
 
 
-def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
-    results = {fit.candidate.name: fit.result for fit in done}
-    votes = max(fit.candidate.votes for fit in done)
-    table = part.responses
-    comparison = weigh(results, votes, table, inputs.rivals)
+def _answer(
+    inputs: Inputs,
+    part: Inputs,
+    fits: list[Fit],
+    done: list[Fit],
+    comparison: xr.Dataset,
+    seed: int,
+) -> Fused:
+    results, table = {fit.candidate.name: fit.result for fit in done}, part.responses
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
     averaged = of_all_items(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
@@ -304,7 +310,7 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
         error, rhat = findings.of_labels(fit.result)
         fit.checks = findings.of_chains(error, rhat) + fit.checks
         worst[fit.candidate.name] = error.max(), np.fmax.reduce(rhat)
-    children["comparison"] = _comparison(fits, comparison, worst, inputs)
+    children["comparison"] = compare(fits, comparison, worst, inputs)
     held = {name: weights[name] for name in results if weights[name] > 0.0}
     draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
     if draws is not None:
@@ -340,34 +346,6 @@ def _answer(inputs: Inputs, part: Inputs, fits: list[Fit], done: list[Fit], seed
     return fused
 
 
-def _comparison(
-    fits: list[Fit],
-    weighed: xr.Dataset,
-    worst: Mapping[str, tuple[float, float]],
-    inputs: Inputs,
-) -> xr.Dataset:
-    """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
-    tried = pd.DataFrame(
-        {
-            "seconds": [fit.seconds for fit in fits],
-            "draws": [
-                posterior.sizes["chain"] * posterior.sizes["draw"] if posterior else 0
-                for posterior in (fit.result.get("posterior") for fit in fits)
-            ],
-            "outcome": [fit.outcome for fit in fits],
-            "why": [fit.candidate.why for fit in fits],
-        },
-        index=[fit.candidate.name for fit in fits],
-    )
-    if VOTES in weighed["model"].values:
-        tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
-    table = weighed.to_dataframe().reindex(tried.index).join(tried)
-    table["weight"] = table["weight"].fillna(0.0)
-    table["why"] += [findings.why_less(table, name, inputs) for name in table.index]
-    of_labels = pd.DataFrame(worst, ["mcse", "rhat"], dtype=float).T
-    return table.join(of_labels).rename_axis("model").to_xarray()
-
-
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     """Return vote shares alone."""
     ended, outcome = was_interrupted(fits), fits[0].outcome
@@ -385,7 +363,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
     children: dict[str, Any] = {name: group.dataset for name, group in votes.children.items()}
     learnt = known.improve(children, inputs, seed)
-    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone, {}, inputs)})
+    fused = Fused.from_dict(children | {"comparison": compare(fits, alone, {}, inputs)})
     fused.attrs = {
         "models": [VOTES],
         "weights": [1.0],

@@ -12,11 +12,10 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.answer import budget
-from bayesfuse.answer.average import weigh
+from bayesfuse.answer.average import weigh, why_less
 from bayesfuse.answer.budget import Budget, Size
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
-from bayesfuse.answer.findings import why_less
 from bayesfuse.answer.progress import Progress
 from bayesfuse.pymc.model import observed
 

@@ -74,12 +74,12 @@ def test_a_press_that_a_complete_fit_does_not_notice_ends_the_others(crowd, fuse
     assert told.attrs["models"] == ["consensus", "vote shares"]
 
 
-@pytest.mark.parametrize("step", ["weigh", "findings.of_model"])
+@pytest.mark.parametrize("step", ["of_all_items", "findings.of_model"])
 def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch, step):
     fitted()
-    if step == "weigh":  # the last step is completed
-        weigh = fuse_module.weigh
-        monkeypatch.setattr(fuse_module, "weigh", lambda *args: (press(), weigh(*args))[1])
+    if step == "of_all_items":  # the last step is completed
+        last = fuse_module.of_all_items
+        monkeypatch.setattr(fuse_module, step, lambda *args: (press(), last(*args))[1])
     else:  # and in a kernel of a check it is another error
 
         def check(*_):
@@ -92,7 +92,7 @@ def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch,
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert len(told.attrs["models"]) == 4
-    assert ("checks were interrupted" in "".join(told.checks)) == (step != "weigh")
+    assert ("checks were interrupted" in "".join(told.checks)) == (step != "of_all_items")
 
 
 @pytest.mark.slow
