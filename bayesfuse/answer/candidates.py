@@ -232,7 +232,7 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         votes = 0.0 if inputs.evidence.independent else votes
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
         found = SEQUENCES if inputs.plain and not tags else SEQUENCES[:1]
-        found = [*found, TAGS] if tags else found
+        found = [*found, TAGS] if tags and inputs.covariates is None else found
         return [replace(each, votes=votes) for each in found]
     if "graph" in given:
         if not inputs.plain:

@@ -162,12 +162,13 @@ def fuse(
 
     For items in sequence two such models are fitted, and vote shares have .2, drawn jointly as
     labellings by single raters (none if errors are independent). For tags of spans, vote shares
-    have .4, and one model ignores the order: where raters miss or shift whole spans, a chain finds
-    worse ones, or none (without weight if it lost half of them). On a graph, edges may depend on
-    the labels, and raters make the same errors on some items (``raters="types"``): if they clearly
-    do, two models have equal weights, else only the best of six by leave-one-out.
-    :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent, and ``DawidSkene`` for
-    other silence or statements: see ``fused.explain()``.
+    have .4, and without covariates one model ignores the order: where raters miss or shift whole
+    spans, a chain finds worse ones, or none (without weight if it lost half of them).
+
+    On a graph, edges may depend on the labels, and raters make the same errors on some items
+    (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
+    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent,
+    and ``DawidSkene`` for other silence or statements: see ``fused.explain()``.
 
     Examples
     --------
