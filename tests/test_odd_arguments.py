@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from refusals import refused
 
 import bayesfuse as bf
@@ -20,14 +21,12 @@ from bayesfuse.models import (
     LatentGroup,
     MarkovRandomField,
 )
-from bayesfuse.results.summaries import tails
 
 QUICK = {"draws": 20, "tune": 5, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 WORD = "no such word"
 NO_COUNT = -1, 0, 0.5, math.nan, math.inf, WORD, [], True
 NO_NUMBER = -1, math.nan, math.inf, WORD, [], None
 NO_SEED = -1, 0.5, math.nan, WORD
-NO_PROBABILITY = 90, 1, 0, -0.5, math.nan, math.inf, "0.9", True, [0.5]
 NO_FLAG = -1, math.nan, WORD, []
 NO_NAMES = -1, math.nan, []
 NO_MAPPING = -1, math.nan, WORD, []
@@ -67,7 +66,6 @@ def fitted():
         (errors.require_names, (*NO_NAMES, WORD, None), (["a"], ("a", 1), np.arange(2))),
         (errors.require_mapping, (*NO_MAPPING, None), ({}, {"a": 1})),
         (errors.require_numbers, (WORD, ["a"], [[1], [1, 2]]), (1, [[0.5]], [])),
-        (lambda _, given: tails(given), NO_PROBABILITY, (0.5, None, np.float32(0.5))),
         (lambda _, given: errors.require_seed(given), NO_SEED, (0, None, np.random.default_rng())),
     ],
 )
@@ -76,6 +74,42 @@ def test_rules(rule, wrong, right):
         refused(r"must (be|hold) .* Got: ", rule, "that", each)
     for each in right:
         rule("that", each)
+
+
+def seeded():
+    """Every public function that takes a seed."""
+    homes = bf, bf.checks, bf.decisions, bf.moments, bf.datasets
+    functions = {getattr(home, name) for home in homes for name in dir(home)}
+    found = [f for f in functions if inspect.isfunction(f)]
+    found = [f for f in found if "random_seed" in inspect.signature(f).parameters]
+    return sorted(found, key=lambda f: f.__qualname__)
+
+
+@pytest.mark.slow
+def test_seeds(fitted):
+    first = {
+        "neighbour_agreement": fitted["graph"],
+        "phase_transition": fitted["graph"],
+        "runs": fitted["sequences"],
+        "next_items": fitted["plain"][:1],
+        "sample": (MODELS["plain"](),),
+        "fit": (MODELS["plain"](),),
+        "fuse": (THREE,),
+        "agreement": (THREE,),
+        "update": (fitted["plain"][0], THREE),
+        "rater_drift": (fitted["plain"][0], THREE),
+        "simulate_dawid_skene": (20, 4, 3),
+        "simulate_responses": ([0, 1], 4, 2),
+    }
+    others = {"simulate_blocks": partial(bf.datasets.simulate_blocks, 20, 4, 3, degree=2)}
+    functions = seeded()
+    assert len(functions) >= 14, functions
+    for function in functions:
+        name = function.__name__
+        given = (BINARY,) if ".moments." in function.__module__ else fitted["plain"]
+        call = others.get(name, partial(function, *first.get(name, given)))
+        for seed in NO_SEED:
+            refused(r"random_seed must be .* Got: ", call, random_seed=seed)
 
 
 def calls(fitted):
@@ -156,15 +190,61 @@ def test_labels_are_aligned_by_their_own_model_only(fitted):
         refused("must be of the same responses", bf.align_labels, result, DawidSkene(other))
 
 
-def test_intervals_have_the_probability_of_arviz_by_default():
+def of_intervals():
+    """Every public function that takes the probability of an interval, by its name."""
     found = {}
     for module in (bf, bf.checks, bf.decisions, bf.plots):
         for name in dir(module):
-            if inspect.isfunction(function := getattr(module, name)):
-                found[name] = inspect.signature(function).parameters.get("ci_prob")
-    found = {name: each.default for name, each in found.items() if each is not None}
-    assert {"runs", "group_summary", "calibration", "rank_raters", "plot_raters"} <= set(found)
-    assert set(found.values()) == {None}
+            function = getattr(module, name)
+            if inspect.isfunction(function) and "ci_prob" in inspect.signature(function).parameters:
+                found[name] = function
+    return found
+
+
+OF_MODEL = {
+    "difficulty": "types",
+    "plot_hard_items": "types",
+    "grades": "grades",
+    "rater_grades": "grades",
+    "plot_graders": "grades",
+    "sources": "votes",
+    "plot_sensitivity_specificity": "two",
+    "position_bias": "two",
+}
+
+
+@pytest.mark.slow
+def test_probabilities_of_intervals(fitted):
+    functions = of_intervals()
+    assert {"runs", "group_summary", "calibration", "rank_raters", "plot_raters"} <= set(functions)
+    for name, function in functions.items():
+        result, model = fitted[OF_MODEL.get(name, "groups")]
+        ready = {
+            "result": result,
+            "results": {"one": result},
+            "labels": result,
+            "truth": TRUTH,
+            "model": model,
+            "given": model,
+            "sequences": SEQUENCES,
+            "graph": GRAPH,
+            "draws": 5,
+            "width": 0.1,
+            "scheme": "runs",
+            "responses": THREE,
+            "responses_or_model": model,
+            "pairs_of_raters": [result["constant_data"]["rater"].values[:2].tolist()],
+        }
+        wanted = inspect.signature(function).parameters
+        if "responses" in wanted:  # whose items stand alone here
+            del ready["sequences"]
+        given = {argument: ready[argument] for argument in wanted if argument in ready}
+        for wrong in (90, 1, 0, -0.5, math.nan, math.inf, "0.9", True, [0.5]):
+            with pytest.raises(ModelError, match="ci_prob must be a probability strictly between"):
+                function(**given, ci_prob=wrong)
+        function(**given, ci_prob=np.float32(0.5))
+        plt.close("all")  # matplotlib warns of many open figures
+        assert wanted["ci_prob"].default is None
 
 
 @pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, "2"])

@@ -223,7 +223,9 @@ def fuse(
             return _quick(inputs, fits, minutes, seed)
         results = {name: fit.result for name, fit in done.items()}
         votes = max(fit.candidate.votes for fit in done.values())
+        interruption.wait(1)  # a press ends the checks, not the weights
         comparison = weigh(results, votes, part.responses, inputs.rivals)
+        interruption.wait(0)
         if checks:  # of the models with most weight first, because time may end
             order = comparison.sortby("weight", ascending=False)["model"].values
             first = [done[name] for name in order if name in done]

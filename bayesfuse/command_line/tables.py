@@ -100,6 +100,11 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
 def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFrame:
     """Return one row per response, with these columns, also of a wide table."""
     path, (item, rater, label) = arguments.responses, columns[:3]
+    if arguments.ignore and not arguments.wide:
+        raise CommandError(
+            "--ignore is for a table with a column per rater (--wide); of others, columns that are "
+            f"not named are not read. Got: --ignore {','.join(arguments.ignore)}"
+        )
     if not arguments.wide:
         hint = "give the names of columns by --item, --rater and --label, or --wide and --item for "
         hint += "a table with a row per item and a column per rater"

@@ -122,6 +122,8 @@ def panel(
             f"A panel has at most {MOST} raters, because every two of them are compared. Got: "
             f"{len(names)}."
         )
+    if size is not None and size > len(names):
+        raise ModelError(f"size must be at most the number of raters, {len(names)}. Got: {size}.")
     price = _cost(cost, names)
     truths = labels[evenly_spaced(draws, len(labels))]
     correlation = _correlations(truths, seen, len(names), rng)
@@ -147,7 +149,7 @@ def panel(
     found |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
     found |= {name: ("step", row) for name, row in path.items()}
     within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))
-    last = within[-1] if size is None else max(len(names) - size, 0)
+    last = within[-1] if size is None else len(names) - size
     removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
     found["removed"] = ("step", np.array(removed))
     found["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:last]))

@@ -292,6 +292,7 @@ def test_columns_that_are_no_raters_are_ignored(folder, capsys):
     assert "2 raters in columns; 2 of their cells are empty" in printed.err
     assert "Items without responses: 1 (9)." in printed.out
     fails(capsys, main(["doctor", "t.csv", "--wide", "--ignore", "a,c"]), "Got: 'c', and columns")
+    fails(capsys, main(["doctor", "t.csv", "--ignore", "a"]), "Got: --ignore a")
 
 
 def test_one_object_a_line_is_a_table(folder, capsys):

@@ -131,6 +131,14 @@ def test_bad_input(copies):
         ({0: 1, 1: 1, 2: 1, 3: 0}, "cost must be a positive"),
     ):
         refused(words, bf.decisions.panel, result, cost)
+    for size in (1, 3, 4):  # of the panels on the path
+        found = bf.decisions.panel(result, size=size, random_seed=1)
+        left = set(map(str, found["rater"].values)) - set(found["removed"].values[: 5 - size])
+        assert set(map(str, found["rater"].values[found["kept"].values])) == left
+        assert len(left) == size
+    refused(
+        "size must be at most the number of raters, 4. Got: 5", bf.decisions.panel, result, size=5
+    )
     for pairs, words in (
         ([(0, 9)], r"raters of the result \(\[0, 1, 2, 3\]\)\. Got: 9"),
         ([0, 1], r"pairs of names of raters"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -232,6 +233,19 @@ def test_only_edits_of_files_that_kernels_draw_on_compile_again(home):
 
 
 @pytest.mark.slow
+def test_a_named_tuple_may_move_to_another_file(home):
+    assert run(home) == (21.0, 0)
+    shutil.copy(home / "shapes.py", home.parent)
+    (home / "elsewhere.py").write_text(FILES["shapes"])
+    (home / "shapes.py").write_text("from bayesfuse.elsewhere import Point\n")
+    edit(home / "helper.py", "+ 1", "+ 3")
+    assert run(home) == (23.0, 0)
+    shutil.copy(home.parent / "shapes.py", home / "shapes.py")
+    edit(home / "helper.py", "+ 3", "+ 1")
+    assert run(home) == (21.0, 1)  # what was compiled before is still there
+
+
+@pytest.mark.slow
 def test_reloaded_modules_are_compiled_as_they_are_now(home):
     script = SCRIPT + (
         "import importlib, pathlib, bayesfuse.caller as caller\n"
@@ -280,6 +294,23 @@ def test_several_processes_may_start_at_once(home):
         assert finish(process) == (result, 0)
     for value, result in expected.items():
         assert run(home, value) == (result, 1)
+
+
+@pytest.mark.slow
+def test_a_package_in_an_archive_is_kept_too(home, tmp_path):
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+
+    def pack():
+        archive = tmp_path / "site.zip"
+        with zipfile.ZipFile(archive, "w") as packed:
+            for file in home.rglob("*.py"):
+                packed.write(file, f"lib/bayesfuse/{file.relative_to(home).as_posix()}")
+        return archive / "lib" / "bayesfuse"
+
+    assert run(pack(), **cache) == (21.0, 0)
+    assert run(pack(), **cache) == (21.0, 1)
+    edit(home / "helper.py", "+ 1", "+ 5")
+    assert run(pack(), **cache) == (25.0, 0)
 
 
 def test_functions_outside_the_package_are_compiled_but_not_kept():
