@@ -61,19 +61,19 @@ class Score:
 
     def spans(self, tags):
         table = bf.spans(xr.DataArray(tags, {"item": self.items}, ["item"]), self.sequences)
-        return self.unknown(table.drop(columns=["probability", "overlap"]))
+        return self.unknown(table.drop(columns=["probability", "overlap", "chosen"]))
 
     def unknown(self, spans):
         return spans[~spans["sequence"].isin(self.known)]
 
-    def span_f1(self, tags, part):
+    def span_f1(self, spans, part):
         """Return precision, recall and F1 in per cent."""
         found, true = (
             {
                 tuple(row)
-                for row in spans[self.part.loc[spans["sequence"]].to_numpy() == part].to_numpy()
+                for row in each[self.part.loc[each["sequence"]].to_numpy() == part].to_numpy()
             }
-            for spans in (self.spans(tags), self.true_spans)
+            for each in (spans, self.true_spans)
         )
         both = len(found & true)
         return 100 * np.array(
@@ -91,11 +91,12 @@ class Score:
         return float(np.mean(scores))
 
     def show(self, name, tags, seconds):
-        test, val = (self.span_f1(tags, part) for part in ("test", "val"))
+        self.show_spans(name, self.spans(tags), f"{self.token_f(tags):8.3f}{seconds:9.1f}")
+
+    def show_spans(self, name, spans, more=""):
+        test, val = (self.span_f1(spans, part) for part in ("test", "val"))
         print(
-            f"{name:<52}{test[0]:7.2f}{test[1]:7.2f}{test[2]:7.2f}{val[2]:9.2f}"
-            f"{self.token_f(tags):8.3f}{seconds:9.1f}",
-            flush=True,
+            f"{name:<52}{test[0]:7.2f}{test[1]:7.2f}{test[2]:7.2f}{val[2]:9.2f}{more}", flush=True
         )
 
 
@@ -171,6 +172,7 @@ def report(name, result, score, seconds):
     print(f"  wrong tags: {wrong:,}, expected {expected:,.0f}; log-loss of tags {loss:.3f}")
     found = score.unknown(bf.spans(result, score.sequences))
     keys = ["sequence", "start", "stop", "kind"]
+    score.show_spans("  the chosen spans", found.loc[found["chosen"], keys])
     found["true"] = pd.MultiIndex.from_frame(found[keys]).isin(
         pd.MultiIndex.from_frame(score.true_spans[keys])
     )
@@ -179,12 +181,13 @@ def report(name, result, score, seconds):
         spans=("true", "size"), said=("probability", "mean"), true=("true", "mean")
     )
     print(table.round(3).to_string())
-    kept = found[found["probability"] > 0.5]
+    kept = found[found["chosen"]]
     real = kept["true"].mean(), kept["true"].sum() / len(score.true_spans)
     expected = bf.span_scores(result, score.sequences).loc["exact"]
     for which, value in zip(("precision", "recall"), real, strict=True):
         low, mean, high = (expected[f"{which}{end}"] for end in ("_low", "", "_high"))
-        print(f"  {which} of all spans: {value:.3f}, expected {mean:.3f} [{low:.3f}, {high:.3f}]")
+        expects = f"expected {mean:.3f} [{low:.3f}, {high:.3f}]"
+        print(f"  {which} of the chosen spans: {value:.3f}, {expects}")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 WIDTH = 88  # width of paragraphs
-PROBABLE = 0.5  # least probability of the spans on the page
 
 
 class Fused(xr.DataTree):
@@ -317,8 +316,9 @@ def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
     if GROUP in answer.children and PLACE in answer["constant_data"].dataset:
         if mark_spans(class_names(answer)):
             table = spans(answer)
-            probable = table[table["probability"] >= PROBABLE]
-            found[f"Spans of probability {PROBABLE} or more"] = probable.round(2)
+            found["Spans with the largest expected F1"] = (
+                table[table["chosen"]].drop(columns="chosen").round(2)
+            )
     return {title: table for title, table in found.items() if len(table)}
 
 

@@ -16,6 +16,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Names, read_gold
 from bayesfuse.data.tags import read_tags
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
 from bayesfuse.results.contents import (
@@ -187,8 +188,10 @@ def spans(
     -------
     DataFrame
         Columns sequence, start, stop (zero-based positions, ``stop`` excluded), kind, probability
-        (the share of draws with exactly this span) and overlap (the mean share of its items that
-        are in a span of the kind), in the order of the sequences.
+        (the share of draws with exactly this span), overlap (the mean share of its items that are
+        in a span of the kind) and chosen (whether it is in the set of spans, none of which overlap,
+        with the largest expected F1: where no span is certain, those of probability above one half
+        are too few), in the order of the sequences.
 
     Raises
     ------
@@ -201,10 +204,10 @@ def spans(
     >>> sequences = bf.Sequences.from_lengths([4, 2])
     >>> path = xr.DataArray(["O", "B-X", "I-X", "O", "B-X", "B-X"], {"item": range(6)}, ["item"])
     >>> bf.spans(path, sequences)
-       sequence  start  stop kind  probability  overlap
-    0         0      1     3    X          1.0      1.0
-    1         1      0     1    X          1.0      1.0
-    2         1      1     2    X          1.0      1.0
+       sequence  start  stop kind  probability  overlap  chosen
+    0         0      1     3    X          1.0      1.0    True
+    1         1      0     1    X          1.0      1.0    True
+    2         1      1     2    X          1.0      1.0    True
     """
     codes, classes, sequences = in_order(labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
@@ -212,7 +215,7 @@ def spans(
     start, stop, kind = found.T
     sequence = np.searchsorted(sequences.start, start, side="right") - 1
     begin = sequences.start[sequence]
-    overlap = np.empty(len(found))
+    probability, overlap = often / len(codes), np.empty(len(found))
     for number in range(len(kinds)):
         own = kind == number
         share = (kind_of[codes] == number).mean(axis=0)
@@ -224,10 +227,37 @@ def spans(
             "start": start - begin,
             "stop": stop - begin,
             "kind": np.array(kinds, dtype=object)[kind],
-            "probability": often / len(codes),
+            "probability": probability,
             "overlap": overlap.clip(0.0, 1.0),
+            "chosen": _largest_f1(start, stop, probability),
         }
     )
+
+
+def _largest_f1(
+    start: NDArray[np.int64], stop: NDArray[np.int64], probability: Array
+) -> NDArray[np.bool_]:
+    """Return which spans, none of which overlap, have the largest expected F1.
+
+    F1 is taken as a ratio of expectations, 2 Σ p / (number reported + number expected), and largest
+    for the spans of Σ (2 p − F1) as large as can be (Dinkelbach 1967), found from left to right.
+    """
+    order = np.lexsort((start, stop))
+    before = np.searchsorted(stop[order], start[order], side="right")
+    chosen, f1 = np.zeros(len(start), dtype=bool), 0.0
+    while True:
+        best = [0.0]
+        for gain, apart in zip((2 * probability - f1)[order], before, strict=True):
+            best.append(max(best[-1], best[apart] + gain))
+        kept, at = np.zeros(len(start), dtype=bool), len(order)
+        while at:
+            taken = best[at] > best[at - 1]
+            kept[order[at - 1]] = taken
+            at = before[at - 1] if taken else at - 1
+        now = 2 * probability[kept].sum() / max(kept.sum() + probability.sum(), 1.0)
+        if now <= f1:
+            return chosen
+        chosen, f1 = kept, now
 
 
 def run_lengths(

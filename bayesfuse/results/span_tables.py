@@ -22,9 +22,6 @@ from bayesfuse.results.summaries import tails
 
 COLUMNS = ["sequence", "rater", "start", "stop", "kind"]
 
-KEPT = 0.5
-"""Probability above which spans are returned: no two of these overlap."""
-
 
 def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Responses:
     """Read spans that raters marked, such as standoff annotations, as tags of the items.
@@ -180,7 +177,7 @@ def span_scores(
         mapping, Series or DataFrame (columns item and label), to be compared with ``found``.
     found : DataFrame, optional
         Spans to be scored: columns sequence, start, stop and kind, such as rows of
-        :func:`bayesfuse.spans`. Default: those of probability above one half.
+        :func:`bayesfuse.spans`. Default: those chosen by it.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
@@ -217,7 +214,7 @@ def span_scores(
         )
     if found is None:
         found = spans(labels, sequences, scheme=scheme, outside=outside)
-        found = found[found["probability"] > KEPT]
+        found = found[found["chosen"]]
     given = _as_runs(found, sequences, kinds)
     own = np.full(sequences.n_items, -1)
     for start, stop, kind in given.tolist():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,6 +44,23 @@ def test_expected_precision_is_the_mean_probability_of_the_spans():
     kept = bf.spans(DRAWS, SEQUENCES).query("probability >= 0.5")
     scores = bf.span_scores(DRAWS, SEQUENCES, kept)["precision"]
     assert scores.tolist() == pytest.approx([kept["probability"].mean(), kept["overlap"].mean()])
+
+
+def test_chosen_spans_have_the_largest_expected_f1_of_all_sets_without_overlap():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        tags = np.array(list("OBI"))[rng.choice(3, (6, 6), p=[0.5, 0.25, 0.25])]
+        draws = xr.DataArray(tags, {"item": list("bacdfe")}, ["draw", "item"])
+        found = bf.spans(draws, SEQUENCES)
+        p, items = found["probability"].to_numpy(), np.zeros((len(found), 6), dtype=int)
+        for row, begin, span in zip(items, 4 * found["sequence"], found.itertuples(), strict=True):
+            row[begin + span.start : begin + span.stop] = 1
+        every = np.array(list(product([False, True], repeat=len(found))))
+        every = every[((every @ items) <= 1).all(axis=1)]
+        f1 = 2 * (every @ p) / (every.sum(axis=1) + p.sum())
+        chosen = found["chosen"].to_numpy()
+        assert (every == chosen).all(axis=1).any()
+        assert 2 * p[chosen].sum() / (chosen.sum() + p.sum()) == pytest.approx(f1.max())
 
 
 def test_spans_beyond_a_sequence_are_refused():
