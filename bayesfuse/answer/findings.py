@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ SURE = 0.95  # labels of at least this probability count as sure
 PRECISE, AGREED = 0.02, 1.1  # Monte Carlo error and R-hat of a label that chains should reach
 FEW_LABELS = 0.01  # share of the items that may exceed these
 ENOUGH = 100  # known labels that show whether the majority is right
+DEPENDENT = 2.0  # dispersion of rules above which intervals of their accuracies are too narrow
 RARE = 0.005  # share of the responses below which a class may be a spelling mistake
 
 MANY, SEVERAL = 20, 5  # least responses of a rater to be judged; names that a sentence lists
@@ -50,13 +52,15 @@ WORK = 3e7
 def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     """Return how many labels are sure and how many are expected to be wrong."""
     top = label_probabilities(fused).values.max(axis=1)
-    sure = int(inputs.responses.multiplicity[top >= SURE].sum())
+    known = _known(inputs)
+    sure = int(inputs.responses.multiplicity[(top >= SURE) & ~known].sum())
     errors = expected_errors(fused, random_seed=0)
     wrong, low, high = (float(errors[name]) for name in ("expected", "low", "high"))
     n_known = len(inputs.gold or inputs.known or ())
     said = f"{inputs.read} " if inputs.read else ""
+    among = "Unknown items" if n_known else "Items"
     said += (
-        f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
+        f"{summarise(inputs.responses)[0]}. {among} with a label of probability {SURE} or more: "
         f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels "
         f"({low:,.0f}–{high:,.0f}) are expected to be wrong"
     )
@@ -64,32 +68,37 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     if silent.any():
         copies = inputs.responses.multiplicity[silent]
         apart = float((1.0 - top[silent]) @ copies)
-        said += f", {apart:,.{0 if apart >= 10 else 1}f} of them among the {copies.sum():,} items "
-        said += "without responses"
+        items = f"{copies.sum():,} items" if copies.sum() > 1 else "one item"
+        said += f", {apart:,.{0 if apart >= 10 else 1}f} of them among {items} without responses"
     said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
     sources = [_names(raters) for raters in inputs.evidence.groups.values()]
     if not sources:
         return said
-    shared = "; ".join(f"{names} share a source" for names in sources)
-    counted = "so their votes count as one"
+    shared = "; ".join(f"[{names}]" for names in sources)
+    counted = "Votes of a group count as one."
     if n_known:
-        counted = "and the known labels correct how far they are believed"
+        counted = "The known labels correct how far each group is believed."
     elif not inputs.evidence.independent:
         counted = (
-            "or agree because they are right more often than the others; labels are between the "
-            "two, and some known labels would decide"
+            "They share a source, or agree because they are right more often than the others; "
+            "labels are between the two, and some known labels would decide."
         )
-    return f"{said} Raters who do not err independently: {shared}, {counted}."
+    return f"{said} Groups of raters who do not err independently: {shared}. {counted}"
 
 
 def _silent(inputs: Inputs) -> NDArray[np.bool_]:
     """Return which items have no responses and are not known."""
-    known = np.asarray([*(inputs.gold or ()), *(inputs.known or ())], dtype=object)
     responses = inputs.responses
     silent: NDArray[np.bool_] = responses.per_item == 0
     if responses.stated is not None:
         silent &= responses.stated.per_item == 0
-    return silent & ~np.isin(responses.items, known)
+    return silent & ~_known(inputs)
+
+
+def _known(inputs: Inputs) -> NDArray[np.bool_]:
+    """Return which items have known labels."""
+    given = np.asarray([*(inputs.gold or ()), *(inputs.known or ())], dtype=object)
+    return np.isin(inputs.responses.items, given)
 
 
 def of_part(inputs: Inputs, part: Inputs) -> list[str]:
@@ -124,8 +133,8 @@ def of_model(
                 done = run()
             else:
                 done = budget.timed(run, inputs.responses, inputs.graph is not None)
-        except (ModelError, ResponsesError):  # such as too few shared items
-            found.append(Finding(f"There are too few responses, or of another kind, for {name}."))
+        except (ModelError, ResponsesError) as reason:  # such as too few shared items
+            found.append(Finding(f"{name} does not apply: {reason}"))
             continue
         if done is None:
             left_out.append(name)
@@ -135,7 +144,22 @@ def of_model(
     if left_out:
         words = f"No time was left for {', '.join(left_out)}: give more minutes= (--time)."
         found.append(Finding(words))
-    return found
+    return found + of_rules(result)
+
+
+def of_rules(result: xr.DataTree) -> list[Finding]:
+    """Return which rules count as one, and whether votes of rules are dependent."""
+    if (votes := result["posterior"].dataset.get("vote")) is None:
+        return []
+    copies = [name.rpartition(":")[0] for name in votes.values.tolist() if " = " in name]
+    said = [f"Near copies count as one rule: {'; '.join(copies)}."] if copies else []
+    if (factor := float(result.attrs["dispersion"])) > DEPENDENT:
+        said.append(
+            f"Votes are {factor:.1f} times as dispersed as those of independent rules, so their "
+            "accuracies are less certain than in the table of raters: bf.sources(result) has wider "
+            "intervals."
+        )
+    return list(map(Finding, said))
 
 
 def together(found: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[str]:
@@ -144,7 +168,7 @@ def together(found: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[s
     models: dict[str, list[str]] = {}
     for name, own in found.items():
         for each in own:
-            words = tried.sub(r"\1, which is in this average, allows for it", each.words)
+            words = tried.sub(r"\1 allows for it, and is in this average", each.words)
             models.setdefault(words, []).append(name)
     return [f"{'; '.join(names)}: {line}" for line, names in models.items()]
 
@@ -257,12 +281,14 @@ def _repeats(responses: Responses) -> list[str]:
             "about raters, and probabilities are those of the prior."
         ]
     pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    again = len(pair) - len(np.unique(pair))
-    if not again:
+    n_pairs = len(np.unique(pair))
+    if not (again := len(pair) - n_pairs):
         return []
+    other = len(np.unique(pair * responses.n_classes + responses.label)) - n_pairs
     return [
         f"Check that {again:,} responses are no copies: their raters responded to the same item "
-        "before. They count as separate responses."
+        f"before, {other:,} times with another label. They count as separate responses; "
+        "frame.drop_duplicates() leaves exact copies out."
     ]
 
 
@@ -273,14 +299,15 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
         return []
     said = f"Only {n_known:,} labels are known" if n_known else "No label is known"
     number = f"{wanted - n_known:,}{' more' if n_known else ''}"
-    whole = "" if inputs.sequences is None else " (in whole sequences)"
+    how = ", chosen at random (bf.decisions.next_items, --ask in the shell)"
+    if inputs.sequences is not None:
+        how = " in whole sequences, chosen at random (rng.choice(sequences.names, …))"
     where = ""
     if (names := _contested(fused)) is not None:
-        where = f" Beyond those, the models disagree most about {_names(names)}."
+        where = f" The models disagree most about items {_names(names)}."
     return [
         f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
-        f"{number} items{whole}, chosen at random (bf.decisions.next_items, --ask in the "
-        f"shell), and pass them as gold= (--gold).{where}"
+        f"{number} items{how}, and pass them as gold= (--gold).{where}"
     ]
 
 
@@ -320,7 +347,7 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     items = f"each of {len(best)} items" if len(best) > 1 else "one item"
     return [
         f"One more response to {items} would lower the expected number of wrong labels by "
-        f"{gain:.1f}: begin with {_names(found['item'].values[best])}; ask {_names(raters)} "
+        f"{gain:.1f}: begin with {_names(found['item'].values[best])}; ask raters {_names(raters)} "
         "(bf.decisions.value_of_response lists all)."
     ]
 
@@ -332,22 +359,27 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
         return []
     chance = 1.0 / fused["label_posterior"].sizes["class"]
     table = rater_accuracy(fused)
+    labels = label_probabilities(fused).transpose("item", "class").values[responses.item]
+    met = np.zeros((responses.n_raters, labels.shape[1]))  # expected items by class
+    np.add.at(met, responses.rater, labels)
+    second = pd.Series(np.sort(met, axis=1)[:, -2], responses.raters)
+    table = table[(second.loc[table["rater"]] >= SEVERAL).to_numpy()]  # others met one class
     ends = {f"balanced_accuracy_{end}": end for end in ("low", "high")}
     table = table.drop(columns=list(ends.values())).rename(columns=ends)
     table = table[table["responses"] >= MANY]
     said = []
     if len(against := table.loc[table["high"] < chance, "rater"]):
         said.append(
-            f"Ask what {_names(against)} mean by their labels: averaged over the classes, they are "
-            "right less often than by guessing, so they may have confused the classes. The models "
-            "take this into account."
+            f"Ask what raters {_names(against)} mean by their labels: averaged over the classes, "
+            "they are right less often than by guessing, so they may have confused the classes. "
+            "The models take this into account."
         )
     if len(guessing := table.loc[(table["low"] <= chance) & (table["high"] >= chance), "rater"]):
         begin = "Do without" if 2 * len(guessing) <= len(table) else "Check the instructions of"
         said.append(
-            f"{begin} {_names(guessing)}: averaged over the classes, they cannot be told from "
-            f"guessing after {MANY} responses or more. Their responses do no harm here, but cost "
-            "and add little."
+            f"{begin} raters {_names(guessing)}: averaged over the classes, they cannot be told "
+            f"from guessing after {MANY} responses or more (fused.raters() lists all). Their "
+            "responses do no harm here, but cost and add little."
         )
     return said
 

@@ -36,6 +36,7 @@ from bayesfuse.errors import (
     QuickAnswerWarning,
     require_count,
     require_flag,
+    require_kind,
     require_number,
     require_positive,
     require_seed,
@@ -125,10 +126,10 @@ def fuse(
     -------
     Fused
         A DataTree with the averaged ``label_posterior``, draws of the mixture of the models in
-        ``posterior``, ``difficulty``, ``comparison`` and ``constant_data``, and the methods
-        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. With known labels also
-        ``label_draws``, joint draws of all labels, and ``known_labels``, the result of
-        ``WeightedVotes``; ``posterior`` is then of the raters' shares of right responses. After an
+        ``posterior``, ``difficulty``, ``comparison``, ``constant_data`` and ``label_draws`` (joint
+        draws of all labels), and the methods ``labels``, ``probabilities``, ``raters``,
+        ``overview``, ``report`` and ``explain``. With known labels also ``known_labels``, the
+        result of ``WeightedVotes``; ``posterior`` is then of shares of right responses. After an
         interruption the answer averages the complete fits.
 
     Raises
@@ -186,6 +187,8 @@ def fuse(
         require_count("draws", draws)
     if ordered is not None:
         require_flag("ordered", ordered)
+    if sequences is not None:
+        require_kind("sequences", sequences, Sequences)
     table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
     require_few_classes(table)
     if ordered and read and not table.ordered:

@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayesfuse.answer.page import as_cell, as_page
 from bayesfuse.answer.predicted import predicted
-from bayesfuse.data.describing import as_columns, in_one_line, shortened
+from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 WIDTH = 88  # width of paragraphs
+FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
 
 
 class Fused(xr.DataTree):
@@ -45,8 +46,8 @@ class Fused(xr.DataTree):
     mixture of the models (``prevalence``, ``confusion``, ``sensitivity``, ``specificity``, as far
     as all models have them); ``difficulty`` by item; ``comparison`` by model, including those that
     were not fitted, with the largest Monte Carlo error (``mcse``) and R-hat (``rhat``) of a label;
-    ``constant_data``; and below ``models`` the result of every model. With known
-    labels also ``label_draws``, joint draws of all labels, and ``known_labels``, the result of
+    ``label_draws``, joint draws of all labels; ``constant_data``; and below ``models`` the result
+    of every model. With known labels also ``known_labels``, the result of
     :class:`bayesfuse.models.WeightedVotes`, from which labels and raters then come. All
     functions of a result take it, such as ``bf.label_probabilities``, ``bf.summary``,
     ``bf.decisions`` and ``bf.plots``.
@@ -149,7 +150,7 @@ class Fused(xr.DataTree):
             second class, minus the share of these items that are of it), for more
             ``sensitivity[class]`` and ``bias[class]``; each with its ends ``…_low`` and ``…_high``.
             ``known`` is the number of responses to items of known class and ``known_accuracy`` the
-            share of these that are right.
+            share of these that are right. Missing for classes of less than half an expected item.
 
         Raises
         ------
@@ -223,6 +224,9 @@ class Fused(xr.DataTree):
 
     def __repr__(self, level: Any = 0) -> Any:
         return as_text(self) if "headline" in self.attrs else super().__repr__()
+
+    def __str__(self) -> str:
+        return repr(self)
 
     def _repr_html_(self) -> str:
         if "headline" not in self.attrs:
@@ -329,18 +333,24 @@ def judges_raters(result: xr.DataTree) -> bool:
 
 def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
-    table = _rater_rows(answer)
+    table = _rater_rows(answer, FEW_RESPONSES)
     return pd.DataFrame(shortened(table.to_numpy().tolist(), table.shape[1]), columns=table.columns)
 
 
-def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
-    """Return all raters as text, with the measures of two classes or of more."""
+def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
+    """Return raters as text, with the measures of two classes or of more.
+
+    Those of fewer than ``least`` responses are left out if enough others are left.
+    """
     table = None
     if isinstance(answer, Fused) and "models" in answer.children:
         if GROUP in answer.children or judges_raters(answer):
             table = answer.raters()
     if table is None:
         return pd.DataFrame()
+    some = table["responses"] >= least
+    few = not some.all() and some.sum() > 2 * FEW
+    table = table[some] if few else table
     names: tuple[str, ...] = ("balanced_accuracy",)
     if "sensitivity" in table:
         names = ("sensitivity", "specificity")
@@ -356,7 +366,7 @@ def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
         said = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in numbers]
         rows.append([in_one_line(row["rater"]), f"{row['responses']:,}", *said])
     of = dict(zip(("specificity", "sensitivity"), class_names(answer), strict=False))
-    columns = ["rater", "responses"]
+    columns = [f"rater ({least}+ responses)" if few else "rater", "responses"]
     columns += [
         f"{n.replace('_', ' ')}{f' ({in_one_line(of[n])})' if n in of else ''}" for n in shown
     ]

@@ -93,8 +93,10 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     for name in ("label_posterior", GROUP, "constant_data"):
         children[name] = result[name].dataset
     if inputs.sequences is not None and drawn is not None:  # keep what holds labels together
-        labels = result["label_posterior"].dataset
+        labels, data = result["label_posterior"].dataset, mixed["constant_data"]
         children[GROUP] = reweighted(drawn, labels, inputs.sequences)
+        order = {name: data[name] for name in data if str(name).startswith("sequence_")}
+        children["constant_data"] = children["constant_data"].assign(order)
     children.setdefault("observed_data", result["observed_data"].dataset)  # vote shares have none
     children["posterior"] = result["posterior"].dataset[shared]
     children["known_labels"] = result

@@ -16,7 +16,6 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.difficulty import has_types
 
 LONGEST = 12  # runs of this length and longer are counted together
 BINS = 10  # bins of the agreement of an item's raters
@@ -254,7 +253,8 @@ def _in_words(deviation: dict[str, float], mean: dict[str, float], observation: 
     said = f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
     if mean["p_value"] <= replicates.LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
-        learnt = "" if has_types(observation) else f" ({replicates.ITEM_TYPES} learns it)"
+        model = replicates.model_of_hard_items(observation)
+        learnt = f" ({model} learns it)" if model == replicates.ITEM_TYPES else ""
         said = (
             f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
             f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "

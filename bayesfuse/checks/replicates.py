@@ -176,4 +176,4 @@ def model_of_hard_items(observation: Observation) -> str:
     if isinstance(observation.labels, Independent):
         return ITEM_TYPES
     kind = type(observation.labels).__name__
-    return f"{ITEM_TYPES}, or its channel bayesfuse.Consensus with {kind} labels"
+    return f"the channel bayesfuse.Consensus with {kind} labels"

@@ -175,7 +175,7 @@ def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     header = ["source", "label", "coverage", "conflicts", "accuracy"]
     words = (
         f"The dispersion of the votes is {result.attrs['dispersion']} (about one: sources are "
-        "independent given the class; far above: intervals of accuracies are too narrow)."
+        "independent given the class; far above: votes hardly inform accuracies)."
     )
     return f"{as_columns(header, shortened(rows))}\n{fill(words, WIDTH)}"
 

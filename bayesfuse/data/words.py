@@ -121,7 +121,8 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
         if isinstance(given, pd.DataFrame) and {"item", "label"} <= set(given):
             given = given.set_index("item")["label"]
         is_array = hasattr(given, "to_series")
-        column = given.to_series() if is_array else require_kind("words and tags", given, pd.Series)
+        what = "words and tags, by item,"
+        column = given.to_series() if is_array else require_kind(what, given, pd.Series)
         if missing := set(sequences.items.tolist()) - set(column.index):
             raise ResponsesError(
                 "Words and tags must be given for all items of the sequences. Got: none for "

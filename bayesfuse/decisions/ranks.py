@@ -143,9 +143,11 @@ def interval_of_errors(
         low, high = np.searchsorted(below, ends)
         return float(low), float(high), "independent items"
     wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
+    expected = float((1 - probability.max(axis=1)).sum())
+    if 0.0 < wrong.mean() < 0.9 * expected:  # draws in sequence fit their probabilities roughly
+        wrong = wrong * (expected / wrong.mean())
     low, high = np.quantile(wrong, ends, method="inverted_cdf")
     # of an average with a small weight of vote shares, few draws have very many errors
-    expected = float((1 - probability.max(axis=1)).sum())
     return min(float(low), expected), max(float(high), expected), "joint draws of the labels"
 
 

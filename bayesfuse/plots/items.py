@@ -316,7 +316,8 @@ def plot_sequence(
     shared.draw_bands(above, probability, edges, colours)
     shades = [colours[label] for label in listed(path)]
     above.bar(range(n_items), 0.1, 1.0, bottom=1.04, color=shades, lw=0)
-    above.text(edges[0], 1.16, "most probable path", fontsize="small", va="bottom")
+    strip = "most probable tags" if averaged else "most probable path"
+    above.text(edges[0], 1.16, strip, fontsize="small", va="bottom")
     above.set(xlim=edges[[0, -1]], ylim=(0, 1.34), ylabel="posterior probability")
     above.set_yticks([0, 0.5, 1])
     above.spines[:].set_visible(False)

@@ -36,25 +36,27 @@ OF_CONTRASTS += ["new_low", "new_high", "new_better", "ratio", "ratio_low", "rat
 class ClassShares(NamedTuple):
     """Tables of :func:`class_shares`: shares by group and class, and contrasts of two groups.
 
-    Printed without some of their columns, and without more than 60 contrasts.
+    Printed without some of their columns, without more than 60 contrasts, and of two classes
+    without the first, whose shares are one minus those of the second.
     """
 
     shares: pd.DataFrame
     contrasts: pd.DataFrame
 
     def __repr__(self) -> str:
-        rows = []
-        for row in self.shares.to_dict("records"):
+        rows, classes = [], self.shares["class"].unique()
+        shown = classes[1:] if len(classes) == 2 else classes
+        for row in self.shares[self.shares["class"].isin(shown)].to_dict("records"):
             said = [in_one_line(row[key]) for key in ("group", "class")]
             said += [f"{row[key]:,}" for key in ("items", "known")]
             said += [f"{row['votes']:.2f}", "{share:.2f} ({low:.2f}–{high:.2f})".format(**row)]
             rows.append([*said, "{new_low:.2f}–{new_high:.2f}".format(**row)])
         header = ["group", "class", "items", "known", "votes", "share", "new items"]
         text = as_columns(header, rows)
-        if not 0 < len(self.contrasts) <= MOST_CONTRASTS:
+        contrasts, rows = self.contrasts[self.contrasts["class"].isin(shown)], []
+        if not 0 < len(contrasts) <= MOST_CONTRASTS:
             return text
-        rows = []
-        for row in self.contrasts.to_dict("records"):
+        for row in contrasts.to_dict("records"):
             names = [in_one_line(row[key]) for key in ("first", "second", "class")]
             said = [" − ".join(names[:2]), names[2]]
             said.append("{difference:+.2f} ({low:+.2f} to {high:+.2f})".format(**row))

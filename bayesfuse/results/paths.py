@@ -311,6 +311,8 @@ def in_order(labels: Any, sequences: Any) -> tuple[NDArray[np.int64], list[Any],
         require_kind("sequences", sequences, Sequences)
         known = pd.Series(read_gold(labels, Names(sequences.items, np.array([]))))
         if not known.index.has_duplicates:
+            sequences = _known_whole(sequences, known)
+            known = known[known.index.isin(sequences.items)]
             labels = xr.DataArray(known.to_numpy(), {"item": known.index.to_numpy()}, ["item"])
     require_kind("labels", labels, xr.DataArray)
     require_kind("sequences", sequences, Sequences)
@@ -326,6 +328,17 @@ def in_order(labels: Any, sequences: Any) -> tuple[NDArray[np.int64], list[Any],
         return values[:, place], list(labels.attrs["classes"]), sequences
     codes, names = pd.factorize(values.ravel(), sort=True)
     return codes.reshape(values.shape)[:, place], names.tolist(), sequences
+
+
+def _known_whole(sequences: Sequences, known: pd.Series) -> Sequences:
+    """Return the sequences of which all labels are known, all of them if there is none."""
+    whole = np.logical_and.reduceat(np.isin(sequences.items, known.index), sequences.start[:-1])
+    if whole.all() or not whole.any():
+        return sequences
+    items = sequences.items[np.repeat(whole, sequences.lengths)]
+    return Sequences.from_lengths(
+        sequences.lengths[whole], items=items, names=sequences.names[whole]
+    )
 
 
 def span_kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:

@@ -67,12 +67,19 @@ def _table(
 ) -> pd.DataFrame:
     item, rater, label, missed = rows
     n_raters, n_classes = len(raters), len(classes)
-    drawn = []
+    drawn, met = [], np.zeros((n_raters, n_classes))
     for truth in labels[:, item]:
         cell = (rater * n_classes + truth) * n_classes + label
         count = np.bincount(cell, minlength=n_raters * n_classes**2)
-        drawn.append(_measures(count.reshape(n_raters, n_classes, n_classes), classes))
+        count = count.reshape(n_raters, n_classes, n_classes)
+        met += count.sum(axis=2)
+        drawn.append(_measures(count, classes))
     found = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
+    names = [f"sensitivity[{each}]" for each in classes]
+    for name, own in zip(
+        ["specificity", "sensitivity"] if n_classes == 2 else names, met.T, strict=True
+    ):
+        found[name][:, own < 0.5 * len(labels)] = np.nan  # of a class that the rater did not meet
     responses = np.bincount(rater, minlength=n_raters)
     seen = gold[item] >= 0
     on_known = np.bincount(rater[seen], minlength=n_raters)

@@ -175,6 +175,7 @@ def span_scores(
     labels, sequences, scheme, outside
         As in :func:`bayesfuse.spans`; labels are draws (draw, item), a result, or the truth as a
         mapping, Series or DataFrame (columns item and label), to be compared with ``found``.
+        Sequences whose truth is not known for all items are left out.
     found : DataFrame, optional
         Spans to be scored: columns sequence, start, stop and kind, such as rows of
         :func:`bayesfuse.spans`. Default: those chosen by it.
@@ -206,8 +207,12 @@ def span_scores(
     between = tails(ci_prob)
     if found is not None:
         require_kind("found", found, pd.DataFrame)
+    every = sequences
     codes, classes, sequences = in_order(labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
+    if found is not None and every is not None and sequences.n_sequences < every.n_sequences:
+        left_out = np.setdiff1d(every.names, sequences.names)
+        found = found[~found["sequence"].isin(left_out)]
     if found is None and len(codes) == 1 and not isinstance(labels, xr.DataTree):
         raise ModelError(
             "Labels of one draw, such as the truth, are compared with the spans found=. Got: none."
@@ -251,7 +256,7 @@ def rater_spans(
     result : DataTree
         With the responses, and joint draws of the labels unless ``labels`` has them.
     labels : DataArray, mapping, Series or DataFrame, optional
-        From :func:`bayesfuse.draw_labels`, or the true labels.
+        From :func:`bayesfuse.draw_labels`, or true labels (of whole sequences).
     sequences, scheme, outside, ci_prob
         As in :func:`bayesfuse.span_scores`; ``sequences`` is needed with ``labels``.
 
@@ -280,6 +285,8 @@ def rater_spans(
     codes, classes, sequences = in_order(result if labels is None else labels, sequences)
     kind_of, begins, kinds = span_kinds(classes, scheme, outside)
     responses = responses_of(result)
+    if sequences.n_items < responses.n_items:
+        responses = responses.take(np.flatnonzero(np.isin(responses.items, sequences.items)))
     code = places(as_array(responses.classes), np.array(classes, dtype=object))
     place = np.argsort(sequences.places(responses))
     drawn = [runs_of(row, sequences, kind_of, begins) for row in codes]

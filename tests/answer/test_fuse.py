@@ -14,11 +14,12 @@ import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.average import SHARED, mixture
 from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.findings import oddities, of_chains, of_labels, of_model
+from bayesfuse.answer.findings import oddities, of_chains, of_labels, of_model, of_rules
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
+SILENT = {"progressbar": False, "quiet": True}
 
 
 def probabilities(result):
@@ -190,7 +191,8 @@ def test_judges_who_copy_are_not_the_best(unchecked, seed):
     copies = np.where(rng.random((600, 3)) < 0.92, source, 1 - source)
     judges = [f"judge {m}" for m in range(12)]
     told = bf.fuse(bf.Responses.from_matrix(np.hstack([copies, alone]), raters=judges), **QUIET)
-    assert "judge 0, judge 1, judge 2 share a source" in told.headline
+    assert "who do not err independently: [judge 0, judge 1, judge 2]. Votes of" in told.headline
+    assert str(told) == repr(told) == told.overview()
     table = told.raters().set_index("rater").loc[judges[:3]]
     of_class = [(copies == truth)[truth[:, 0] == k].mean(axis=0) for k in (0, 1)]
     actual = np.mean(of_class, axis=0)
@@ -234,6 +236,13 @@ def test_rules_get_the_model_of_rules(unchecked):
     assert told.labels()["difficulty"].isna().all()
     assert (told.raters()["accuracy"] > 0.6).all()
     assert "cannot be told from guessing" not in "".join(told.advice)
+    assert not any("Near copies" in line for line in told.checks)
+    frame = table.to_frame()
+    copied = frame[frame["rater"] == frame["rater"].iloc[0]].assign(rater=99)
+    model = bf.models.LabellingFunctions(pd.concat([frame, copied]), dispersion=3.0)
+    near, dependent = of_rules(bf.sample(model, 20, tune=20, chains=1, random_seed=1, **SILENT))
+    assert re.fullmatch(r"Near copies count as one rule: \d = 99\.", near.words)
+    assert "Votes are 3.0 times as dispersed" in dependent.words
 
 
 @pytest.mark.parametrize("kind", ["silence", "stated", "counts"])

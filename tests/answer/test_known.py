@@ -198,6 +198,15 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
     sequences = bf.Sequences.from_lengths([20, 20])
     answer = bf.fuse(noisy, sequences=sequences, **QUIET)
     pd.testing.assert_frame_equal(bf.spans(answer), bf.spans(answer, sequences))
+    told = bf.fuse(noisy, sequences=sequences, gold=dict(enumerate(tags[:20])), **QUIET)
+    pd.testing.assert_frame_equal(bf.spans(told), bf.spans(told, sequences))
+    unknown = told.probabilities().iloc[20:].max(axis=1)
+    assert (
+        f"Unknown items with a label of probability 0.95 or more: {(unknown >= 0.95).sum()}. "
+        in (told.headline)
+    )
+    assert "in whole sequences, chosen at random (rng.choice" in "".join(answer.advice)
+    refused("sequences must be a bf.Sequences", bf.fuse, noisy, sequences=sequences.to_frame())
     refused(r"bf\.spans\(fused\).*models/sequences.*an average of seq", bf.decode, answer)
     strip = bf.plots.plot_sequence(answer)[0].patches
     assert strip[0].get_data().values.sum() == pytest.approx(
@@ -207,7 +216,7 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
     runs = bf.run_lengths(answer)
     assert (runs["length"] * runs["runs"]).sum() == pytest.approx(40)
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    probable = (bf.spans(answer)["probability"] >= 0.5).sum()
-    assert f"Spans of probability 0.5 or more: {probable}" in page and probable >= 6
+    chosen = bf.spans(answer)["chosen"].sum()
+    assert f"Spans with the largest expected F1: {chosen}" in page and chosen >= 6
     assert "All raters: 12</summary>" in page
     refused(r"ends in \.html.*page\.pdf", answer.report, tmp_path / "page.pdf")

@@ -36,6 +36,8 @@ def test_shares_of_these_items_are_counted():
     assert (row["first"], row["second"], row["pairs"]) == ("x", "y", 0)
     assert row[["difference", "ratio", "better"]].tolist() == pytest.approx([-1 / 6, 0.75, 0])
     assert 0 < row["new_better"] < 1
+    printed = repr(bf.class_shares(of(sure), list("xxyyy"), random_seed=1))
+    assert " good " in printed and " bad " not in printed  # one minus the other
     assert bf.class_shares(of(sure), list("xxyyy"), contrasts=False)[1].empty
     draws = [[0, 1, 1, 1], [0, 1, 1, 0]] * 50
     alone = bf.class_shares(of(draws), ci_prob=0.8, random_seed=1)

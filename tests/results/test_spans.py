@@ -38,6 +38,8 @@ def test_exact_scores_and_credit_for_overlap():
     right = bf.span_scores(truth, SEQUENCES, FOUND)["precision"]
     assert right.tolist() == bf.span_scores(DRAWS[:1], SEQUENCES, FOUND)["precision"].tolist()
     refused("compared with the spans found=", bf.span_scores, truth, SEQUENCES)
+    part = truth[truth["item"].isin(list("bacdf"))]  # the second sequence is not known whole
+    assert bf.span_scores(part, SEQUENCES, FOUND)["recall"].tolist() == [1.0, 1.0]
 
 
 def test_expected_precision_is_the_mean_probability_of_the_spans():
@@ -77,6 +79,9 @@ def test_spans_of_raters_by_hand():
     assert table["spans"].tolist() == [2, 1, 0]
     assert table.loc["x", "precision"] == table.loc["x", "recall"] == pytest.approx(0.5)
     assert table.loc["y", ["precision", "recall", "f1"]].tolist() == pytest.approx([0.25] * 3)
+    part = dict(zip("bacd", "OBIO", strict=True))
+    found = bf.rater_spans(result, SEQUENCES, part)
+    assert found["spans"].tolist() == [1, 1, 0] and found.loc["x", "f1"] == 1.0
     assert np.isnan(table.loc["z", "precision"]) and table.loc["z", "recall"] == 0.0
 
 

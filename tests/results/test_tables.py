@@ -266,6 +266,8 @@ def test_groups_and_classes_that_a_rater_never_met():
     assert table["bias[y]"].tolist() == pytest.approx([0, 1 / 3, 0.5])
     assert table["balanced_accuracy"].tolist() == pytest.approx([1, 0.75, 0.5])
     assert (table["known"] == 0).all() and table["known_accuracy"].isna().all()
+    hardly = made(SAID, [[0, 0, 2, 2]] * 39 + [[0, 0, 2, 1]], ["n", "x", "y"])
+    assert rater_accuracy(hardly)["sensitivity[x]"].isna().all()
 
 
 def test_without_responses():
