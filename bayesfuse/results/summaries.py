@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, require_count, require_names, require_probability
+from bayesfuse.errors import ModelError, require_names, require_probability
 from bayesfuse.results.contents import all_draws, class_names, constants, named, require_draws
 from bayesfuse.results.probabilities import label_probabilities
 
@@ -125,13 +125,10 @@ def balanced_accuracy(result: xr.DataTree) -> xr.DataArray:
     return xr.concat(list(recognition(result).values()), "truth").mean("truth")
 
 
-def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) -> xr.DataArray:
-    """Return the label probabilities of the ``most`` least certain items, least certain first."""
-    if most is not None:
-        require_count("most", most)
+def most_uncertain(result: xr.DataTree | xr.DataArray) -> xr.DataArray:
+    """Return the label probabilities of all items, the least certain first."""
     probability = label_probabilities(result)
-    order = np.argsort(probability.max("class").values, kind="stable")
-    return probability.isel(item=order[:most])
+    return probability.isel(item=np.argsort(probability.max("class").values, kind="stable"))
 
 
 def answered(answer: xr.DataTree) -> xr.DataArray:
@@ -146,12 +143,21 @@ def answered(answer: xr.DataTree) -> xr.DataArray:
 def least_certain(
     result: xr.DataTree | xr.DataArray, most: int = FEW, sequence: pd.Series | None = None
 ) -> pd.DataFrame:
-    """Return the least certain items with their visible probabilities, and their sequence."""
-    rows = []
-    for item in most_uncertain(result, most):
+    """Return the least certain items with their visible probabilities, and their sequence.
+
+    Of items with the same probabilities, the first is named, with the number of the others.
+    """
+    ordered, rows = most_uncertain(result).transpose("item", "class"), []
+    same = ordered.values.round(6)
+    left = np.arange(len(same))
+    while len(left) and len(rows) < most:
+        alike = (same[left] == same[left[0]]).all(axis=1)
+        item, others = ordered[left[0]], int(alike.sum()) - 1
         (name,) = listed(np.atleast_1d(item["item"].values))
         where = [] if sequence is None else [in_one_line(sequence.at[name])]
-        rows.append([in_one_line(name), *where, likely(item["class"], item.values)])
+        more = f" and {others:,} alike" if others else ""
+        rows.append([in_one_line(name) + more, *where, likely(item["class"], item.values)])
+        left = left[~alike]
     where = [] if sequence is None else ["sequence"]
     return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
 
