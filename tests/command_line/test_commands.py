@@ -214,8 +214,8 @@ def test_shares_are_printed_by_a_column_of_the_responses(folder, capsys):
     said = capsys.readouterr().out.split("group ")[1]
     assert said.splitlines()[0].split() == "class items known votes share new items".split()
     rows = [line.split() for line in said.splitlines()]
-    assert rows[1][:3] == ["all", "items", "bad"] and rows[3][:3] == ["new", "bad", "12"]
-    assert "new − old   bad" in said
+    assert rows[1][:3] == ["all", "items", "good"] and rows[2][:3] == ["new", "good", "12"]
+    assert "new − old   good" in said
 
 
 def test_groups_of_the_table_of_items(folder, capsys):
