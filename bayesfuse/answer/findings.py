@@ -64,8 +64,8 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     if silent.any():
         copies = inputs.responses.multiplicity[silent]
         apart = float((1.0 - top[silent]) @ copies)
-        said += f", {apart:,.{0 if apart >= 10 else 1}f} of them among the {copies.sum():,} items "
-        said += "without responses"
+        said += f", {apart:,.{0 if apart >= 10 else 1}f} of them among items without responses "
+        said += f"({copies.sum():,})"
     said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
     sources = [_names(raters) for raters in inputs.evidence.groups.values()]
     if not sources:
@@ -223,8 +223,8 @@ def _order(inputs: Inputs) -> list[str]:
     if not (undecided and alone) or inputs.responses.n_classes < 3:
         return []
     return [
-        "If the classes are grades, pass ordered=True, which adds a model of grades: their numbers "
-        "might be codes."
+        "If the classes are grades, pass ordered=True (--ordered), which adds a model of grades: "
+        "their numbers might be codes."
     ]
 
 
