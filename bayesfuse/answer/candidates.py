@@ -50,8 +50,9 @@ class Inputs:
     known: Mapping[Any, Any] | None = None
     gold_error: float = 0.0
     read: str = ""
+    calls: str = ""
     limits: Sequence[str] = ()
-    """How the table was read, and what it cannot tell, in words."""
+    """How the table was read, in words and as code, and what it cannot tell."""
 
     @property
     def plain(self) -> bool:

@@ -31,7 +31,7 @@ def of_models(
         "import bayesfuse as bf",
         f"from bayesfuse.models import {', '.join(names)}",
         "",
-        "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
+        inputs.calls,
         *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
         *([f"groups = {found!r}"] if found else []),
         *([_legal(inputs)] if inputs.mended else []),
@@ -64,7 +64,7 @@ def of_models(
 
 def of_votes(inputs: Inputs, seed: int) -> str:
     """Return the calls that give vote shares."""
-    lines = ["import bayesfuse as bf", "", f"fused = {_vote_shares(inputs)}"]
+    lines = ["import bayesfuse as bf", "", inputs.calls, f"fused = {_vote_shares(inputs)}"]
     if inputs.known is not None:
         lines.insert(1, "from bayesfuse.models import WeightedVotes")
     if inputs.mended:

@@ -247,8 +247,8 @@ def _order(inputs: Inputs) -> list[str]:
     if not (undecided and alone) or inputs.responses.n_classes < 3:
         return []
     return [
-        "If the classes are grades, pass ordered=True, which adds a model of grades: their numbers "
-        "might be codes."
+        "If the classes are grades, pass ordered=True (--ordered), which adds a model of grades: "
+        "their numbers might be codes."
     ]
 
 

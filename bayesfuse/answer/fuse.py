@@ -189,7 +189,8 @@ def fuse(
         require_flag("ordered", ordered)
     if sequences is not None:
         require_kind("sequences", sequences, Sequences)
-    table, read = read_table(responses, item=item, rater=rater, label=label, missing=missing)
+    own = {"item": item, "rater": rater, "label": label}
+    table, read, calls = read_table(responses, **own, missing=missing)
     require_few_classes(table)
     if ordered and read and not table.ordered:
         raise ModelError(
@@ -201,7 +202,8 @@ def fuse(
     if gold is not None:
         gold_labels(table, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
-    inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered, read=read)
+    inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered)
+    inputs = replace(inputs, read=read, calls=calls)
     if sequences is None and graph is None:
         given = None if isinstance(groups, str) else groups
         inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
@@ -238,6 +240,8 @@ def fuse(
         interruption.wait(1)  # seconds, after which all is complete
         fused = _answer(inputs, part, fits, list(done.values()), comparison, seed)
         fused.attrs["interrupted"] |= int(interruption.seen)
+        if fused.attrs["interrupted"]:
+            fused.attrs["headline"] = f"Interrupted, so incomplete. {fused.headline}"
         return fused
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayesfuse.answer.average import VOTES
 from bayesfuse.answer.page import as_cell, as_page
 from bayesfuse.answer.predicted import predicted
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
-from bayesfuse.results.contents import class_names, one_of
+from bayesfuse.results.contents import class_names, of_all_draws, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
 from bayesfuse.results.posterior import PLACE
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
+COUNTED = {GROUP, "observed_data"}  # groups from which accuracies are counted
 
 
 class Fused(xr.DataTree):
@@ -169,22 +171,7 @@ class Fused(xr.DataTree):
         Without joint draws of the labels (tables of counts, very large tables), there are only
         ``rater``, ``responses`` and, from the parameters, ``balanced_accuracy`` with its ends.
         """
-        parameters_only = by is None and not {GROUP, "observed_data"} <= set(self.children)
-        judged = {"models", "known_labels"} & set(self.children)
-        if not judged or (parameters_only and not judges_raters(self)):
-            raise ModelError(
-                "The accuracy of raters needs models: vote shares have no parameters of raters, "
-                "and without joint draws of the labels the accuracy of labelling functions is "
-                f"returned by bf.sources. Got: an answer by {', '.join(self.attrs['models'])}."
-            )
-        if not parameters_only:
-            return rater_accuracy(self, by, ci_prob)
-        draws, responses = balanced_accuracy(self), responses_per_rater(self)
-        numbers = draws.mean(("chain", "draw")), *interval(draws, ci_prob)
-        names = (f"balanced_accuracy{end}" for end in ("", "_low", "_high"))
-        columns = dict(zip(names, (each.values for each in numbers), strict=True))
-        table = pd.DataFrame({"rater": draws["rater"].values, "responses": responses} | columns)
-        return table.sort_values("balanced_accuracy", ascending=False, ignore_index=True)
+        return rater_table(self, by, ci_prob)
 
     @property
     def log_likelihood(self) -> xr.DataTree:
@@ -283,7 +270,7 @@ def as_text(answer: xr.DataTree) -> str:
     parts = [fill(answer.attrs["headline"], WIDTH)]
     for title, section in _sections(answer).items():
         if isinstance(section, pd.DataFrame):
-            parts.append(as_columns(section.columns.tolist(), section.to_numpy().tolist()))
+            parts.append(in_columns(section))
         else:
             parts.append("\n".join([f"{title}:", *map(bullet, section)]))
     return "\n\n".join(parts)
@@ -305,7 +292,7 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     found: dict[str, Any] = {
         "Limits of this table": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answered(answer)),
-        "Raters": _best_and_worst(answer),
+        "Raters": best_and_worst(answer),
         "Known labels": answer.attrs.get("known", "").splitlines(),
         "Models": _tried(answer),
         "Suggested next steps": answer.attrs["advice"].splitlines(),
@@ -326,12 +313,33 @@ def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
     return {title: table for title, table in found.items() if len(table)}
 
 
-def judges_raters(result: xr.DataTree) -> bool:
-    """Return whether a result has draws of the raters' sensitivity."""
-    return "posterior" in result.children and "sensitivity" in result["posterior"]
+def rater_table(answer: xr.DataTree, by: Any = None, ci_prob: float | None = None) -> pd.DataFrame:
+    """Return a row for every rater, also of the result of one model; see :meth:`Fused.raters`."""
+    if not _judges_raters(answer):
+        raise ModelError(
+            "The accuracy of raters needs models: vote shares have no parameters of raters, "
+            "and without joint draws of the labels the accuracy of labelling functions is "
+            f"returned by bf.sources. Got: an answer by {', '.join(answer.attrs['models'])}."
+        )
+    if by is not None or (set(answer.children) >= COUNTED and of_all_draws(answer)):
+        return rater_accuracy(answer, by, ci_prob)
+    draws, responses = balanced_accuracy(answer), responses_per_rater(answer)
+    numbers = draws.mean(("chain", "draw")), *interval(draws, ci_prob)
+    names = (f"balanced_accuracy{end}" for end in ("", "_low", "_high"))
+    columns = dict(zip(names, (each.values for each in numbers), strict=True))
+    table = pd.DataFrame({"rater": draws["rater"].values, "responses": responses} | columns)
+    return table.sort_values("balanced_accuracy", ascending=False, ignore_index=True)
 
 
-def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
+def _judges_raters(answer: xr.DataTree) -> bool:
+    """Return whether raters can be judged, by joint draws of the labels or by parameters."""
+    if answer.attrs.get("models") == [VOTES] and "known_labels" not in answer.children:
+        return False
+    named = answer["posterior"] if "posterior" in answer.children else ()
+    return set(answer.children) >= COUNTED or "sensitivity" in named
+
+
+def best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
     table = _rater_rows(answer, FEW_RESPONSES)
     return pd.DataFrame(shortened(table.to_numpy().tolist(), table.shape[1]), columns=table.columns)
@@ -342,12 +350,9 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
 
     Those of fewer than ``least`` responses are left out if enough others are left.
     """
-    table = None
-    if isinstance(answer, Fused) and "models" in answer.children:
-        if GROUP in answer.children or judges_raters(answer):
-            table = answer.raters()
-    if table is None:
+    if not _judges_raters(answer):
         return pd.DataFrame()
+    table = rater_table(answer)
     some = table["responses"] >= least
     few = not some.all() and some.sum() > 2 * FEW
     table = table[some] if few else table
@@ -387,6 +392,11 @@ def _tried(answer: xr.DataTree) -> pd.DataFrame:
             "because": table["why"].to_numpy(),
         }
     )
+
+
+def in_columns(table: pd.DataFrame) -> str:
+    """Return a table as text."""
+    return as_columns(table.columns.tolist(), table.to_numpy().tolist())
 
 
 def bullet(line: str) -> str:

@@ -100,7 +100,7 @@ def agreement(
     """
     if isinstance(responses, xr.DataTree):
         responses = responses_of(responses)
-    responses, _ = read_table(responses)
+    responses = read_table(responses)[0]
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     responses = responses.without_statements()

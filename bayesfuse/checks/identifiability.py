@@ -38,6 +38,7 @@ TOLD = {
 MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
 """Names of classes that may be marks of missing responses."""
 
+FEW_AGREED = 20  # items with several responses on which raters may agree by chance
 LISTED = 3  # names or parts that a sentence lists
 WIDTH = 88
 
@@ -130,7 +131,7 @@ def identifiability(
     ['no', 'no', 'no']
     """
     names = {"item": item, "rater": rater, "label": label}
-    table, _ = read_table(responses, **names, missing=missing)
+    table = read_table(responses, **names, missing=missing)[0]
     codes = gold_labels(table, read_gold(gold, table, item, label))
     of_item = np.zeros(table.n_items, dtype=np.int64)
     if populations is not None:
@@ -183,6 +184,8 @@ class _Seen:
         self.item, self.source = np.divmod(pair, self.n_sources)
         self.number = np.bincount(self.item, minlength=self.n_items)
         self.source_of = source
+        said = np.unique(table.item * table.n_classes + table.label)
+        self.unanimous = table.stated is None and len(said) == len(np.unique(table.item))
         self.active = np.unique(self.source)
         # sources of an item form a path, and three or more also an odd cycle
         first = np.flatnonzero(np.diff(self.item) == 0)
@@ -316,6 +319,12 @@ def _of_raters(
         )
     elif len(np.unique(table.label)) == 1 and table.stated is None:
         return ["All responses are the same, so good and bad raters cannot be distinguished."]
+    elif (several := int((seen.number > 1).sum())) >= FEW_AGREED and seen.unanimous:
+        said = (
+            f"All responses to an item agree (of {several:,} items with several), so the table "
+            "does not show how often raters are wrong together, and labels look too certain: known "
+            "labels (gold=) would show it."
+        )
     else:
         return []
     return [said + beyond]

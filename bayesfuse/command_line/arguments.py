@@ -77,8 +77,9 @@ KNOWN = {
     "--items FILE": "all items, in order, including those without responses: a table with one row "
     "per item, its column of items named as in the responses",
     "--classes A,B,...": "all classes in order, the positive one of two last",
-    "--gold FILE": "known labels: a table with columns item, label; rows without a label are left "
-    "out",
+    "--ordered": "classes are grades, from the lowest to the highest (of text, as in --classes)",
+    "--gold FILE": "known labels: a table with columns item, label, or named as in the responses; "
+    "rows without a label are left out",
 }
 
 FIT = {
@@ -94,6 +95,12 @@ FIT = {
     "--output FILE.nc": "file of the posterior",
     "--labels FILE.csv": "file of the labels (NAME-labels.csv, next to the output if there is "
     "one); - is standard output, also if the table comes from standard input",
+    "--rater-table FILE.csv": "file of the raters: responses, accuracies with intervals and bias",
+    "--sequence COLUMN": "column of the sequences, of items in sequence such as words, in --items "
+    "FILE or, without one, the responses (with --spans or hidden-markov: sequence)",
+    "--position COLUMN": "column of the numbers or times that order the items of a sequence "
+    "(position)",
+    "--graph FILE": "edges between neighbours: two columns of items and optionally a column weight",
     "--spans FILE.csv": "file of the spans of items in sequence and their probabilities",
     "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
     "--report FILE.html": "file of the report as one page with pictures (without --model)",
@@ -120,14 +127,7 @@ OF_ANY_MODEL = {
 }
 
 OF_MODELS = {
-    (
-        "hidden-markov",
-        "Items in sequence, such as words. Sequence and position are columns of the table of items "
-        "or, without one, of the responses.",
-    ): {
-        "--sequence COLUMN": "column of the sequences (sequence)",
-        "--position COLUMN": "column of the numbers or times that order the items of a sequence "
-        "(position)",
+    ("hidden-markov", "Items in sequence, such as words: --sequence and --position."): {
         "--bio": "labels are O, B-X and I-X, and I-X follows only B-X or I-X",
     },
     ("item-types", "Items of hidden types, easy and hard ones, and raters who look or guess."): {
@@ -143,9 +143,7 @@ OF_MODELS = {
     ("latent-group", "Raters who share a source."): {
         "--groups {moments,posterior}": "found by moments, or inferred jointly (moments)",
     },
-    ("markov-random-field", "Items on a graph, whose neighbours tend to share a class."): {
-        "--graph FILE": "the edges: a table with two columns of items and optionally a column "
-        "weight",
+    ("markov-random-field", "Items on a --graph, whose neighbours tend to share a class."): {
         "--edges {given,drawn}": "whether edges do not depend on the labels, as between pixels, or "
         "do, as citations (given)",
     },
@@ -156,7 +154,7 @@ KNOWN_OPTIONS = [each for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for each in
 KNOWN_OPTIONS += chain.from_iterable(OF_MODELS.values())
 
 
-ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
+ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
 """Options that have another name than the argument of Python."""
 
@@ -207,17 +205,9 @@ def whole_number(text: str) -> int:
     return number
 
 
-def number(text: str) -> float:
-    """Return a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"invalid number: {text!r:.50}") from None
-
-
 def numbers(text: str) -> list[float]:
     """Return numbers between commas."""
-    return [number(part) for part in text.split(",")]
+    return list(map(float, text.split(",")))
 
 
 def chains(text: str) -> int:
@@ -236,20 +226,15 @@ def classes(text: str) -> str:
     return text
 
 
-def columns(text: str) -> list[str]:
-    """Return names between commas."""
-    return text.split(",")
-
-
 TYPES: dict[str, Callable[[str], Any]] = {
     "--seed": seed,
-    "--ignore": columns,
+    "--ignore": lambda text: text.split(","),
     "--chains": chains,
     "A,B,...": classes,
     "COLUMN": str,
     "FILE": path,
     "N": whole_number,
-    "NUMBER": number,
+    "NUMBER": float,
     "S,T,...": numbers,
     "2min": minutes,
 }
@@ -345,7 +330,7 @@ def _complete(arguments: argparse.Namespace) -> None:
     model = arguments.model
     chosen = "no --model" if model is None else f"--model {model}"
     own = dict.fromkeys(OF_TABLES) | OF_SEVERAL if model is None else MODELS[model] | OF_ONE_MODEL
-    if model is None and (arguments.sequence or arguments.position):
+    if model is None and (arguments.sequence or arguments.position or arguments.spans):
         own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
     for option in chain(OF_ONE_MODEL, OF_SEVERAL, *MODELS.values()):
         if getattr(arguments, option) is None:
@@ -355,7 +340,8 @@ def _complete(arguments: argparse.Namespace) -> None:
             raise CommandError(f"{written} belongs to {_owner(option)}. Got: {chosen}")
     if arguments.spans is not None and arguments.sequence is None:
         raise CommandError(
-            "--spans lists spans of items in sequence: give --sequence COLUMN. Got: no sequences"
+            "--spans lists spans of items in sequence: leave out --model, or choose hidden-markov. "
+            f"Got: {chosen}"
         )
     if arguments.ask is not None and arguments.ask < 1:
         raise CommandError(f"--ask needs at least one item. Got: --ask {arguments.ask}")

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
+from bayesfuse.answer.fused import WIDTH, rater_table
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options
@@ -31,6 +33,7 @@ from bayesfuse.command_line.outputs import (
 )
 from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
 from bayesfuse.numerics.interruption import Interruption
@@ -43,6 +46,7 @@ from bayesfuse.results.posterior import round_off
 LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
 ROUNDED = 1e-12  # distance from 0 and 1 at which chains go on from shares in single precision
+ENDED = ("missing", "interrupted")  # attributes of a run, not of chains that went on
 ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, to Ctrl-C
 
 
@@ -60,17 +64,24 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             result, note = _fuse(arguments, tables), ""
         else:
             result, note = _fit_one(model, arguments, interruption, budget)
+        early = interruption.seen
 
         def print_report(_: Path) -> None:
             if model is None:
                 show(result.overview())
             else:
-                unchecked = arguments.no_checks or interruption.seen
-                show(report(model, result, None if unchecked else budget))
+                show(f"{fill(tables.read, WIDTH)}\n")
+                if early:
+                    show("Interrupted: fewer draws than asked, and no predictive checks.\n")
+                show(report(model, result, None if arguments.no_checks or early else budget))
             if groups is not None:
                 show(f"\n{bf.class_shares(result, groups, random_seed=0)}")
             if note:
                 show(note)
+
+        def save_raters(path: Path) -> None:
+            with replacing(path) as new:
+                rater_table(result).to_csv(new, index=False, float_format="%.6g")
 
         def save_labels(path: Path) -> None:
             write_labels(result, model, path, tables.places)
@@ -83,6 +94,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         steps = [
             Step("labels", save_labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
+            Step("raters", save_raters, arguments.rater_table),
             Step("report", write_page, arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
@@ -106,15 +118,18 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
     chosen = {"minutes": arguments.time, "draws": arguments.draws, "checks": checks}
     with warnings.catch_warnings():
         warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
-        return bf.fuse(
+        fused = bf.fuse(
             tables.responses,
             sequences=tables.sequences,
             graph=tables.graph,
             gold=tables.gold,
             random_seed=arguments.seed,
+            ordered=arguments.ordered,
             progressbar=not arguments.quiet,
             **{name: value for name, value in chosen.items() if value is not None},
         )
+    fused.attrs["headline"] = f"{tables.read} {fused.headline}"
+    return fused
 
 
 def _fit_one(
@@ -123,15 +138,20 @@ def _fit_one(
     """Return the posterior of one model, and a note if draws were left out to save space."""
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
     if arguments.resume:
-        before = bf.load(arguments.output)
+        try:
+            before = bf.load(arguments.output)
+            _ = isinstance(before, bf.Fused) or observation_of(before, model)  # may raise
+        except ModelError as error:
+            raise CommandError(f"--resume {arguments.output}: {in_options(str(error))}") from error
         if isinstance(before, bf.Fused):
             raise CommandError(
                 "--resume continues one model: an answer of several models ends with its fits. "
                 f"Got: {arguments.output}, of {', '.join(before.attrs['models'])}"
             )
         chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
-        if arguments.chains != chains:
-            tell(f"bayesfuse: --resume continues the {chains} chains in {arguments.output}")
+        if arguments.chains != chains or arguments.thin > 1:
+            kept = f"{arguments.output}, which hold one draw in {arguments.thin}"
+            tell(f"bayesfuse: --resume continues the {chains} chains in {kept}")
         arguments.chains = chains
     own: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
     size = arguments.chains, draws
@@ -153,9 +173,10 @@ def _fit_one(
     )
     if arguments.thin is not None or stored.thin == 1:
         return result, ""
+    share = result["posterior"].sizes["draw"] / -(-draws // stored.thin)
     return result, (
-        f"\nOne draw in {stored.thin} was kept, so that {arguments.output} takes about "
-        f"{stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
+        f"\nOne draw in {stored.thin} was kept, so that the posterior takes about "
+        f"{share * stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
     )
 
 
@@ -275,7 +296,6 @@ def _sample(
 
 def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
     """Return the last draw of every chain, as values at which it goes on."""
-    observation_of(before, model)  # raises unless the result is of this model
     plan, sampler = make_plan(model), before.attrs.get("sampler")
     if sampler != "gibbs" or not plan.whole or plan.observation.labels.moves_labels:
         raise CommandError(
@@ -313,7 +333,7 @@ def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -
     names = [variable.name for variable in model.free_RVs + model.deterministics]
     draws = xr.concat([old[names], added[names]], "draw")
     result = xr.DataTree.from_dict({"posterior": draws, "sample_stats": xr.Dataset()})
-    result.attrs = {name: value for name, value in before.attrs.items() if name != "missing"}
+    result.attrs = {name: value for name, value in before.attrs.items() if name not in ENDED}
     add_data(result, plan.model)
     add_labels(result, None, plan, None)
     round_off(result, before.attrs.get("precision", "double"))
@@ -322,6 +342,7 @@ def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -
 
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Say what a table can tell."""
+    say(f"{fill(tables.read, WIDTH)}\n")
     say(str(bf.checks.identifiability(tables.responses, tables.gold)))
     return 0
 

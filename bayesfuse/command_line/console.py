@@ -18,7 +18,7 @@ class Step(NamedTuple):
     """A step after sampling, with its output, None to leave it out; ``needed`` despite Ctrl-C."""
 
     what: str
-    work: Callable[[Path], None]
+    work: Callable[[Path], str | None]  # returns what is said of its file
     path: Path | None
     needed: bool = False
 
@@ -37,8 +37,8 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
         try:
             if interruption.presses > before and not needed:
                 raise KeyboardInterrupt
-            work(path)
-            written += file
+            said = work(path)
+            written += [f"{each[:-1]}{said or ''})" for each in file]
         except KeyboardInterrupt:
             if file:
                 tell(f"bayesfuse: not written: {file[0]}")

@@ -72,7 +72,7 @@ def place(arguments: argparse.Namespace) -> None:
         except OSError as error:
             raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     outputs = [output, arguments.labels, arguments.spans, arguments.picture, arguments.report]
-    outputs += [arguments.ask_file]
+    outputs += [arguments.ask_file, arguments.rater_table]
     if arguments.labels == STDOUT:
         outputs.remove(STDOUT)
     check_outputs([path for path in outputs if path is not None], inputs)

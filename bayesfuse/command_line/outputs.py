@@ -83,13 +83,13 @@ def draw(result: xr.DataTree, path: Path) -> None:
         figure.savefig(new, dpi=150)
 
 
-def write_netcdf(result: xr.DataTree, path: Path) -> None:
-    """Write a result as NetCDF, completely or not at all; large answers without their models."""
-    size = sum(node.dataset.nbytes for node in result.subtree)
-    if isinstance(result, bf.Fused) and size > LARGE:
-        groups = {name: each.dataset for name, each in result.children.items() if name != "models"}
-        attrs, result = result.attrs, xr.DataTree.from_dict(groups)
-        result.attrs = attrs
+def write_netcdf(result: xr.DataTree, path: Path) -> str:
+    """Write a result as NetCDF, completely or not at all, and say what was left out."""
+    left_out = ""
+    if isinstance(result, bf.Fused) and result.nbytes > LARGE and "models" in result.children:
+        result = result.copy(deep=False)
+        del result["models"]
+        left_out = f", above {LARGE / 1e6:.0f} MB without its models, which predictions need"
     with replacing(path) as new, _Sink(new, "w+") as sink:
         try:
             result.to_netcdf(sink, engine="h5netcdf")
@@ -97,6 +97,7 @@ def write_netcdf(result: xr.DataTree, path: Path) -> None:
         finally:
             if sink.error is not None:
                 raise sink.error
+    return left_out
 
 
 class _Sink(io.FileIO):

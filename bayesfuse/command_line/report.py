@@ -11,7 +11,7 @@ import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import SURE, of_model
-from bayesfuse.answer.fused import WIDTH, bullet
+from bayesfuse.answer.fused import WIDTH, best_and_worst, bullet, in_columns
 from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.pymc.model import LabelModel
@@ -19,14 +19,11 @@ from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.summaries import (
     VISIBLE,
-    balanced_accuracy,
     coverage,
     interval,
     least_certain,
     likely,
     posterior_draws,
-    recognition,
-    responses_per_rater,
 )
 
 ITEMS = 10  # number of the least certain items to print
@@ -78,7 +75,7 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
         _transition_table(result) if sequences is not None else "",
         _coupling(result) if graph is not None else "",
         _group_table(result) if hasattr(model, "groups") else "",
-        _source_table(model, result) if rules else _rater_table(result),
+        _source_table(model, result) if rules else in_columns(best_and_worst(result)),
         _item_table(probability, sequences),
         _hard_items(model, result) if isinstance(model, bf.models.ItemTypes) else "",
         _check_list(model, result, structure, budget) if budget and not rules else "",
@@ -140,30 +137,6 @@ def _group_table(result: xr.DataTree) -> str:
     return "\n".join(lines)
 
 
-def _rater_table(result: xr.DataTree) -> str:
-    """Return every rater's accuracy by class, or of many raters the best and worst."""
-    quality = balanced_accuracy(result)
-    order = np.argsort(-quality.mean(("chain", "draw")).values, kind="stable")
-    left_out = len(order) - 2 * FEW
-    if left_out > 0:
-        order = np.concatenate([order[:FEW], order[-FEW:]])
-    answered = responses_per_rater(result)[order]
-    panels = recognition(result)
-    if len(panels) > COLUMNS:
-        panels = {("sensitivity", "mean of the classes"): quality}
-    columns = {f"{name} ({in_one_line(truth)})": draws for (name, truth), draws in panels.items()}
-    header = ["rater", "responses", *columns]
-    cells = [_estimates(draws.isel(rater=order)) for draws in columns.values()]
-    names = quality["rater"].values[order]
-    rows = [
-        [in_one_line(name), f"{count:,}".rjust(len("responses")), *own]
-        for name, count, *own in zip(names, answered, *cells, strict=True)
-    ]
-    if left_out > 0:
-        rows.insert(FEW, [f"… {left_out:,} more"])
-    return as_columns(header, rows)
-
-
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     """Return every vote's coverage, conflicts and accuracy, or of many the best and worst."""
     found = bf.sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
@@ -187,7 +160,7 @@ def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> st
     shown = least_certain(several, ITEMS, owner)
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
-    table = as_columns(shown.columns.tolist(), shown.to_numpy().tolist()) + "\n"
+    table = in_columns(shown) + "\n"
     return f"{table if len(shown) else ''}{count} {SURE} or more."
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -21,9 +21,9 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN, open_table
+from bayesfuse.data import tables
 from bayesfuse.data.arrays import usual
 from bayesfuse.data.reading import odd_column
-from bayesfuse.data.tables import MISSING, header_of, known_as_text
 
 MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
 
@@ -33,16 +33,19 @@ LINE_BREAK = re.compile(r"\r\n|\r|\n")
 UNNAMED = "Unnamed: 0"  # first column without a name, in pandas
 WEIGHT = "weight"  # the column of weights in a table of edges
 
+Told = Callable[[bf.Responses], str]  # how the table of these responses was read, in words
+
 
 @dataclass(frozen=True)
 class Tables:
     """The contents of a user's files.
 
     ``places`` are the columns sequence and position, in the order of the items of ``responses``;
-    ``groups`` the group of every item, from ``--by``.
+    ``groups`` the group of every item, from ``--by``; ``read`` how the table was read.
     """
 
     responses: bf.Responses
+    read: str
     gold: pd.Series | None = None
     sequences: bf.Sequences | None = None
     graph: bf.Graph | None = None
@@ -57,7 +60,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     place = [arguments.sequence, arguments.position] if in_sequence else []
     if twice := [name for name in own + place if (own + place).count(name) > 1]:
         raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
-    rows = _read_rows(arguments, own if arguments.items else own + place)
+    rows, said = _read_rows(arguments, own if arguments.items else own + place)
     listed = _read_items(arguments, rows, place)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
@@ -87,6 +90,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         label=label,
         items=items,
         classes=[classes[name] for name in declared] or None,
+        ordered=arguments.ordered,
     )
     graph = None
     if edges is not None:
@@ -94,10 +98,10 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments, responses) if arguments.gold else None
     groups = _read_groups(arguments, responses) if arguments.by is not None else None
-    return Tables(responses, gold, sequences, graph, places, groups)
+    return Tables(responses, said(responses), gold, sequences, graph, places, groups)
 
 
-def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFrame:
+def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.DataFrame, Told]:
     """Return one row per response, with these columns, also of a wide table."""
     path, (item, rater, label) = arguments.responses, columns[:3]
     if arguments.ignore and not arguments.wide:
@@ -106,30 +110,29 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
             f"not named are not read. Got: --ignore {','.join(arguments.ignore)}"
         )
     if not arguments.wide:
-        hint = "give the names of columns by --item, --rater and --label, or --wide and --item for "
-        hint += "a table with a row per item and a column per rater"
-        if len(columns) > 3:
-            hint = "give the names of columns by --item, --rater, --label, --sequence, --position"
+        hint = "give the names of columns by --item, --rater, --label, --sequence and --position, "
+        hint += "or --wide and --item for a table with a row per item and a column per rater"
         frame = _read(path, columns, hint=hint)
-        empty = frame[label].isna().to_numpy()
-        if not empty.any():
-            return frame
         if not arguments.drop_empty:
-            raise CommandError(
-                "a row needs a label; --drop-empty leaves out those without. Got: a missing value "
-                f"in row {frame.index[empty.argmax()]} of {path}"
-            )
-        tell(f"bayesfuse: {empty.sum():,} rows without a label are left out")
-        kept = frame[~empty].apply(lambda column: column.cat.remove_unused_categories())
+            rule = "a row needs a label; --drop-empty leaves out those without"
+            _require_complete(frame[[label]], path, rule)
+        kept = frame[frame[label].notna()].apply(lambda own: own.cat.remove_unused_categories())
+        _require_complete(kept[[item, rater]], path, f"every row needs {item!r} and {rater!r}")
         kept[item] = kept[item].cat.set_categories(frame[item].cat.categories)  # none is lost
-        return kept
+        lost = frame[rater].cat.categories.difference(kept[rater].cat.categories).tolist()
+        dropped = tables.without_labels(len(frame) - len(kept), lost)
+        return kept, lambda _: tables.long(item, rater, label) + dropped
     if len(columns) > 3:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
             "these columns. Got: --wide without --items"
         )
     frame = _read(path).astype(object)
-    frame = _as_wanted(frame, [item], path)
+    frame, where = _as_wanted(frame, [item], path), f"column {item}"
+    texts = pd.Series(frame.to_numpy().ravel()).dropna().unique()
+    if item == tables.ITEM and item not in frame and all(map(INTEGER.fullmatch, texts)):
+        frame.insert(0, item, [str(row) for row in range(len(frame))])
+        where = "numbered from 0"
     by = [] if arguments.by is None or arguments.items else [arguments.by]
     if missing := [name for name in (item, *by) if name not in frame]:
         raise CommandError(
@@ -145,23 +148,21 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> pd.DataFram
             f"{frame.columns.tolist()}"
         )
     raters = [name for name in frame if name not in (item, *by, *ignored)]
-    cells = [frame[name].dropna() for name in raters]
-    if not arguments.classes and (odd := odd_column(cells, raters, [MISSING_CODE])):
+    parts = [frame[name].dropna() for name in raters]
+    if not arguments.classes and (odd := odd_column(parts, raters, [MISSING_CODE])):
         raise CommandError(
             "with --wide all columns but the items are raters, who share their labels: --ignore "
             "leaves out others, and --classes declares labels that one rater alone gives. Got: "
             f"column {odd[0]!r} {odd[1]}"
         )
-    marks = frame[raters].eq(MISSING_CODE).to_numpy()
+    cells = frame[raters].copy()
+    marks = cells.eq(MISSING_CODE).to_numpy()
     said = frame[raters].to_numpy(dtype=object)[~marks & frame[raters].notna().to_numpy()]
     if marks.any() and all(text.isdecimal() for text in said):  # codes of classes, as in NumPy
         frame[raters] = frame[raters].mask(marks)
-    long = frame.melt([item], raters, rater, label).dropna(subset=[label])
-    empty = len(frame) * len(raters) - len(long)
-    tell(f"bayesfuse: {len(raters)} raters in columns; {empty:,} of their cells are empty")
-    long = long.astype("category")
-    long[item] = long[item].cat.set_categories(frame[item])  # also those without responses
-    return long
+    rows = frame.melt([item], raters, rater, label).dropna(subset=[label]).astype("category")
+    rows[item] = rows[item].cat.set_categories(frame[item])  # also those without responses
+    return rows, lambda responses: tables.wide(responses, cells, where)
 
 
 def _read_items(
@@ -170,7 +171,8 @@ def _read_items(
     """Return one row per item, with sequence and position if needed; None if there is no list."""
     columns = [arguments.item, *place]
     if arguments.items:
-        path, frame = arguments.items, _read(arguments.items, columns)
+        hint = "--sequence and --position name the columns" if place else ""
+        path, frame = arguments.items, _read(arguments.items, columns, hint)
         rule = "an item must have one row in the table of items"
     elif place:
         path, frame = arguments.responses, rows[columns].drop_duplicates()
@@ -247,11 +249,18 @@ def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[A
 
 
 def _require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
-    gaps = frame.isna().any(axis=1).to_numpy()
+    gaps = frame.isna().any(axis=1)
     if gaps.any():
+        several = f", and in {gaps.sum() - 1:,} others" if gaps.sum() > 1 else ""
         raise CommandError(
-            f"{rule}. Got: a missing value in row {frame.index[gaps.argmax()]} of {path}"
+            f"{rule}. Got: a missing value in {_line(gaps.idxmax(), path)} of {path}{several}"
         )
+
+
+def _line(row: Any, path: Path) -> str:
+    """Return the line of a row in a file, which may begin with the names of columns."""
+    named = not {".jsonl", ".parquet"} & {*path.suffixes}
+    return f"line {row + 1 + named}"
 
 
 def _require_unique(items: pd.Series, path: Path, rule: str) -> None:
@@ -271,7 +280,7 @@ def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Ser
         tell(f"bayesfuse: {empty.sum():,} rows of {path} have no label and are left out")
         frame = frame[~empty]
     _require_complete(frame, path, "a gold label needs an item and a label")
-    return known_as_text(frame["item"], frame["label"], responses)
+    return tables.known_as_text(frame["item"], frame["label"], responses)
 
 
 def _read_groups(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
@@ -306,8 +315,8 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
                 frame = _read_values(path, opened())
                 header, separator = frame.columns.tolist(), ","
             else:
-                header, separator = header_of(path, opened, columns, **settings)
-                frame = pd.read_csv(opened(), sep=separator, na_values=MISSING, **settings)
+                header, separator = tables.header_of(path, opened, columns, **settings)
+                frame = pd.read_csv(opened(), sep=separator, na_values=tables.MISSING, **settings)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -325,7 +334,8 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
             f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns {header}"
         )
     if twice := [name for name in columns if header.count(name) > 1]:
-        raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
+        rule = f"{path} has several columns {twice[0]!r}: the first line is read as their names"
+        raise CommandError(f"{rule}. Got: columns {header}")
     return frame[list(dict.fromkeys(columns))].astype("category")
 
 
@@ -349,7 +359,7 @@ def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
         lines = filter(str.strip, raw.decode("utf-8-sig").splitlines())
         frame = pd.DataFrame([{**json.loads(line)} for line in lines], dtype=object)
     text = frame.astype("string").astype(object)
-    return text.mask(text.isna() | text.isin(MISSING))
+    return text.mask(text.isna() | text.isin(tables.MISSING))
 
 
 def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
@@ -368,7 +378,7 @@ def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, pa
             if name in columns or (first, last, {*whole, rest}) == (rest - place, place, {rest}):
                 raise CommandError(
                     "a cell must be on one line, because an unclosed quote would merge rows. Got: "
-                    f"{cell[:40]!r} in column {name!r}, row {row} of {path}"
+                    f"{cell[:40]!r} in column {name!r}, {_line(row, path)} of {path}"
                 )
 
 

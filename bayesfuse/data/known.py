@@ -62,6 +62,9 @@ def unknown_item(item: Any, names: Any = None, number: int = 1) -> ResponsesErro
     """Return the error for a gold label of an item that is not in the table."""
     such = "" if names is None else f", such as {shown(names, 3)}"
     more = f" ({number:,} such)" if number > 1 else ""
+    if names is not None and str(item) in set(map(str, names.tolist())):
+        kind = type(names.tolist()[0]).__name__
+        more += f": only the type differs, so give items as {kind}, not {type(item).__name__}"
     return ResponsesError(
         f"Gold labels must be of items that are in the table{such}; leave out others, or declare "
         f"items without responses by items= of bf.Responses.from_long. Got: {item!r}, which is "

@@ -37,6 +37,8 @@ class Names(NamedTuple):
     classes: NDArray[Any]
 
 
+CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
+
 RULE = (
     "A DataFrame with a column rater= or label= has one row per response, and any other has one "
     "row per item and one column per rater"
@@ -51,8 +53,8 @@ def read_table(
     label: str = LABEL,
     missing: str = "error",
     classes: Sequence[Any] | None = None,
-) -> tuple[Responses, str]:
-    """Return a table as responses, and in words how it was read: see ``RULE``.
+) -> tuple[Responses, str, str]:
+    """Return a table as responses, and how it was read, in words and as code: see ``RULE``.
 
     Items of a wide table are named by the column ``item`` if there is one, else by the index.
     """
@@ -68,7 +70,8 @@ def read_table(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
             )
-        return given, ""
+        return given, "", CODE
+    code = "# frame is your table, as read by pandas\n"
     if isinstance(given, str | PathLike):
         given = _from_file(given)
     given = _as_frame(present(given))
@@ -76,6 +79,8 @@ def read_table(
         meant = usual((item, rater, label), [*given.index.names, *given.columns])
         levels = [name for name in given.index.names if name in meant and name not in given]
         given = given.reset_index(levels) if levels else given
+        code += f"frame = frame.reset_index({levels})\n" if levels else ""
+    code += "responses = bf.Responses.from_"
     names = column_names(given)
     item, *both = usual((item, rater, label), names)
     if set(both) <= set(names or ()):
@@ -88,14 +93,21 @@ def read_table(
                 f"Parquet file. Got: {type(given).__name__}."
             )
         table = _matrix(given, classes)
-        return table, _wide(table, given, "numbered from 0")
+        return table, wide(table, given, "numbered from 0"), f"{code}matrix(frame)"
     if rater != RATER or label != LABEL or rater in names or label in names:
         given, dropped, items = _with_labels(given, (item, rater, label), missing)
         table = Responses.from_long(
             given, item=item, rater=rater, label=label, items=items, classes=classes
         )
-        words = f"Read as a long table, one row per response (columns {item}, {rater} and {label})"
-        return table, f"{words}.{dropped}{_minus_one(table)}"
+        told = f"{item=}, {rater=}, {label=}"
+        frame = "frame"
+        if dropped:
+            frame = f"frame[frame[{label!r}].notna() & (frame[{label!r}] != '')]"
+            if table.classes.dtype.kind == "i":  # floats only because of the missing ones
+                frame += f".astype({{{label!r}: int}})"
+            told += f",\n    items=sorted(frame[{item!r}].unique())"
+        words = f"{long(item, rater, label)}{dropped}{_minus_one(table)}"
+        return table, words, f"{code}long(\n    {frame},\n    {told},\n)"
     frame = given
     if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
@@ -109,21 +121,21 @@ def read_table(
                 f"(rename them for a model). Got: item {twice.iloc[0]!r} in several rows, and "
                 f"columns {shown(names)}."
             )
-        frame, where = frame.set_index(item), f"column {item}"
+        frame, where, named = frame.set_index(item), f"column {item}", f".set_index({item!r})"
     elif own["item"] != ITEM:
         raise ResponsesError(
             f"item= names the column of the items, or the index. Got: {item!r}, which is not "
             f"among {shown(names)}."
         )
     else:
-        where = "index"
+        where, named = "index", ""
     try:
         table = _matrix(frame, classes)
     except ResponsesError as error:
         if classes is None:
             raise
         raise ResponsesError(f"{error} If a column names the items, make it the index.") from None
-    return table, _wide(table, frame, where)
+    return table, wide(table, frame, where), f"{code}matrix(frame{named})"
 
 
 def require_few_classes(table: Responses) -> None:
@@ -199,13 +211,29 @@ def _matrix(cells: Any, classes: Sequence[Any] | None) -> Responses:
     return Responses.from_matrix(cells, classes=classes)
 
 
-def _wide(table: Responses, cells: Any, items: str) -> str:
+def long(item: str, rater: str, label: str) -> str:
+    """Return in words how a long table was read."""
+    return f"Read as a long table, one row per response (columns {item}, {rater} and {label})."
+
+
+def without_labels(number: int, lost: Sequence[Any]) -> str:
+    """Return in words how many rows without a label were dropped, and raters who have no other."""
+    if not number:
+        return ""
+    raters = f"; no others have the raters {_first(lost)}, who are left out" if len(lost) else ""
+    return f" Dropped rows without a label: {number:,}{raters}."
+
+
+def _first(names: Sequence[Any]) -> str:
+    return ", ".join(map(in_one_line, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+
+
+def wide(table: Responses, cells: Any, items: str) -> str:
     """Return in words how a wide table was read, with the number of missing responses."""
     words = f"Read as a wide table, one row per item ({items}) and one column per rater"
     if table.raters.dtype.kind in "OU":  # a column of other things would be seen
-        names = [in_one_line(name) for name in table.raters[:NAMED].tolist()]
-        words += f" ({', '.join(names)}{', …' if table.n_raters > NAMED else ''})"
-    size = table.n_items * table.n_raters
+        words += f" ({_first(table.raters.tolist())})"
+    size = np.size(cells)
     empty = size - table.n_responses
     if not empty:
         return f"{words}."
@@ -248,10 +276,10 @@ def _with_labels(
     labels = kept[names[2]]
     if getattr(labels.dtype, "kind", "") == "f" and (labels == np.floor(labels)).all():
         kept[names[2]] = labels.astype(np.int64)  # floats only because of the missing ones
-    words = f" Dropped rows without a label: {dropped:,}."
     _, items = encode(values[0], None, "item", names[0])
-    lost = len(items) - len(pd.unique(pd.Series(kept[names[0]])))
-    return kept, words, listed(items) if lost else None
+    (item, rater), before = (pd.unique(pd.Series(kept[name])) for name in names[:2]), values[1]
+    lost = [name for name in pd.unique(pd.Series(before)) if name not in set(rater)]
+    return kept, without_labels(dropped, lost), listed(items) if len(item) < len(items) else None
 
 
 def read_gold(

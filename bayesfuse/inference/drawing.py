@@ -117,7 +117,6 @@ def sample_gibbs(
 ) -> tuple[xr.DataTree, Draws | None]:
     """Return the draws and, where labels go on from the previous ones, the sums over these."""
     plan = begun.plan
-    _require_settings(settings, plan.whole)
     draws, seen = settings["draws"], None
     sweeps = sweeps or sweeps_of_draw(plan)
     if plan.observation.labels.moves_labels:
@@ -175,10 +174,11 @@ def _chains(
     result = xr.DataTree.from_dict(groups)
     add_data(result, plan.model)
     if not settings.get("quiet", False):
+        cut = f", and ended before {sizes['draws']:_d} draws" * (n_draws < sizes["draws"])
         made = f"{sizes['tune'] * n_chains:_d} + {n_draws * n_chains:_d} draws total"
         _log.info(
             f"Gibbs sampling {n_chains} chain{'s' if n_chains > 1 else ''} for {sizes['tune']:_d} "
-            f"tune and {n_draws:_d} draw iterations ({made}) took {seconds:.0f} seconds."
+            f"tune and {n_draws:_d} draw iterations ({made}) took {seconds:.0f} seconds{cut}."
         )
     return result
 
@@ -203,7 +203,7 @@ def _next_to_nuts(
     return _by_pymc(settings)
 
 
-def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
+def require_settings(settings: Mapping[str, Any], whole: bool) -> None:
     """Raise ModelError for settings that have no effect: of NUTS, or of PyMC's loop."""
     own = {"model", "draws", "tune", "chains", "cores", "random_seed"}
     if whole:
@@ -217,6 +217,8 @@ def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
         given = set(settings) - known - {"nuts", "target_accept"}
         rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
     if given:
+        if "minutes" in given:
+            rule = "a time is of bf.fuse and the shell, and Ctrl-C keeps the draws made until then"
         raise ModelError(
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
             f"{sorted(given)}."

@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayesfuse import errors
 from bayesfuse.inference.begin import Beginning, require_start
-from bayesfuse.inference.drawing import sample_gibbs, sample_nuts, thinned
+from bayesfuse.inference.drawing import require_settings, sample_gibbs, sample_nuts, thinned
 from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.interruption import interruptible
@@ -78,7 +78,8 @@ def sample(
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, str or callable
-        As in :func:`pymc.sample`, or a function called with the number of new draws.
+        As in :func:`pymc.sample`, or a function called with the number of new draws, of all chains
+        and tuning included.
     log_likelihood : bool, optional
         Whether to store the pointwise log likelihood for ``az.loo``. Default: up to 10⁸ values.
     **kwargs
@@ -95,7 +96,8 @@ def sample(
         A model of several tables (``bf.observe`` with names) is sampled by NUTS and has a child
         with the labels of each; other functions take ``result[name]``, ``bf.part(model, name)``.
         Interrupting Gibbs chains keeps the draws that all of them have made (KeyboardInterrupt if
-        there are none), next to NUTS those of :func:`pymc.sample`. Interrupting the computations
+        there are none), next to NUTS those of :func:`pymc.sample`; the attribute ``interrupted`` is
+        then 1, and ``thin`` what was chosen for all draws. Interrupting the computations
         after sampling leaves out the rest, which a warning and the attribute ``missing`` name.
 
     Raises
@@ -169,6 +171,8 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
+    if uses_gibbs:
+        require_settings(settings, next(iter(plans.values())).whole)
     kept = decide(
         model,
         [plan.observation for plan in plans.values()],
@@ -187,7 +191,11 @@ def sample(
         result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
         result = thinned(sample_nuts(beginnings, nuts_sampler, settings), kept.thin)
+    cut = result["posterior"].sizes["draw"] < -(-settings["draws"] // kept.thin)
+    if cut and seen is None:  # fewer draws may have room for it
+        kept = kept._replace(log_likelihood=log_likelihood)
     result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": kept.thin}
+    result.attrs["interrupted"] = int(cut)
     if len(plans) == 1:
         result.attrs.update(beginnings[0].start.record())
     else:

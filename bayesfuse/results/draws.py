@@ -264,7 +264,7 @@ class Storage(NamedTuple):
 
     precision: Precision
     thin: int
-    log_likelihood: bool
+    log_likelihood: bool | None
     size: int
 
 

@@ -129,7 +129,7 @@ def predict(
     ['fitted', 'prior']
     """
     classes = None if isinstance(responses, Responses) else class_names(result)
-    responses, _ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
+    responses, *_ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}

@@ -124,7 +124,7 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     array([[0.625, 0.375],
            [0.25 , 0.75 ]])
     """
-    responses, _ = read_table(responses)
+    responses = read_table(responses)[0]
     gold = read_gold(gold, responses)
     shares = responses.votes() + 1.0 / responses.n_classes
     shares /= shares.sum(axis=1, keepdims=True)

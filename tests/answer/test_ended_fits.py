@@ -52,6 +52,7 @@ def test_an_interrupted_fit_with_enough_draws_is_kept(crowd, fitted, monkeypatch
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert told.attrs["models"] == ["consensus", "vote shares"]
+    assert told.overview().startswith("Interrupted, ")
 
 
 @pytest.fixture

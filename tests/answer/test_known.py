@@ -63,7 +63,7 @@ def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
 
 
 def test_the_explanation_gives_the_same_labels(told, crowd, gold):
-    space = {"responses": crowd.responses, "gold": gold}
+    space = {"frame": crowd.responses.to_frame(), "gold": gold}
     code = told.explain().replace("quiet=True", "quiet=True, progressbar=False")
     assert "WeightedVotes(responses, gold" in code and "gold=gold" not in code
     exec(code.split("print(bf.label_probabilities")[0], space)

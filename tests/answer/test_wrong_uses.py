@@ -104,6 +104,14 @@ def test_degrees_of_freedom_of_responses_to_some_items(n_raters):
     assert found.facts["meetings"] == len(pairs)
 
 
+def test_raters_who_never_differ_are_a_problem():
+    said = np.repeat([[0], [1]], [15, 10], axis=0) + np.zeros((1, 4), dtype=int)
+    (problem,) = bf.checks.identifiability(said).problems
+    assert problem.startswith("All responses to an item agree (of 25 items with several)")
+    said[0, 3] = 1
+    assert bf.checks.identifiability(said).problems == []
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_raters_are_judged_in_parts_with_an_odd_cycle(seed):
     networkx = pytest.importorskip("networkx", reason="has another test for bipartite graphs")

@@ -76,7 +76,7 @@ REFUSED = [
     ([*TO, "--labels", "l.xlsx"], "with commas (.csv) or tabs (.tsv). Got: l.xlsx"),
     ([*TO, "--graph", "g.csv"], "--graph belongs to --model markov-random-field. Got: --model daw"),
     ([*other("latent-group"), "--raters", "coin"], "--model dawid-skene or hidden-markov or mark"),
-    ([*other("hidden-markov")], "--item, --rater, --label, --sequence, --position"),
+    ([*other("hidden-markov")], "--item, --rater, --label, --sequence and --position"),
     ([*other("markov-random-field")], "give --graph FILE"),
     ([*TO, "--pooled", "--robust"], "give one of the two"),
     ([*other("item-types"), "--trust", "nan"], "Got: nan"),

@@ -17,7 +17,8 @@ import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.__main__ import main
 from bayesfuse.answer import budget
-from bayesfuse.command_line import commands
+from bayesfuse.answer.fused import best_and_worst, in_columns, rater_table
+from bayesfuse.command_line import commands, outputs
 from bayesfuse.command_line.report import _advice
 
 
@@ -146,21 +147,17 @@ def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder,
 
 
 def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, capsys):
-    import arviz as az
-
-    fit()
-    lines = capsys.readouterr().out.splitlines()
+    fit("--rater-table", "raters.csv")
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
     header = next(at for at, line in enumerate(lines) if line.startswith("rater "))
-    assert lines[header].split("  ")[-2:] == ["sensitivity (good)", "specificity (bad)"]
-    draws = tables()["posterior"]
-    for name in ("Ada", "Bo", "Cy"):
-        (line,) = (line for line in lines[header + 1 :] if line.startswith(f"{name} "))
-        expected = []
-        for variable in ("sensitivity", "specificity"):
-            own = draws[variable].sel(rater=name)
-            low, high = az.eti(own).values
-            expected.append(f"{float(own.mean()):.2f} ({low:.2f}–{high:.2f})")
-        assert line.split(maxsplit=2)[1:] == ["20", "  ".join(f"{x:<18}" for x in expected).strip()]
+    assert lines[header].split("  ")[-1] == "specificity (bad)"
+    raters = pd.read_csv("raters.csv")
+    pd.testing.assert_frame_equal(raters, rater_table(tables()), rtol=1e-5, check_dtype=False)
+    for row in raters.itertuples():
+        (line,) = (line for line in lines[header + 1 :] if line.startswith(f"{row.rater} "))
+        assert line.split()[1] == "20"
+        assert f" {row.accuracy:.2f} ({row.low:.2f}–{row.high:.2f})" in line
 
     header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
     probability = bf.label_probabilities(tables())
@@ -255,7 +252,9 @@ def asked(folder, fused, monkeypatch):
     films = (folder / "films.csv").read_text().replace("Ada", NAME)
     (folder / "films.csv").write_text(films)
     given = {}
-    monkeypatch.setattr(bf, "fuse", lambda table, **kw: given.update(table=table, **kw) or fused)
+    copied = fused.copy(deep=False)
+    answered = lambda table, **own: given.update(table=table, **own) or copied  # noqa: E731
+    monkeypatch.setattr(bf, "fuse", answered)
     return given
 
 
@@ -265,9 +264,12 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     table = asked.pop("table")
     assert table.to_frame().equals(films().to_frame())
     expected = {"random_seed": 1, "minutes": 10.0, "progressbar": True}
-    assert asked == expected | dict.fromkeys(("sequences", "graph", "gold"))
+    assert asked == expected | dict.fromkeys(("sequences", "graph", "gold", "ordered"))
     assert {path.name for path in folder.iterdir()} == {"films.csv", "films-labels.csv"}
-    assert said.startswith(fused.overview())
+    read = "Read as a long table, one row per response (columns film, critic and verdict). "
+    assert fused.headline in " ".join(said.removeprefix(read).split())
+    assert said.startswith(read)
+    assert fused.overview().partition("\n\n")[2] in said
     assert "Written: films-labels.csv (labels)" in said
     written, probability = pd.read_csv("films-labels.csv"), bf.label_probabilities(fused)
     names = "item label probability difficulty probability_bad probability_good"
@@ -303,13 +305,24 @@ def test_labels_to_standard_output_and_the_text_aside(folder, asked, capsys):
     assert {path.name for path in folder.iterdir()} == {"films.csv"}
 
 
-def test_an_interrupted_answer_is_written_and_has_its_exit_status(folder, asked, fused):
-    fused.attrs["interrupted"] = 1
-    try:
-        assert main([*FILMS, "--quiet"]) == 130
-    finally:
-        fused.attrs["interrupted"] = 0
+def test_an_interrupted_answer_is_written_and_has_its_exit_status(folder, asked):
+    bf.fuse(None).attrs["interrupted"] = 1
+    assert main([*FILMS, "--quiet"]) == 130
     assert len(pd.read_csv("films-labels.csv")) == 20
+
+
+def test_raters_need_no_models_which_large_answers_leave_out(folder, asked, capsys, monkeypatch):
+    answer = bf.fuse(None)
+    assert outputs.write_netcdf(answer, Path("all.nc")) == ""
+    monkeypatch.setattr(outputs, "LARGE", answer.nbytes - 1)
+    assert main([*FILMS, "--output", "r.nc", "--rater-table", "raters.csv"]) == 0
+    said = "r.nc (posterior, above 0 MB without its models, which predictions need)"
+    assert said in capsys.readouterr().out and "models" in answer.children
+    saved = bf.load("r.nc")
+    assert saved.raters().equals(answer.raters())
+    assert in_columns(best_and_worst(answer)) in saved.overview()
+    raters = pd.read_csv("raters.csv")
+    pd.testing.assert_frame_equal(raters, answer.raters(), rtol=1e-5, check_dtype=False)
 
 
 def test_a_press_while_labels_are_written_leaves_out_the_report(folder, asked, capsys, monkeypatch):
@@ -339,6 +352,12 @@ def test_sequences_and_graphs_need_no_model(folder, asked):
     pd.DataFrame({"one": range(1, 20), "other": range(2, 21)}).to_csv("edges.csv", index=False)
     assert main([*FILMS, "--quiet", "--graph", "edges.csv"]) == 0
     assert asked["graph"].n_edges == 19 and asked["sequences"] is None
+
+
+def test_grades_have_an_order(folder, asked, capsys):
+    assert main([*FILMS, "--quiet", "--ordered", "--classes", "bad,good"]) == 0
+    assert asked["ordered"] and asked["table"].ordered
+    fails(capsys, main([*FILMS, "--ordered"]), "so --ordered needs --classes with the lowest")
 
 
 def test_too_little_time_is_said(folder, capsys, monkeypatch):

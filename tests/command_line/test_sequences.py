@@ -138,8 +138,11 @@ def test_bio_tags_follow_their_rules(folder, capsys):
     means = transition.mean(("chain", "draw")).sel({"class": "B-LOC"})
     best = means["next_class"].values[int(means.argmax("next_class"))]
     assert lines[header + 1].startswith(f"B-LOC  {best}: {float(means.max()):.2f}  ")
-    lost = main(["fit", "tags.csv", "--spans", "s.csv"])
-    fails(capsys, lost, "--spans lists spans of items in sequence")
+    spans = ["fit", "tags.csv", "--spans", "s.csv"]
+    fails(capsys, main([*spans, "--model", "dawid-skene"]), "--spans lists spans of items in seq")
+    assert read(spans).sequences.n_sequences == 4  # columns of the usual names
+    frame.rename(columns={"position": "n"}).to_csv("tags.csv")
+    fails(capsys, main(spans), "no column 'position': give the names of columns by")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_bio_tags_follow_their_rules(folder, capsys):
         (lambda words: words.assign(line=5), "must have different positions"),
         (lambda words: words.assign(line="first"), "positions must be numbers or times"),
         (lambda words: words.assign(line=words["line"].where(words["line"] > 5)),
-         "every item needs 'word' and 'poem' and 'line'. Got: a missing value in row"),
+         "every item needs 'word' and 'poem' and 'line'. Got: a missing value in line 2 of "),
         (lambda words: pd.concat([words, words.iloc[:1].assign(poem="epic")]),
          "an item must have one row in the table of items. Got: several for item"),
         (lambda words: words.iloc[1:], "must be among the declared ones"),
@@ -173,7 +176,7 @@ def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
         "an item must have the same sequence and position in all its rows. Got: several for item "
     )
     fails(capsys, changed("poem", "epic"), f"{rule}'{rows['word'][0]}' in changed.csv")
-    fails(capsys, changed("line", None), "Got: a missing value in row 0 of changed.csv")
+    fails(capsys, changed("line", None), "Got: a missing value in line 2 of changed.csv")
     fails(capsys, hidden_markov(items=None), "said.csv has no column 'poem'")
     fails(capsys, hidden_markov("--bio"), "Classes that mark spans must be 'O'")
 
@@ -270,7 +273,7 @@ def test_names_of_digits_are_one_kind_in_all_files(folder):
         ("here\na\n", "a table of edges must have two columns of items"),
         ("a,b\nb,c\n", "must hold column names, else an edge would be lost. Got: 'a'"),
         ("here,there\na,b\nb,\n", "an edge needs two items, and a weight if others have one. "
-         "Got: a missing value in row 1 of edges.csv"),
+         "Got: a missing value in line 3 of edges.csv"),
         ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
          "to float: 'far' in edges.csv"),
         ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),

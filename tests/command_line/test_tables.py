@@ -141,12 +141,15 @@ NO_TABLES = {
     # headers
     "empty.csv": (b"", "as a table: No columns"),
     "headless.csv": (PLAIN.split(b"\n", 1)[1], "has no column 'item'"),
-    "twice.csv": (b"item,rater,label,label\n1,a,x,y\n", "several columns 'label'"),
+    "twice.csv": (
+        b"item,rater,label,label\n1,a,x,y\n",
+        "'label': the first line is read as",
+    ),
     "spaced.csv": (table(header=("item", " rater", "label")), "has no column 'rater'"),
     "lines.csv": (b'item,rater,"label\n1,a,x\n"\n2,b,y\n', "on one line"),
     # rows
     "one.csv": (rows("1,a,x"), "at least two classes"),
-    "gap.csv": (rows("1,a,x", "1,,y"), "missing value in row 1"),
+    "gap.csv": (rows("1,a,x", "1,,y"), "missing value in line 3"),
     "long.csv": (rows("1,a,x", "1,b,y,2"), "as a table"),
     # quotes
     "quote.csv": (PLAIN + b'7,"r1,yes\n', "cannot read quote.csv"),
@@ -155,7 +158,7 @@ NO_TABLES = {
     "oldmac.csv": (rows('1,"a,x', '3,c",x', "4,a,y").replace(b"\n", b"\r"), "would merge rows"),
     "unused.csv": (
         b'item,rater,label,why\n1,a,x,"p\n2,b,y,q"\n4,a,y,r\n',
-        "in column 'why', row 0",
+        "in column 'why', line 2",
     ),
 }
 
@@ -183,7 +186,7 @@ def test_the_character_nul_is_refused(folder, capsys):
         ("--gold", "item,label\n1,good\n1,bad\n", "labels 'bad' and 'good' for item 1"),
         ("--gold", "item,label\n,good\n", "a gold label needs an item and a label"),
         ("--items", "film\n1\n2\n", "Got: 3 in row 6, counted from 0 (54 such)"),
-        ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in row 1 of"),
+        ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in line 3 of"),
     ],
 )
 def test_tables_beside_the_responses_that_cannot_be(folder, capsys, option, content, word):
@@ -235,9 +238,10 @@ def test_wide_tables_are_those_of_their_cells(folder, capsys):
     long.to_csv("long.csv", index=False)
     quiet = [*ONE, *FAST, "--quiet"]
     assert main(["fit", "wide.csv", "--wide", "--item", "film", "--by", "year", *quiet]) == 0
-    empty = wide.isna().sum().sum()
-    said = f"bayesfuse: {wide.shape[1]} raters in columns; {empty} of their cells are empty\n"
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == ""  # --quiet
+    assert main(["doctor", "wide.csv", "--wide", "--item", "film", "--ignore", "year"]) == 0
+    said = " ".join(capsys.readouterr().out.split())  # as in Python
+    assert said.startswith(read_table(wide)[1].replace("(index)", "(column film)"))
     assert main(["fit", "long.csv", *COLUMNS, *quiet]) == 0
     one, other = (pd.read_csv(f"{name}-labels.csv") for name in ("wide", "long"))
     pd.testing.assert_frame_equal(one, other)
@@ -246,11 +250,16 @@ def test_wide_tables_are_those_of_their_cells(folder, capsys):
 def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
     Path("codes.csv").write_text("Task_ID,a,b,c\n1,0,1,-1\n2,1,1,0\n3,0,-1,0\n")
     Path("texts.csv").write_text("item,a,b,c\n1,no,yes,-1\n2,yes,yes,no\n3,no,-1,no\n")
-    for name, empty in (("codes", 2), ("texts", 0)):
+    Path("plain.csv").write_text("a,b,c\n0,1,-1\n1,1,0\n0,-1,0\n")  # no column of items
+    for name, said in (
+        ("codes", "2 of 9 responses are missing, 2 of them marked −1. "),
+        ("plain", "(numbered from 0) and one column per rater (a, b, c); 2 of 9 responses are"),
+        ("texts", "(column item) and one column per rater (a, b, c). "),
+    ):
         assert main(["doctor", f"{name}.csv", "--wide"]) == 0
-        printed = capsys.readouterr()
-        assert f"; {empty} of their cells" in printed.err
-        assert f"responses {9 - empty}\n" in " ".join(re.split(" +", printed.out))
+        printed = " ".join(capsys.readouterr().out.split())
+        assert said in printed
+        assert f"responses {9 if name == 'texts' else 7} " in printed
 
 
 COMMENTS = "item,a,b,why\n" + "".join(f"{n},x,y,no. {n}\n" for n in range(6)) + "6,x,x,\n"
@@ -264,7 +273,7 @@ COMMENTS = "item,a,b,why\n" + "".join(f"{n},x,y,no. {n}\n" for n in range(6)) + 
         ("film,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
         ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for item '1'"),
         ("item,a,b\n,x,y\n", ["--wide"], "every row needs 'item'"),
-        ("item,rater,label\n1,a,\n1,b,x\n", [], "--drop-empty leaves out those without"),
+        ("item,rater,label\n1,a,x\n1,b,\n2,b,\n", [], "in line 3 of t.csv, and in 1 others"),
     ],
 )
 def test_tables_that_cannot_be_read(folder, capsys, content, options, word):
@@ -273,10 +282,12 @@ def test_tables_that_cannot_be_read(folder, capsys, content, options, word):
 
 
 def test_rows_without_a_label_are_left_out_if_asked(folder, capsys):
-    Path("t.csv").write_text("item,rater,label\n1,a,x\n1,b,\n2,a,y\n2,b,x\n")
+    Path("t.csv").write_text("item,rater,label\n1,a,x\n1,b,\n2,a,y\n2,c,x\n")
     assert main(["doctor", "t.csv", "--drop-empty"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "bayesfuse: 1 rows without a label are left out\n"
+    assert "Dropped rows without a label: 1; no others have the raters b, who" in " ".join(
+        printed.out.split()
+    )
     assert "responses 3\n" in " ".join(re.split(" +", printed.out))
     Path("t.csv").write_text("item,rater,label\n1,a,x\n1,b,y\n2,a,\n2,b,x\n3,a,\n")
     assert main(["doctor", "t.csv", "--drop-empty"]) == 0
@@ -289,7 +300,7 @@ def test_columns_that_are_no_raters_are_ignored(folder, capsys):
     Path("t.csv").write_text(COMMENTS + "9,,,\n")
     assert main(["doctor", "t.csv", "--wide", "--ignore", "why"]) == 0
     printed = capsys.readouterr()
-    assert "2 raters in columns; 2 of their cells are empty" in printed.err
+    assert "one column per rater (a, b); 2 of 16 responses" in " ".join(printed.out.split())
     assert "Items without responses: 1 (9)." in printed.out
     fails(capsys, main(["doctor", "t.csv", "--wide", "--ignore", "a,c"]), "Got: 'c', and columns")
     fails(capsys, main(["doctor", "t.csv", "--ignore", "a"]), "Got: --ignore a")

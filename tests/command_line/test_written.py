@@ -134,7 +134,7 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     monkeypatch.setattr(commands, "LARGE", size // 3)
     assert fit(*settings) == 0
     printed = capsys.readouterr().out
-    assert "One draw in 4 was kept, so that result.nc takes about 0 MB. --thin 1" in printed
+    assert "One draw in 4 was kept, so that the posterior takes about 0 MB. --thin 1" in printed
     assert tables()["posterior"].sizes["draw"] == 2
     assert fit(*settings, "--thin", "1", "--precision", "double") == 0
     assert tables()["posterior"].sizes["draw"] == 8
@@ -225,6 +225,7 @@ def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
     whole = f"4 chains of {sizes['draw']} draws"
     assert f"bayesfuse: interrupted; written: {whole}\n" in printed.err
     assert f"{whole} by gibbs" in printed.out
+    assert "Interrupted: fewer draws than asked" in printed.out
     assert len(pd.read_csv("result-labels.csv")) == 20
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -281,7 +282,10 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     first = tables()
     ended = first["posterior"].sizes["draw"]
     assert 0 < ended < 10_000
+    capsys.readouterr()
     assert fit("--resume", "--draws", "500", "--seed", "2") == 0
+    said = "--resume continues the 2 chains in result.nc, which hold one draw in 50\n"
+    assert said in capsys.readouterr().err and "interrupted" not in tables().attrs
     both = tables()
     assert both["posterior"].sizes == {**first["posterior"].sizes, "draw": ended + 10}
     assert both["posterior"].isel(draw=slice(ended)).equals(first["posterior"])
@@ -292,7 +296,8 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     assert fit("--resume", "--draws", "50", "--chains", "3") == 0
     assert "--resume continues the 2 chains in result.nc" in capsys.readouterr().err
     assert fit("--resume", "--model", "latent-group") == 2
-    assert "of the same" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "error: --resume result.nc: " in said and "of the same" in said
     assert commands._inside(np.array([0.0, 0.5, 1.0])).tolist() == [1e-12, 0.5, 1 - 1e-12]
     assert fit("--resume", "--pooled") == 2
     assert "--resume needs the options of the saved result" in capsys.readouterr().err

@@ -143,6 +143,7 @@ BAD_GOLD = [
     ({(1, 2): "a", (3, 4): "b"}, "Got: (1, 2), which is not (2 such)"),
     ({1: ["a"]}, "Got: ['a'] for item 1"),
     ({True: "a"}, "Got: True, which is not"),
+    ({"1": "a"}, "only the type differs, so give items as int, not str"),
 ]
 
 

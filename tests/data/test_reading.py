@@ -269,7 +269,10 @@ TABLES = {
 @pytest.mark.parametrize("kind", TABLES)
 def test_long_and_wide_tables_are_the_same(kind, tmp_path):
     given, names = TABLES[kind]
-    table, words = read_table(given, **names)
+    table, words, code = read_table(given, **names)
+    if isinstance(given, pd.DataFrame):
+        exec(code, space := {"bf": bf, "frame": given})
+        assert rows_of(space["responses"]) == rows_of(table)
     assert rows_of(table) == LONG.to_numpy().tolist()
     for separator in ",;" if isinstance(given, pd.DataFrame) else "":  # and in files
         given.to_csv(tmp_path / "t.csv", sep=separator)
@@ -332,10 +335,16 @@ def test_rows_without_a_label_are_dropped_if_asked(empty):
     rows = {"item": list("abab"), "rater": list("xxyy")}
     with pytest.raises(ResponsesError, match=r'missing="drop".*row 1'):
         read_table(rows | {"label": ["no", empty, "yes", "no"]})
-    table, words = read_table(rows | {"label": ["no", empty, "yes", "no"]}, missing="drop")
+    frame = pd.DataFrame(rows | {"label": ["no", empty, "yes", "no"]})
+    table, words, _ = read_table(frame, missing="drop")
     assert table.n_responses == 3 and words.endswith(" Dropped rows without a label: 1.")
-    frame = pd.DataFrame(rows | {"label": [1, None, 0, 1]})
-    assert read_table(frame, missing="drop")[0].classes.tolist() == [0, 1]
+    frame = pd.DataFrame(rows | {"rater": list("xyxz"), "label": [1, None, 0, None]})
+    table, words, code = read_table(frame, missing="drop")
+    assert table.classes.tolist() == [0, 1] and table.items.tolist() == ["a", "b"]
+    assert "label: 2; no others have the raters y, z, who are left out." in words
+    exec(code, space := {"bf": bf, "frame": frame})
+    assert rows_of(space["responses"]) == rows_of(table)
+    assert space["responses"].items.tolist() == ["a", "b"]
 
 
 def test_gold_of_every_kind(tmp_path):

@@ -9,8 +9,9 @@ from refusals import refused, refused_as
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, IncompleteWarning, ModelError
-from bayesfuse.inference import sample as sampling
+from bayesfuse.inference import chains, sample as sampling
 from bayesfuse.models import DawidSkene
+from bayesfuse.results import draws
 from bayesfuse.testing import assert_within_mcse
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -131,6 +132,7 @@ def test_chains_begin_apart_and_where_they_are_told_to(small_model):
         ({"sampler": "metropolis"}, "'metropolis'"),
         ({"start": "guess"}, "'guess'"),
         ({"sweeps": 0}, "sweeps"),
+        ({"minutes": 1, "draws": 10**9}, r"Ctrl-C keeps the draws made.*Got: \['minutes'\]"),
         ({"initvals": {}}, "initvals"),
         ({"var_names": ["prevalence"]}, "var_names"),
         ({"tune": -1}, "tune must be a whole number, at least 0. Got: -1"),
@@ -214,6 +216,26 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
     assert ("sensitivity" in result.attrs["missing"]) == (step == "add_deterministics")
     assert result.attrs["sampler"] == "gibbs"
     assert bf.label_probabilities(result, small_model).shape == (62, 3)
+
+
+def test_interrupted_chains_say_so_and_have_the_log_likelihood_of_their_draws(
+    small_model, monkeypatch, caplog
+):
+    monkeypatch.setattr(chains, "SLICE", 0.0)
+    monkeypatch.setattr(draws, "MOST_VALUES", 2 * 100 * 62)
+    settings = {"tune": 5, "chains": 2, "cores": 1, "random_seed": 1}
+    whole = bf.sample(small_model, 101, **settings, **QUIET)
+    assert "log_likelihood" not in whole.children and whole.attrs["interrupted"] == 0
+    left = iter(range(100))
+
+    def press(_):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with caplog.at_level("INFO", "pymc"):
+        cut = bf.sample(small_model, 101, progressbar=press, **settings)
+    assert cut.attrs["interrupted"] == 1 and "and ended before 101 draws." in caplog.text
+    assert cut["log_likelihood"].sizes["draw"] == cut["posterior"].sizes["draw"] < 100
 
 
 @pytest.mark.parametrize("shown", [True, "combined", "split+stats"])
