@@ -63,8 +63,6 @@ class Fused(xr.DataTree):
     ['item', 'label', 'probability', 'difficulty']
     >>> fused.raters().columns[:6].tolist()
     ['rater', 'responses', 'accuracy', 'low', 'high', 'balanced_accuracy']
-    >>> print(fused.explain().splitlines()[0])
-    import bayesfuse as bf
     """
 
     __slots__ = ()
@@ -164,12 +162,10 @@ class Fused(xr.DataTree):
 
         Notes
         -----
-        With known labels, accuracies are corrected by the difference between these and their
-        probabilities without them, partially pooled over raters: on ten tables with 20 known
-        labels, intervals of 90 % held .91 of the true accuracies (.81 without correction).
-
-        Without joint draws of the labels (tables of counts, very large tables), there are only
-        ``rater``, ``responses`` and, from the parameters, ``balanced_accuracy`` with its ends.
+        With known labels, accuracies are corrected by these minus their probabilities without them,
+        partially pooled over raters: intervals of 90 % then hold .91 instead of .81 of the true
+        accuracies (ten tables, 20 known labels). Without joint draws of the labels (tables of
+        counts, very large ones), there is only ``balanced_accuracy``, from the parameters.
         """
         return rater_table(self, by, ci_prob)
 
