@@ -271,7 +271,8 @@ class Confusion(RaterChannel):
         return xp.exp(tables[0])
 
     def from_truth(self, rows):
-        return {self.declared[0].name: slice(None)}
+        tied = type(self).expand is not Confusion.expand  # a mixture of tied rows is not tied
+        return {} if tied else {self.declared[0].name: slice(None)}
 
     def simulate(self, tables, truth, responses, rng):
         up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
@@ -361,9 +362,6 @@ class OneCoin(Confusion):
         right, wrong = rows[..., 0, None], rows[..., 1, None] - np.log(n_classes - 1)
         diagonal = np.eye(n_classes, dtype=bool)
         return (xp.where(diagonal, right, wrong),)  # (raters, classes, labels)
-
-    def from_truth(self, rows):
-        return {}  # a mixture of tied rows is not tied
 
     def collapse(self, counts):
         (confusion,) = counts

@@ -107,6 +107,25 @@ class Fitted:
         source = PRIOR if PRIOR in sources else POOL
         return values, index, [FITTED if at >= 0 else source for at in index.tolist()]
 
+    def settings_of(self, raters: NDArray[Any], index: NDArray[np.int64]) -> Mapping[str, Any]:
+        """Return the settings of the channel for these raters, at ``index`` in the fit."""
+        settings, kind, n_fitted = self.rater_settings, self.raters, len(self.rater_names)
+        own = kind.by_rater
+        if own is None:  # nobody has said which, unless anew() takes them
+            by_default = kind.anew.__func__ is RaterChannel.anew.__func__  # type: ignore[attr-defined]
+            other = by_default and not np.array_equal(index, np.arange(n_fitted))
+            own = tuple(n for n in settings if other and np.shape(settings[n])[:1] == (n_fitted,))
+            rule = "must be named in the class attribute by_rater, a tuple, () if there are none"
+        else:
+            other = bool((index < 0).any())
+            rule = "are unknown for raters without fitted responses: leave these out, or fit again"
+        if own and other:
+            raise ModelError(
+                f"Settings of a rater channel with an entry for every rater {rule}. Got: {own[0]} "
+                f"of {kind.__name__}, for the new raters {shown(raters, 3)}."
+            )
+        return {**settings, **{name: np.asarray(settings[name])[index] for name in own}}
+
 
 def from_result(result: xr.DataTree) -> Fitted:
     """Read the parameters from what the functions of this package store in a result."""
@@ -274,7 +293,8 @@ def see(
     labels = fitted.labels.anew(own, fitted.label_settings, **given)
     own = {name: each for name, each in first.items() if name in of_raters}
     own |= {name: given[name] for name in fitted.raters.needs}
-    raters = fitted.raters.anew(own, fitted.rater_settings, index)
+    settings = fitted.settings_of(responses.raters, index)
+    raters = fitted.raters.anew(own, settings, index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(

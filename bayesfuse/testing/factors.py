@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.labels import Independent
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
+from bayesfuse.observation import Observation
 from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.results.fitted import Fitted, see
 from bayesfuse.testing.calibration import assert_close, assert_frequencies
 
 
@@ -197,12 +200,15 @@ def check_rater_channel(
     counts must be the derivative of the weighted log-likelihood (central differences); the
     log-likelihood must pass :func:`check_tangent`; a known truth must rule out the other classes.
     With ``values``, the logarithms that ``expand`` turns into these tables, counts that
-    ``collapse`` returns must be the derivatives by them.
+    ``collapse`` returns must be the derivatives by them, the dimensions of parameters must be
+    known, and predictions for some of the raters, in another order, must be those of the channel.
 
     Raises
     ------
     AssertionError
         Names the quantity and its worst entry.
+    ModelError
+        Dimensions of parameters that ``sizes`` does not know; settings that predictions need.
 
     Examples
     --------
@@ -216,6 +222,7 @@ def check_rater_channel(
     n_items, n_classes = responses.n_items, responses.n_classes
     if values is not None:
         _check_collapse(channel, values, tables, n_classes)
+        _check_other_raters(channel, values, responses)
     unknown = np.full(n_items, -1)
     structure = channel.structure(responses, unknown)
     rng = np.random.default_rng(0)
@@ -277,6 +284,35 @@ def _check_collapse(
             )
             slope[place] = above - below
         assert_close(collapsed[which], slope, "collapsed counts", atol=1e-9)
+
+
+def _check_other_raters(
+    channel: RaterChannel, values: tuple[Array, ...], responses: Responses
+) -> None:
+    """Check shapes, and predictions for all raters but the first, in reverse order."""
+    pairs = zip(channel.used_parameters, values, strict=True)
+    own = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
+    channel.check({name: np.shape(value) for name, value in own.items()}, responses)
+    by_item = any("item" in parameter.dims for parameter in channel.used_parameters)
+    if channel.needs or by_item or responses.silent is not None or responses.n_raters < 2:
+        return
+    names: dict[str, Any] = {"items": responses.items, "classes": responses.classes}
+    first, *others = responses.raters.tolist()
+    frame = responses.without_statements().to_frame()
+    frame = frame[frame["rater"] != first]
+    few = Responses.from_long(frame, raters=[first, *others], **names)
+    moved = Responses.from_long(frame, raters=others[::-1], **names)
+    own["prevalence"] = np.full(responses.n_classes, 1 / responses.n_classes)
+    drawn = {name: np.asarray(value)[None, None] for name, value in own.items()}
+    given: Any = {}, channel.settings(), [], drawn, {}, responses.raters, responses.classes
+    observation, found, _ = see(Fitted(Independent, type(channel), *given), moved, {})
+    fitted = Observation.build(few, Independent(own["prevalence"]), channel)
+    one, other = (
+        each.by_item(each.marginal(each.rows(at)).probability)
+        for each, at in ((observation, {n: v[0, 0] for n, v in found.items()}), (fitted, own))
+    )
+    name = "labels predicted from some raters, in another order (see by_rater, settings)"
+    assert_close(one, other, name, atol=1e-9)
 
 
 def check_tangent(
