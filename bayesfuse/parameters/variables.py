@@ -100,7 +100,8 @@ def dirichlet(
         :class:`pymc.Dirichlet`, for a mixture (:func:`bayesfuse.priors.robust`) a
         :class:`pymc.Mixture` with a component for every row.
     **kwargs
-        Arguments of the variable, such as ``dims``. With ``shape``, the concentration is broadcast.
+        Arguments of the variable, such as ``dims``. The concentration is broadcast to a ``shape``,
+        or to further ``dims``.
 
     Returns
     -------
@@ -121,7 +122,13 @@ def dirichlet(
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """
-    if (shape := kwargs.pop("shape", None)) is not None:  # coordinates are of all rows
+    dims, shape = kwargs.get("dims") or (), kwargs.pop("shape", None)
+    given: Any = getattr(concentration, "shape", None) or np.shape(concentration)
+    if given and shape is None and not isinstance(dims, str) and len(dims) > len(given):
+        lengths = pm.modelcontext(None).dim_lengths
+        if set(dims) <= set(lengths):  # else PyMC names the unknown one
+            shape = [int(lengths[dim].eval()) for dim in dims]
+    if shape is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
         prior, rows = concentration, np.moveaxis(concentration.concentration, 0, -2)
