@@ -175,16 +175,17 @@ def _reliability(
 
 
 def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:
-    """Return probabilities, true classes and names of the items of ``truth``.
-
-    Without items whose label was known to the result, which says it whatever the responses.
-    """
+    """Return probability, true class and name of the known items that the result was not told."""
     probability = label_probabilities(labels)
-    names = Names(probability["item"].values, probability["class"].values)
-    known = read_gold(truth, names)
-    pairs = [] if known is None else list(known.items())
+    names, told = Names(probability["item"].values, probability["class"].values), set[Any]()
+    if isinstance(labels, xr.DataTree):
+        told = set(names.items[known_classes(labels, len(probability)) >= 0].tolist())
+    known = read_gold(truth, names) or {}
+    pairs = [(item, label) for item, label in known.items() if item not in told]
     if not pairs:
-        raise ResponsesError("Scores need at least one known label. Got: none.")
+        raise ResponsesError(
+            f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
+        )
     given = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
     item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in given)
     for what, place in (("items", item), ("classes", code)):
@@ -192,13 +193,5 @@ def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray
             name, label = pairs[place.argmin()]
             raise ResponsesError(
                 f"truth= must name {what} that have probabilities. Got: {name!r}: {label!r}."
-            )
-    if isinstance(labels, xr.DataTree):
-        unknown = known_classes(labels, len(probability))[item] < 0
-        item, code = item[unknown], code[unknown]
-        if not unknown.any():
-            raise ResponsesError(
-                "Scores need labels that the result was not given (gold=): keep some for the "
-                f"scores. Got: {len(pairs):,} known labels, all given to the result."
             )
     return probability.values[item], code, probability["item"].values[item]

@@ -100,8 +100,7 @@ def dirichlet(
         :class:`pymc.Dirichlet`, for a mixture (:func:`bayesfuse.priors.robust`) a
         :class:`pymc.Mixture` with a component for every row.
     **kwargs
-        Arguments of the variable, such as ``dims``. The concentration is broadcast to a ``shape``,
-        or to further ``dims``.
+        Of the variable, such as ``dims``. The concentration is broadcast to ``shape`` or ``dims``.
 
     Returns
     -------
@@ -125,9 +124,7 @@ def dirichlet(
     dims, shape = kwargs.get("dims") or (), kwargs.pop("shape", None)
     given: Any = getattr(concentration, "shape", None) or np.shape(concentration)
     if given and shape is None and not isinstance(dims, str) and len(dims) > len(given):
-        lengths = pm.modelcontext(None).dim_lengths
-        if set(dims) <= set(lengths):  # else PyMC names the unknown one
-            shape = [int(lengths[dim].eval()) for dim in dims]
+        shape = [int(pm.modelcontext(None).dim_lengths[dim].eval()) for dim in dims]
     if shape is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):

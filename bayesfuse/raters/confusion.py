@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
@@ -346,14 +344,6 @@ class OneCoin(Confusion):
 
     def in_chain(self, *, copies):
         return InChain(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3)
-
-    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        if len(shapes["accuracy"]) not in (1, 2):
-            raise ModelError(
-                "accuracy must be one number per rater, or per rater and class. Got: shape "
-                f"{shapes['accuracy']}."
-            )
-        super().check(shapes, responses)
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)

@@ -18,7 +18,7 @@ from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.labels.independent import ItemRows, log_word
+from bayesfuse.labels.independent import ANEW, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.pymc.evaluate import POOL, PRIOR
@@ -109,20 +109,17 @@ class Fitted:
 
     def settings_of(self, raters: NDArray[Any], index: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the settings of the channel for these raters, at ``index`` in the fit."""
-        settings, kind, n_fitted = self.rater_settings, self.raters, len(self.rater_names)
-        own = kind.by_rater
-        if own is None:  # nobody has said which, unless anew() takes them
-            by_default = kind.anew.__func__ is RaterChannel.anew.__func__  # type: ignore[attr-defined]
-            other = by_default and not np.array_equal(index, np.arange(n_fitted))
-            own = tuple(n for n in settings if other and np.shape(settings[n])[:1] == (n_fitted,))
-            rule = "must be named in the class attribute by_rater, a tuple, () if there are none"
-        else:
-            other = bool((index < 0).any())
-            rule = "are unknown for raters without fitted responses: leave these out, or fit again"
-        if own and other:
+        settings, kind, same = self.rater_settings, self.raters, np.arange(len(self.rater_names))
+        by_default = kind.anew.__qualname__ == RaterChannel.anew.__qualname__
+        if np.array_equal(index, same) or (kind.by_rater is None and not by_default):
+            return settings
+        likely = [name for name in settings if np.shape(settings[name])[:1] == same.shape]
+        own = likely if kind.by_rater is None else kind.by_rater
+        if own and (kind.by_rater is None or index.min() < 0):
             raise ModelError(
-                f"Settings of a rater channel with an entry for every rater {rule}. Got: {own[0]} "
-                f"of {kind.__name__}, for the new raters {shown(raters, 3)}."
+                "Settings of a channel with an entry per rater must be named in its attribute "
+                "by_rater (a tuple, () for none), and are unknown for raters that are not in the "
+                f"fit. Got: {own[0]} for {shown(raters, 3)}, by_rater={kind.by_rater}."
             )
         return {**settings, **{name: np.asarray(settings[name])[index] for name in own}}
 
@@ -298,8 +295,8 @@ def see(
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(
-                "Parameters must be shared by all items, because those of new items are unknown. "
-                f"Got: {parameter.name}, which belongs to single items."
+                "Parameters must be shared by all items, because those of new items are unknown: "
+                f"{ANEW}. Got: {parameter.name}, which belongs to single items."
             )
     shapes = {name: value.shape for name, value in first.items()}
     labels.check(shapes, responses)

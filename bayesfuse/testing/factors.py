@@ -14,7 +14,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.labels import Independent
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
-from bayesfuse.observation import Observation
 from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.fitted import Fitted, see
@@ -222,7 +221,7 @@ def check_rater_channel(
     n_items, n_classes = responses.n_items, responses.n_classes
     if values is not None:
         _check_collapse(channel, values, tables, n_classes)
-        _check_other_raters(channel, values, responses)
+        _check_raters(channel, values, responses)
     unknown = np.full(n_items, -1)
     structure = channel.structure(responses, unknown)
     rng = np.random.default_rng(0)
@@ -286,33 +285,27 @@ def _check_collapse(
         assert_close(collapsed[which], slope, "collapsed counts", atol=1e-9)
 
 
-def _check_other_raters(
-    channel: RaterChannel, values: tuple[Array, ...], responses: Responses
-) -> None:
+def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: Responses) -> None:
     """Check shapes, and predictions for all raters but the first, in reverse order."""
-    pairs = zip(channel.used_parameters, values, strict=True)
+    pairs = [*zip(channel.used_parameters, values, strict=True)]
     own = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
-    channel.check({name: np.shape(value) for name, value in own.items()}, responses)
-    by_item = any("item" in parameter.dims for parameter in channel.used_parameters)
-    if channel.needs or by_item or responses.silent is not None or responses.n_raters < 2:
+    channel.check({name: value.shape for name, value in own.items()}, responses)
+    if channel.needs or any("item" in p.dims for p, _ in pairs) or responses.silent is not None:
         return
-    names: dict[str, Any] = {"items": responses.items, "classes": responses.classes}
+    own["prevalence"] = np.full(responses.n_classes, 1 / responses.n_classes)
+    drawn = {name: value[None, None] for name, value in own.items()}
+    given: Any = {}, channel.settings(), [], drawn, {}, responses.raters, responses.classes
+    fitted, found = Fitted(Independent, type(channel), *given), []
     first, *others = responses.raters.tolist()
     frame = responses.without_statements().to_frame()
-    frame = frame[frame["rater"] != first]
-    few = Responses.from_long(frame, raters=[first, *others], **names)
-    moved = Responses.from_long(frame, raters=others[::-1], **names)
-    own["prevalence"] = np.full(responses.n_classes, 1 / responses.n_classes)
-    drawn = {name: np.asarray(value)[None, None] for name, value in own.items()}
-    given: Any = {}, channel.settings(), [], drawn, {}, responses.raters, responses.classes
-    observation, found, _ = see(Fitted(Independent, type(channel), *given), moved, {})
-    fitted = Observation.build(few, Independent(own["prevalence"]), channel)
-    one, other = (
-        each.by_item(each.marginal(each.rows(at)).probability)
-        for each, at in ((observation, {n: v[0, 0] for n, v in found.items()}), (fitted, own))
-    )
+    for raters in ([first, *others], others[::-1]):
+        names: Any = {"items": responses.items, "raters": raters, "classes": responses.classes}
+        table = Responses.from_long(frame[frame["rater"] != first], **names)
+        seen, by_rater, _ = see(fitted, table, {})
+        rows = seen.rows({name: value[0, 0] for name, value in by_rater.items()})
+        found.append(seen.by_item(seen.marginal(rows).probability))
     name = "labels predicted from some raters, in another order (see by_rater, settings)"
-    assert_close(one, other, name, atol=1e-9)
+    assert_close(found[1], found[0], name, atol=1e-9)
 
 
 def check_tangent(

@@ -210,14 +210,14 @@ def test_results_are_scored_on_the_items_with_a_truth():
     informed, rest = bf.find_map(DawidSkene(made.responses, gold=gold)), dict([*truth.items()][30:])
     assert bf.checks.label_scores(informed, truth) == bf.checks.label_scores(informed, rest)
     assert bf.checks.calibration(informed, truth)["count"].sum() == 104
-    refused_table("was not given", bf.checks.label_scores, informed, gold)
+    refused_table("not given .gold", bf.checks.label_scores, informed, gold)
 
 
 def test_other_truths_are_refused():
     labels = probabilities([[0.5, 0.5]], [0, 1])
     refused_table(r"name items that .* 'x'", bf.checks.label_scores, labels, {"x": 0})
     refused_table("name classes that", bf.checks.label_scores, labels, {"i0": 2})
-    refused_table("at least one", bf.checks.label_scores, labels, {})
+    refused_table("need known labels", bf.checks.label_scores, labels, {})
     refused("bins", bf.checks.calibration, labels, {"i0": 0}, bins=0)
 
 
