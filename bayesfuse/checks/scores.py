@@ -180,14 +180,14 @@ def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray
     names, told = Names(probability["item"].values, probability["class"].values), set[Any]()
     if isinstance(labels, xr.DataTree):
         told = set(names.items[known_classes(labels, len(probability)) >= 0].tolist())
-    known = read_gold(truth, names) or {}
-    pairs = [(item, label) for item, label in known.items() if item not in told]
+    known = [] if (given := read_gold(truth, names)) is None else list(given.items())
+    pairs = [pair for pair in known if pair[0] not in told]
     if not pairs:
         raise ResponsesError(
             f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
         )
-    given = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
-    item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in given)
+    columns = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
+    item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in columns)
     for what, place in (("items", item), ("classes", code)):
         if place.min() < 0:
             name, label = pairs[place.argmin()]
