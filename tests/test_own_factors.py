@@ -4,12 +4,16 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from coordinates import coordinates
 from own_factors import ByItem, Guessing, expected, likelihood
 from refusals import refused
 
 import bayesfuse as bf
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.testing import assert_frequencies, check_label_prior, check_rater_channel
 
 N_ITEMS, N_RATERS = 100, 6
@@ -174,3 +178,76 @@ def test_parameters_by_item_are_drawn(crowd):
 def test_what_is_impossible_may_not_be_seen():
     with pytest.raises(AssertionError, match="frequencies differ"):
         assert_frequencies(np.array([500.0, 495.0, 5.0]), np.array([0.5, 0.5, 0.0]), "a coin")
+
+
+class Favouring(bf.Confusion):
+    """One accuracy by rater, and the weight of class 0 among the errors."""
+
+    declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
+    by_rater = ("share",)
+
+    def __init__(self, accuracy, share):
+        self.parameters, self.share = {"accuracy": accuracy}, np.asarray(share)
+
+    def settings(self):
+        return {"share": self.share}
+
+    def expand(self, log_rows, n_classes, xp):
+        (rows,) = log_rows
+        weight = np.column_stack([self.share, 1 - self.share, np.ones_like(self.share)])
+        errors = weight[:, None] * (1 - np.eye(3))
+        log_error = np.log(errors / errors.sum(axis=2, keepdims=True) + np.eye(3))
+        return (xp.where(np.eye(3), rows[:, 0, None, None], rows[:, 1, None, None] + log_error),)
+
+    def collapse(self, counts):
+        right = np.trace(counts[0], axis1=1, axis2=2)
+        return (np.stack([right, counts[0].sum(axis=(1, 2)) - right], axis=-1),)
+
+
+class Unsaid(Favouring):
+    by_rater = None
+
+
+class Position(Favouring):
+    by_rater = ()
+
+    def expand(self, log_rows, n_classes, xp):
+        few = Favouring(None, self.share[: len(log_rows[0])])
+        return few.expand(log_rows, n_classes, xp)
+
+
+class ByGroup(Favouring):
+    declared = (Parameter("accuracy", PROBABILITY, ("group",)),)
+
+
+def test_settings_by_rater_are_taken_by_name():
+    said = [[0, 1, 2], [1, 1, 0], [2, -1, 0], [0, 0, 1]]
+    responses = bf.Responses.from_matrix(said, classes=[0, 1, 2])
+    accuracy, share = np.array([0.9, 0.6, 0.7]), np.array([0.1, 0.9, 0.3])
+    rows = np.log(np.column_stack([accuracy, 1 - accuracy]))
+    given = Favouring(None, share).expand((rows,), 3, np), responses
+    check_rater_channel(Favouring(None, share), *given, values=(rows,))
+    with pytest.raises(AssertionError, match="predicted from some raters"):
+        check_rater_channel(Position(None, share), *given, values=(rows,))
+    with pytest.raises(ModelError, match=r"sizes\(\) of ByGroup"):
+        check_rater_channel(ByGroup(None, share), *given, values=(rows,))
+
+    point = xr.Dataset({"accuracy": (("chain", "draw", "rater"), accuracy[None, None])})
+    result, models = xr.DataTree.from_dict({"posterior": point}), {}
+    for kind in (Favouring, Unsaid):
+        with pm.Model() as models[kind]:
+            channel = kind(pm.Beta("accuracy", 3.0, 1.5, shape=3), share)
+            bf.observe(responses, labels=bf.Independent(np.full(3, 1 / 3)), raters=channel)
+    few = responses.to_frame()[lambda frame: frame["rater"] > 0]
+    swapped, strange = (
+        bf.Responses.from_long(few.replace({"rater": {2: name}}), raters=[name, 1])
+        for name in (2, 9)
+    )
+    whole = bf.Responses.from_long(few, raters=range(3))
+    model = models[Favouring]
+    found, expected = (
+        bf.label_probabilities(bf.predict(result, table, model=model)) for table in (swapped, whole)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    refused("without fitted responses", bf.predict, result, strange, model=model)
+    refused("by_rater", bf.predict, result, swapped, model=models[Unsaid])

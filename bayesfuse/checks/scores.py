@@ -9,11 +9,12 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array
+from bayesfuse.data.arrays import as_array, plain
 from bayesfuse.data.names import places
 from bayesfuse.data.tables import Names, read_gold
 from bayesfuse.errors import ResponsesError, require_choice, require_count, warn
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.contents import known_classes
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -27,7 +28,8 @@ def label_scores(
     ----------
     labels : DataTree, or label probabilities, a DataArray or DataFrame, dims (item, class)
     truth : mapping of item name to class name, DataFrame or path
-        Of some or all items, as ``gold`` in :func:`bayesfuse.fuse`.
+        Of some or all items, as ``gold`` in :func:`bayesfuse.fuse`. Items whose label was given to
+        the result are left out, because they are right by assumption.
     bins : int, default 10
         Bins of equal width for the calibration error.
 
@@ -44,7 +46,7 @@ def label_scores(
     ModelError
         A result without label probabilities.
     ResponsesError
-        Labels of other items or classes, or none.
+        Labels of other items or classes, or none that was not given to the result.
 
     References
     ----------
@@ -59,11 +61,12 @@ def label_scores(
     >>> {name: round(score, 3) for name, score in scores.items()}
     {'accuracy': 0.5, 'log_loss': 0.857, 'brier': 0.65, 'ece': 0.45, 'items': 2}
     """
-    probability, true = of_known(labels, truth)
-    if zeros := int((probability[np.arange(len(true)), true] == 0.0).sum()):
+    probability, true, items = of_known(labels, truth)
+    if len(zeros := np.flatnonzero(probability[np.arange(len(true)), true] == 0.0)):
         warn(
-            "A single true class of probability zero, as vote shares may give it, makes the "
-            f"log-loss infinite. Got: {zeros:,} of {len(true):,} items."
+            "A single true class of probability zero makes the log-loss infinite: vote shares may "
+            "have zeros, or the model forbids the class (a transition, for example). Got: item "
+            f"{plain(items[zeros[0]])!r} ({len(zeros):,} such of {len(true):,})."
         )
     return _scores(probability, true, bins)
 
@@ -138,7 +141,7 @@ def calibration(
     from scipy import stats
 
     require_choice("equal", equal, "width", "count")
-    probability, true = of_known(labels, truth)
+    probability, true, _ = of_known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
     scores, lower = _scores(probability, true, bins), np.arange(bins) / bins
@@ -171,20 +174,24 @@ def _reliability(
     return used, count[used], stated, share
 
 
-def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64]]:
-    """Return probabilities and true classes of the items with a known label."""
+def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:
+    """Return probability, true class and name of the known items that the result was not told."""
     probability = label_probabilities(labels)
-    names = Names(probability["item"].values, probability["class"].values)
-    known = read_gold(truth, names)
-    pairs = [] if known is None else list(known.items())
+    names, told = Names(probability["item"].values, probability["class"].values), set[Any]()
+    if isinstance(labels, xr.DataTree):
+        told = set(names.items[known_classes(labels, len(probability)) >= 0].tolist())
+    known = [] if (given := read_gold(truth, names)) is None else list(given.items())
+    pairs = [pair for pair in known if pair[0] not in told]
     if not pairs:
-        raise ResponsesError("Scores need at least one known label. Got: none.")
-    given = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
-    item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in given)
+        raise ResponsesError(
+            f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
+        )
+    columns = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
+    item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in columns)
     for what, place in (("items", item), ("classes", code)):
         if place.min() < 0:
             name, label = pairs[place.argmin()]
             raise ResponsesError(
                 f"truth= must name {what} that have probabilities. Got: {name!r}: {label!r}."
             )
-    return probability.values[item], code
+    return probability.values[item], code, probability["item"].values[item]

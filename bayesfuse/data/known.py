@@ -160,7 +160,7 @@ def read_populations(
     if names is None:
         return encode(values, None, group, what)[::-1]
     codes = places(values, names)
-    rule = f"Populations must be among {shown(names)}."
+    rule = f"Populations of new {unit}s must be among those of the fit, {shown(names)}."
     refuse(codes < 0, rule, lambda n: f"{plain(values[n])!r} for {unit} {plain(units[n])!r}")
     return names, codes
 

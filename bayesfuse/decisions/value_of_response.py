@@ -72,7 +72,7 @@ def value_of_response(
     Raises
     ------
     ModelError
-        A result of another model, unknown raters, numbers below one, another ``of``.
+        A result of another model, unknown raters, numbers below one, another ``of``, nobody to ask.
 
     References
     ----------
@@ -123,7 +123,11 @@ def value_of_response(
             gain[_has_responded(responses, part, asked)] = -np.inf
         choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
         value[part] = np.take_along_axis(gain, choice[part], axis=1)
-    nobody = value == -np.inf
+    if (nobody := value == -np.inf).all():
+        raise ModelError(
+            "One more response is by a rater who has not answered the item; repeats=True asks "
+            f"raters again. Got: {len(asked)} raters who have answered all items."
+        )
     names = responses.raters[asked][choice].astype(object)
     names[nobody], value[nobody] = "", np.nan
     mean = probability.mean(axis=0)

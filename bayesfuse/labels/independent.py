@@ -19,6 +19,8 @@ from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 
+ANEW = """write the model for the new items, and call bf.label_probabilities(xr.DataTree(children=\
+{"posterior": result["posterior"]}), new_model)"""  # where parameters are those of single items
 LEAST = 1e-6  # minimum probability of a classifier: zero would overrule all raters
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
@@ -187,7 +189,7 @@ class Independent(LabelPrior):
         if value.ndim == 2 and populations is None:
             raise ModelError(
                 "Labels of new items need a prevalence of their own or of a population, because "
-                f"that of others is not theirs. Got: {name} of {len(value)} single items."
+                f"that of others is not theirs: {ANEW}. Got: {name} of {len(value)} single items."
             )
         return cls(**{name: value}, population=populations)
 

@@ -100,7 +100,7 @@ def dirichlet(
         :class:`pymc.Dirichlet`, for a mixture (:func:`bayesfuse.priors.robust`) a
         :class:`pymc.Mixture` with a component for every row.
     **kwargs
-        Arguments of the variable, such as ``dims``. With ``shape``, the concentration is broadcast.
+        Of the variable, such as ``dims``. The concentration is broadcast to ``shape`` or ``dims``.
 
     Returns
     -------
@@ -121,7 +121,11 @@ def dirichlet(
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """
-    if (shape := kwargs.pop("shape", None)) is not None:  # coordinates are of all rows
+    dims, shape = kwargs.get("dims") or (), kwargs.pop("shape", None)
+    given: Any = getattr(concentration, "shape", None) or np.shape(concentration)
+    if given and shape is None and not isinstance(dims, str) and len(dims) > len(given):
+        shape = [int(pm.modelcontext(None).dim_lengths[dim].eval()) for dim in dims]
+    if shape is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
         prior, rows = concentration, np.moveaxis(concentration.concentration, 0, -2)

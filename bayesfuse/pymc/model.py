@@ -14,6 +14,7 @@ from pymc.model.transform.basic import prune_vars_detached_from_observed
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
+from bayesfuse.data.describing import summarise
 from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import ModelError, require_flag, require_kind, require_name
@@ -210,6 +211,10 @@ class LabelModel(pm.Model):
         self.notes: dict[str, str] = {"table": how} if how else {}
         classes = responses.classes.tolist()
         self.add_coords({"rater": responses.raters.tolist(), "class": classes, "answer": classes})
+
+    def __repr__(self) -> str:
+        positive = f", {self.responses.classes[-1]} is positive" * (self.responses.n_classes == 2)
+        return f"{type(self).__name__}: {summarise(self.responses)[0]}{positive}"
 
     def require_whole(self, why: str) -> None:
         """Raise ModelError if the responses are in partitions."""

@@ -69,6 +69,9 @@ class RaterChannel(Factor):
     redraws: ClassVar[bool] = False
     """Whether sweeps call :meth:`redraw`, although all parameters have counts."""
 
+    by_rater: ClassVar[tuple[str, ...] | None] = None
+    """Names in :meth:`settings` of what has an entry per rater, which predictions take by name."""
+
     needs: ClassVar[tuple[str, ...]] = ()
     """What :meth:`anew` takes of what places new items, from the label prior's ``needs``."""
 
@@ -87,8 +90,8 @@ class RaterChannel(Factor):
     def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels) -> Self:
         """Return the channel of other raters, from their parameters ``values`` at some draw.
 
-        ``settings`` are from :meth:`settings` of the fitted channel; ``raters`` are indices among
-        the fitted raters, −1 for new ones.
+        ``settings`` are from :meth:`settings` of the fitted channel, those in ``by_rater`` for
+        these raters; ``raters`` are indices among the fitted raters, −1 for new ones.
         """
         return made(cls, {**values, **settings})
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
@@ -271,7 +269,8 @@ class Confusion(RaterChannel):
         return xp.exp(tables[0])
 
     def from_truth(self, rows):
-        return {self.declared[0].name: slice(None)}
+        tied = type(self).expand is not Confusion.expand  # a mixture of tied rows is not tied
+        return {} if tied else {self.declared[0].name: slice(None)}
 
     def simulate(self, tables, truth, responses, rng):
         up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
@@ -346,14 +345,6 @@ class OneCoin(Confusion):
     def in_chain(self, *, copies):
         return InChain(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3)
 
-    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        if len(shapes["accuracy"]) not in (1, 2):
-            raise ModelError(
-                "accuracy must be one number per rater, or per rater and class. Got: shape "
-                f"{shapes['accuracy']}."
-            )
-        super().check(shapes, responses)
-
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)
         if rows.ndim == 2:
@@ -361,9 +352,6 @@ class OneCoin(Confusion):
         right, wrong = rows[..., 0, None], rows[..., 1, None] - np.log(n_classes - 1)
         diagonal = np.eye(n_classes, dtype=bool)
         return (xp.where(diagonal, right, wrong),)  # (raters, classes, labels)
-
-    def from_truth(self, rows):
-        return {}  # a mixture of tied rows is not tied
 
     def collapse(self, counts):
         (confusion,) = counts

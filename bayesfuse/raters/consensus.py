@@ -133,6 +133,7 @@ class Consensus(RaterChannel):
     24
     """
 
+    by_rater = ()
     declared = (
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),

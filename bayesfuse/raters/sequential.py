@@ -74,6 +74,7 @@ class SequentialConfusion(Confusion):
         Parameter("sequential_confusion", SIMPLEX, ("rater", "previous", "class", "answer")),
     )
     needs = ("sequences",)
+    by_rater = ()
 
     def __init__(
         self, sequential_confusion: Any, sequences: Sequences, shares: ArrayLike | None = None
@@ -123,9 +124,6 @@ class SequentialConfusion(Confusion):
         equal = np.full((n_classes + 1, n_classes), 1 / (n_classes + 1))
         share = equal if self.shares is None else self.shares
         return (rows * share[..., None]).sum(axis=1)
-
-    def from_truth(self, rows):
-        return {}
 
     def simulate(self, tables, truth, responses, rng):
         n_classes = responses.n_classes

@@ -88,11 +88,6 @@ class Votes(Confusion):
         """Accept any table: votes are modelled given their number, whoever else is silent."""
 
     def check(self, shapes, responses):
-        if self.column.ndim != 2:
-            raise ModelError(
-                "column must hold the number of a vote, or -1, for every source and label. Got: "
-                f"shape {self.column.shape}."
-            )
         sizes = {"raters": responses.n_raters, "classes": responses.n_classes}
         require_shape("column", self.column.shape, **sizes)
         if self.n_votes == 0:

@@ -98,8 +98,9 @@ def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
     found = groups["constant_data"].dataset if "constant_data" in groups else xr.Dataset()
     if missing := [name for name in names if name not in found]:
         raise ModelError(
-            "The indices of items and raters are read from the group constant_data of results of "
-            f"bf.sample, bf.fit and bf.find_map. Got: no {missing[0]!r} in groups {sorted(groups)}."
+            "The indices of items and raters are read from the group constant_data, which results "
+            "of pm.sample lack: draw them by bf.sample, bf.fit or bf.find_map. Got: no "
+            f"{missing[0]!r} in groups {sorted(groups)}."
         )
     return found
 

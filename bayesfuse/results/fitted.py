@@ -18,7 +18,7 @@ from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.labels.independent import ItemRows, log_word
+from bayesfuse.labels.independent import ANEW, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.pymc.evaluate import POOL, PRIOR
@@ -106,6 +106,22 @@ class Fitted:
             values[name] = rows
         source = PRIOR if PRIOR in sources else POOL
         return values, index, [FITTED if at >= 0 else source for at in index.tolist()]
+
+    def settings_of(self, raters: NDArray[Any], index: NDArray[np.int64]) -> Mapping[str, Any]:
+        """Return the settings of the channel for these raters, at ``index`` in the fit."""
+        settings, kind, same = self.rater_settings, self.raters, np.arange(len(self.rater_names))
+        by_default = kind.anew.__qualname__ == RaterChannel.anew.__qualname__
+        if np.array_equal(index, same) or (kind.by_rater is None and not by_default):
+            return settings
+        likely = [name for name in settings if np.shape(settings[name])[:1] == same.shape]
+        own = likely if kind.by_rater is None else kind.by_rater
+        if own and (kind.by_rater is None or index.min() < 0):
+            raise ModelError(
+                "Settings of a channel with an entry per rater must be named in its attribute "
+                "by_rater (a tuple, () for none), and are unknown for raters that are not in the "
+                f"fit. Got: {own[0]} for {shown(raters, 3)}, by_rater={kind.by_rater}."
+            )
+        return {**settings, **{name: np.asarray(settings[name])[index] for name in own}}
 
 
 def from_result(result: xr.DataTree) -> Fitted:
@@ -274,12 +290,13 @@ def see(
     labels = fitted.labels.anew(own, fitted.label_settings, **given)
     own = {name: each for name, each in first.items() if name in of_raters}
     own |= {name: given[name] for name in fitted.raters.needs}
-    raters = fitted.raters.anew(own, fitted.rater_settings, index)
+    settings = fitted.settings_of(responses.raters, index)
+    raters = fitted.raters.anew(own, settings, index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(
-                "Parameters must be shared by all items, because those of new items are unknown. "
-                f"Got: {parameter.name}, which belongs to single items."
+                "Parameters must be shared by all items, because those of new items are unknown: "
+                f"{ANEW}. Got: {parameter.name}, which belongs to single items."
             )
     shapes = {name: value.shape for name, value in first.items()}
     labels.check(shapes, responses)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.labels import Independent
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
 from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.results.fitted import Fitted, see
 from bayesfuse.testing.calibration import assert_close, assert_frequencies
 
 
@@ -197,12 +199,15 @@ def check_rater_channel(
     counts must be the derivative of the weighted log-likelihood (central differences); the
     log-likelihood must pass :func:`check_tangent`; a known truth must rule out the other classes.
     With ``values``, the logarithms that ``expand`` turns into these tables, counts that
-    ``collapse`` returns must be the derivatives by them.
+    ``collapse`` returns must be the derivatives by them, the dimensions of parameters must be
+    known, and predictions for some of the raters, in another order, must be those of the channel.
 
     Raises
     ------
     AssertionError
         Names the quantity and its worst entry.
+    ModelError
+        Dimensions of parameters that ``sizes`` does not know; settings that predictions need.
 
     Examples
     --------
@@ -216,6 +221,7 @@ def check_rater_channel(
     n_items, n_classes = responses.n_items, responses.n_classes
     if values is not None:
         _check_collapse(channel, values, tables, n_classes)
+        _check_raters(channel, values, responses)
     unknown = np.full(n_items, -1)
     structure = channel.structure(responses, unknown)
     rng = np.random.default_rng(0)
@@ -277,6 +283,29 @@ def _check_collapse(
             )
             slope[place] = above - below
         assert_close(collapsed[which], slope, "collapsed counts", atol=1e-9)
+
+
+def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: Responses) -> None:
+    """Check shapes, and predictions for all raters but the first, in reverse order."""
+    pairs = [*zip(channel.used_parameters, values, strict=True)]
+    own = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
+    channel.check({name: value.shape for name, value in own.items()}, responses)
+    if channel.needs or any("item" in p.dims for p, _ in pairs) or responses.silent is not None:
+        return
+    own["prevalence"] = np.full(responses.n_classes, 1 / responses.n_classes)
+    drawn = {name: value[None, None] for name, value in own.items()}
+    given: Any = {}, channel.settings(), [], drawn, {}, responses.raters, responses.classes
+    fitted, found = Fitted(Independent, type(channel), *given), []
+    first, *others = responses.raters.tolist()
+    frame = responses.without_statements().to_frame()
+    for raters in ([first, *others], others[::-1]):
+        names: Any = {"items": responses.items, "raters": raters, "classes": responses.classes}
+        table = Responses.from_long(frame[frame["rater"] != first], **names)
+        seen, by_rater, _ = see(fitted, table, {})
+        rows = seen.rows({name: value[0, 0] for name, value in by_rater.items()})
+        found.append(seen.by_item(seen.marginal(rows).probability))
+    name = "labels predicted from some raters, in another order (see by_rater, settings)"
+    assert_close(found[1], found[0], name, atol=1e-9)
 
 
 def check_tangent(

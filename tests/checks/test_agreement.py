@@ -182,7 +182,7 @@ def test_bins_of_equal_counts():
 
 def test_ties_count_by_their_number():
     labels = probabilities([[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.0, 0.5, 0.5]], list("abc"))
-    with pytest.warns(UserWarning, match="infinite. Got: 1 of 3 items"):
+    with pytest.warns(UserWarning, match=r"forbids .* Got: item 'i2' \(1 such of 3\)"):
         scores = bf.checks.label_scores(labels, {"i0": "b", "i1": "a", "i2": "a"})
     assert scores["accuracy"] == pytest.approx((1 / 2 + 1 / 3 + 0) / 3)
     assert scores["log_loss"] == np.inf
@@ -206,13 +206,18 @@ def test_results_are_scored_on_the_items_with_a_truth():
     scores = bf.checks.label_scores(point, truth)
     best = bf.label_probabilities(point).values.argmax(axis=1)
     assert scores["accuracy"] == np.mean([best[n] == k for n, k in truth.items()])
+    gold = {n: truth[n] for n in range(30)}
+    informed, rest = bf.find_map(DawidSkene(made.responses, gold=gold)), dict([*truth.items()][30:])
+    assert bf.checks.label_scores(informed, truth) == bf.checks.label_scores(informed, rest)
+    assert bf.checks.calibration(informed, truth)["count"].sum() == 104
+    refused_table("not given .gold", bf.checks.label_scores, informed, gold)
 
 
 def test_other_truths_are_refused():
     labels = probabilities([[0.5, 0.5]], [0, 1])
     refused_table(r"name items that .* 'x'", bf.checks.label_scores, labels, {"x": 0})
     refused_table("name classes that", bf.checks.label_scores, labels, {"i0": 2})
-    refused_table("at least one", bf.checks.label_scores, labels, {})
+    refused_table("need known labels", bf.checks.label_scores, labels, {})
     refused("bins", bf.checks.calibration, labels, {"i0": 0}, bins=0)
 
 

@@ -175,6 +175,8 @@ def test_bad_questions_are_refused(fit):
         ({"draws": 0}, "draws must be"),
     ]:
         refused(said, ask, result, model, **wrong)
+    everybody = DawidSkene(bf.Responses.from_matrix([[0, 1, 1], [1, 1, 0]]))
+    refused("who has not answered", ask, bf.find_map(everybody), everybody)
 
 
 def test_ranks_are_those_of_the_draws():

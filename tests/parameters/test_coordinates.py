@@ -213,3 +213,15 @@ def test_a_parameter_that_is_held_has_no_part_in_how_much_sweeps_widen():
     assert 0.8 < found.attrs["widening"] < 2.0
     circles = MarkovRandomField(responses, bf.Graph.grid((6, 10)))
     refused("draws the labels anew", bf.fit, circles, sweeps=3)
+
+
+def test_concentrations_are_broadcast_to_further_dims():
+    with pm.Model(coords={"rater": "abc", "class": [0, 1], "answer": [0, 1]}) as model:
+        dims = ("rater", "class", "answer")
+        rows = bf.dirichlet("rows", bf.priors.diagonal(2), dims=dims)
+        mixed = bf.dirichlet("mixed", bf.priors.robust(2), dims=dims)
+        with pytest.raises(KeyError, match="nobody"):
+            bf.dirichlet("other", np.ones(2), dims=("nobody", "class"))
+    assert rows.eval().shape == mixed.eval().shape == (3, 2, 2)
+    assert model.initial_point()["rows_logratio__"].shape == (3, 2, 1)
+    assert np.isfinite(model.compile_logp()(model.initial_point()))

@@ -119,7 +119,7 @@ def test_arguments_of_another_kind_are_refused(small):
         (labels, bf.Confusion(odd), "confusion must hold.*Got"),
         (labels, bf.Confusion(np.ones((2, 3, 3))), "6 raters, 3 classes, 3 answers"),
         (bf.Independent(np.ones(4) / 4), raters, "prevalence"),
-        (labels, bf.OneCoin(0.5), "one number per rater"),
+        (labels, bf.OneCoin(0.5), r"must have shape \(. raters\)"),
     ):
         with pm.Model(), pytest.raises(ModelError, match=told):
             bf.observe(small, labels=prior, raters=channel)
@@ -305,3 +305,9 @@ def test_starts_by_values_and_less_stored():
         anew = bf.label_probabilities(result, bf.part(model, name))
         assert_close(bf.label_probabilities(result[name]).values, anew.values, name, atol=1e-5)
     refused("free variables", bf.sample, model, 5, tune=5, chains=1, start={"skill": 1.0}, **QUIET)
+
+
+def test_models_name_their_table_and_the_positive_class():
+    two = bf.Responses.from_matrix([["a", "b"], ["b", "b"], ["b", "a"]])
+    title = "DawidSkene: 6 responses to 3 items by 2 raters, 2 classes"
+    assert repr(bf.models.DawidSkene(two)) == f"{title}, b is positive"

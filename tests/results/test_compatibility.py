@@ -277,6 +277,8 @@ def test_rows_of_summaries_are_what_they_are_named(fitted, tmp_path):
     result.to_netcdf(tmp_path / "result.nc")
     loaded = xr.load_datatree(tmp_path / "result.nc")
     own, plain = (summary(loaded, **SUMMARY) for summary in (bf.summary, az.summary))
+    shown = {str(each(loaded, var_names=["confusion"])) for each in (bf.summary, az.summary)}
+    assert len(shown) == 1  # rounded alike
     assert len(own) == sum(values[0, 0].size for values in posterior.data_vars.values())
     assert misnamed(own, posterior) == []
     assert misnamed(plain, posterior) == []
