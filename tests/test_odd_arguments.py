@@ -12,7 +12,7 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse import errors
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.drawing import _require_settings
+from bayesfuse.inference.drawing import require_settings
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,
@@ -271,8 +271,8 @@ def test_simulated_tables():
 
 def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
     of_nuts = {"target_accept": 0.9, "nuts": {"max_treedepth": 3}}
-    _require_settings(of_nuts | {"mp_ctx": "fork"}, whole=False)
+    require_settings(of_nuts | {"mp_ctx": "fork"}, whole=False)
     with pytest.raises(ModelError, match=r"go into nuts=.* Got: \['max_treedepth'\]"):
-        _require_settings(of_nuts | {"max_treedepth": 3}, whole=False)
+        require_settings(of_nuts | {"max_treedepth": 3}, whole=False)
     with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
-        _require_settings(of_nuts, whole=True)
+        require_settings(of_nuts, whole=True)

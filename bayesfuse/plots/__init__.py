@@ -15,8 +15,6 @@ from bayesfuse.plots.checks import (
 )
 from bayesfuse.plots.fits import (
     plot_calibration as plot_calibration,
-    plot_elbo as plot_elbo,
-    plot_start as plot_start,
     var_names as var_names,
 )
 from bayesfuse.plots.graphs import (

@@ -1,4 +1,4 @@
-"""Plots of a fit: its convergence, the candidates for its start, and its calibration."""
+"""Plots of a fit: its calibration, and the variables that ArviZ plots."""
 
 from __future__ import annotations
 
@@ -14,20 +14,12 @@ from bayesfuse.checks import calibration
 from bayesfuse.checks.scores import of_known
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.axes import TEXT, escaped, ink, name_points, new_axes, set_title
-from bayesfuse.results.contents import require_draws, require_result
-
-TRACES = {
-    "fit": ("elbo", "evidence lower bound"),
-    "trace": ("log_posterior", "log posterior, up to a constant"),
-}
-"""The objective by group of the result: variable and axis label."""
+from bayesfuse.plots.axes import ink, name_points, new_axes
+from bayesfuse.results.contents import require_draws
 
 MOST = 20  # largest number of bins, unless the user asks for more
 SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
 TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
-
-STARTS = "start_log_posterior_"  # prefix of the attributes of the candidates for the start
 
 
 def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
@@ -75,113 +67,6 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     names = sorted(sizes, key=sizes.__getitem__)
     total = np.cumsum([sizes[name] for name in names])
     return names[: np.searchsorted(total, left, side="right")]
-
-
-def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
-    """Plot the objective of a variational fit or of EM by iteration.
-
-    Parameters
-    ----------
-    result : DataTree
-        From ``bf.fit`` (the evidence lower bound) or ``bf.find_map`` (the log posterior).
-    ax : matplotlib Axes, default a new figure
-
-    Returns
-    -------
-    Axes
-        The vertical limits exclude the first tenth of the iterations.
-
-    Raises
-    ------
-    ModelError
-        A result without such a trace.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> bf.plots.plot_elbo(bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))).get_ylabel()
-    'log posterior, up to a constant'
-    """
-    group = next((name for name in TRACES if name in require_result(result).children), None)
-    if group is None:
-        raise ModelError(
-            "The objective by iteration is stored in results of bf.fit and bf.find_map only. Got: "
-            f"groups {sorted(result.children)}."
-        )
-    variable, name = TRACES[group]
-    values = result[group].dataset[variable].values
-    from matplotlib.ticker import MaxNLocator
-
-    (ax,) = new_axes(ax, 1, (5.5, 3.4), 1)
-    marker = "." if len(values) < 40 else ""
-    ax.plot(np.arange(1, len(values) + 1), values, color="C0", marker=marker)
-    tail = values[len(values) // 10 :]
-    low, high = tail.min(), tail.max()
-    if high > low:
-        ax.set_ylim(low - 0.05 * (high - low), high + 0.08 * (high - low))
-    words = {None: "", True: "converged after ", False: "not converged after "}
-    said = words[result.attrs.get("converged")]
-    ax.set_title(f"{said}{len(values):,} iterations: {values[-1]:,.2f}", fontsize="medium")
-    ax.set(xlabel="iteration", ylabel=name)
-    ax.ticklabel_format(axis="y", useOffset=False)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return ax
-
-
-def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
-    """Plot the candidates for the start by their log posterior.
-
-    Parameters
-    ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map`` with the start "moments" or "majority".
-    ax : matplotlib Axes, default a new figure
-
-    Returns
-    -------
-    Axes
-        Log posteriors after a few steps of EM. One far below the best is in another mode.
-
-    Raises
-    ------
-    ModelError
-        A result that records no candidates.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> ax = bf.plots.plot_start(bf.find_map(bf.models.DawidSkene(bf.datasets.caries())))
-    >>> [tick.get_text() for tick in ax.get_yticklabels()]
-    ['majority', 'moments']
-    """
-    heights = {
-        str(name).removeprefix(STARTS): float(value)
-        for name, value in require_result(result).attrs.items()
-        if str(name).startswith(STARTS)
-    }
-    if not heights:
-        raise ModelError(
-            "Candidates for the start are recorded with start='moments' or 'majority' only. Got: "
-            f"attributes {list(result.attrs)}."
-        )
-    names, taken = sorted(heights), result.attrs["start"]
-    below = np.array([heights[name] for name in names]) - max(heights.values())
-    (ax,) = new_axes(ax, 1, (5.5, 1.2 + 0.4 * len(names)), 1)
-    colours = ["C0" if name == taken else "0.7" for name in names]
-    ax.barh(names, below, color=colours, height=0.6)
-    ax.plot(np.zeros(len(names)), range(len(names)), "|", color="0.5", ms=12)
-    room = max(-below.min(), 1.0)  # differences below one nat are negligible
-    for row, (name, value) in enumerate(zip(names, below, strict=True)):
-        text = "taken" if name == taken else f"{value:,.2g}"
-        ax.text(0.03 * room, row, text, va="center", fontsize=TEXT)
-    ax.set(xlim=(-1.08 * room, 0.3 * room), ylim=(-0.6, len(names) - 0.4))
-    ax.set_xlabel("log posterior below the best start, after a few steps of EM")
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    if left_out := result.attrs.get("start_without_moments"):
-        first = str(left_out).split("Got:")[0].split(",")[0].rstrip(". ")
-        set_title(ax, f"without moments: {escaped(first, 80)}")
-    return ax
 
 
 def plot_calibration(

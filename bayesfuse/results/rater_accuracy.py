@@ -70,15 +70,14 @@ def _table(
     drawn, met = [], np.zeros((n_raters, n_classes))
     for truth in labels[:, item]:
         cell = (rater * n_classes + truth) * n_classes + label
-        count = np.bincount(cell, minlength=n_raters * n_classes**2)
-        count = count.reshape(n_raters, n_classes, n_classes)
+        size = n_raters, n_classes, n_classes
+        count = np.bincount(cell, minlength=n_raters * n_classes**2).reshape(size)
         met += count.sum(axis=2)
         drawn.append(_measures(count, classes))
     found = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
-    names = [f"sensitivity[{each}]" for each in classes]
-    for name, own in zip(
-        ["specificity", "sensitivity"] if n_classes == 2 else names, met.T, strict=True
-    ):
+    names = [f"sensitivity[{name}]" for name in classes]
+    names = ["specificity", "sensitivity"] if n_classes == 2 else names
+    for name, own in zip(names, met.T, strict=True):
         found[name][:, own < 0.5 * len(labels)] = np.nan  # of a class that the rater did not meet
     responses = np.bincount(rater, minlength=n_raters)
     seen = gold[item] >= 0

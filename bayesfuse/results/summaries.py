@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,12 +61,7 @@ def summary(
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
     with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
-        parts = [az.summary(draws[[name]], **kwargs) for name in names]
-    table = pd.concat(parts)
-    own: list[Any] = [getattr(part, "_fmt_map", None) for part in parts]  # dropped by pandas
-    if all(own):
-        table._fmt_map = {name: dict(ChainMap(*(each[name] for each in own))) for name in table}
-    return table
+        return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
 
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:

@@ -57,7 +57,7 @@ def test_populations_that_are_numbers_and_those_of_another_table():
     assert (names.tolist(), number.tolist()) == ([3, 7], [1, 0, 1])
     _, number = read_populations(RESPONSES.items, [9, 3, 9], np.array([3, 5, 9]))
     assert number.tolist() == [2, 0, 2]
-    with pytest.raises(ResponsesError, match=r"among \[3, 7\].*Got: 9 for item 'a' \(2 such\)"):
+    with pytest.raises(ResponsesError, match=r"fit, \[3, 7\].*Got: 9 for item 'a' \(2 such\)"):
         read_populations(RESPONSES.items, [9, 3, 9], names)
 
 

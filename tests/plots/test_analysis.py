@@ -135,16 +135,6 @@ def test_a_sequence_in_its_order():
     refused(r"one of \['first', 'last'\].*Got: 'third'", plots.plot_sequence, point, model, "third")
 
 
-def test_bars_of_objectives_and_starts():
-    result = xr.DataTree.from_dict({"fit": xr.Dataset({"elbo": ("iteration", [-9.0, -5.0, -4.5])})})
-    starts = {"start_log_posterior_moments": -10.0, "start_log_posterior_majority": -14.5}
-    result.attrs = {"converged": 0, "start": "moments", **starts}
-    assert plots.plot_elbo(result).lines[0].get_ydata().tolist() == [-9, -5, -4.5]
-    assert [bar.get_width() for bar in plots.plot_start(result).patches] == [-4.5, 0]
-    for picture in (plots.plot_elbo, plots.plot_start):
-        refused("Got:", picture, xr.DataTree())
-
-
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": 1}
 
 

@@ -1,6 +1,5 @@
 """Whatever things are called, and however few there are: a picture, or an error in one line."""
 
-from copy import copy
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -97,7 +96,6 @@ PICTURES = {
         c.checked(CHECKS.conditional_dependence, least=1)
     ),
     "plot_difficulty": lambda c: plots.plot_difficulty(c.checked(CHECKS.item_difficulty)),
-    "plot_elbo": lambda c: plots.plot_elbo(c.result),
     "plot_graders": lambda c: plots.plot_graders(c.of_graders()),
     "plot_graph": lambda c: plots.plot_graph(c.result, c.graph),
     "plot_grid": lambda c: plots.plot_grid(
@@ -115,7 +113,6 @@ PICTURES = {
     "plot_score_matrix": lambda c: plots.plot_score_matrix(c.responses),
     "plot_sensitivity_specificity": lambda c: plots.plot_sensitivity_specificity(c.result),
     "plot_sequence": lambda c: plots.plot_sequence(c.result, c.model),
-    "plot_start": lambda c: plots.plot_start(c.result),
 }
 
 
@@ -142,9 +139,6 @@ def figure_of(picture, crowd):
 def test_pictures_of_odd_names(name, odd):
     """Rendering raises no error, and no text is taken for a formula or has lines of its own."""
     crowd = odd[2 if name == "plot_sensitivity_specificity" else 3]
-    if name == "plot_elbo":
-        crowd = copy(crowd)  # which all tests share
-        crowd.result = bf.find_map(crowd.model)
     figure = figure_of(PICTURES[name], crowd)
     for text in figure.findobj(Text):
         assert not cbook.is_math_text(text.get_text())
@@ -195,7 +189,6 @@ REFUSED = {
     ("plot_covariance", "one rater"): "no such pair of 1 raters",
     ("plot_covariance", "one item"): "no such pair of 4 raters",
     ("plot_phases", "one item"): "1 items without edges",
-    ("plot_elbo", "one rater"): "groups ['constant_data'",
     ("plot_class_shares", "one item"): "keep joint draws of the labels",  # a point has none
     ("plot_panel", "one item"): "keep joint draws of the labels",
 }
