@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.names import storable
+from bayesfuse.data.names import listed, storable
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Names, read_gold
 from bayesfuse.data.tags import read_tags
@@ -335,10 +335,8 @@ def _known_whole(sequences: Sequences, known: pd.Series) -> Sequences:
     whole = np.logical_and.reduceat(np.isin(sequences.items, known.index), sequences.start[:-1])
     if whole.all() or not whole.any():
         return sequences
-    items = sequences.items[np.repeat(whole, sequences.lengths)]
-    return Sequences.from_lengths(
-        sequences.lengths[whole], items=items, names=sequences.names[whole]
-    )
+    items, names = sequences.items[np.repeat(whole, sequences.lengths)], sequences.names[whole]
+    return Sequences.from_lengths(sequences.lengths[whole], items=items, names=listed(names))
 
 
 def span_kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:

@@ -147,7 +147,8 @@ def least_certain(
 
     Of items with the same probabilities, the first is named, with the number of the others.
     """
-    ordered, rows = most_uncertain(result).transpose("item", "class"), []
+    ordered = most_uncertain(result).transpose("item", "class")
+    rows: list[list[str]] = []
     same = ordered.values.round(6)
     left = np.arange(len(same))
     while len(left) and len(rows) < most:
