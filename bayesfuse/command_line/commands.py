@@ -33,7 +33,6 @@ from bayesfuse.command_line.outputs import (
 )
 from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
 from bayesfuse.numerics.interruption import Interruption
@@ -141,7 +140,7 @@ def _fit_one(
         try:
             before = bf.load(arguments.output)
             _ = isinstance(before, bf.Fused) or observation_of(before, model)  # may raise
-        except ModelError as error:
+        except bf.errors.ModelError as error:
             raise CommandError(f"--resume {arguments.output}: {in_options(str(error))}") from error
         if isinstance(before, bf.Fused):
             raise CommandError(
