@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.answer.budget import Budget, Finding
-from bayesfuse.answer.candidates import Inputs, is_rules
+from bayesfuse.answer.candidates import RULES, Inputs, is_rules
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -152,12 +152,12 @@ def of_rules(result: xr.DataTree) -> list[Finding]:
     if (votes := result["posterior"].dataset.get("vote")) is None:
         return []
     copies = [name.rpartition(":")[0] for name in votes.values.tolist() if " = " in name]
-    said = [f"Near copies count as one rule: {'; '.join(copies)}."] if copies else []
+    said = [f"Near copies count as one rule: {'; '.join(copies) or 'there are none'}."]
     if (factor := float(result.attrs["dispersion"])) > DEPENDENT:
         said.append(
             f"Votes are {factor:.1f} times as dispersed as those of independent rules, so their "
-            "accuracies are less certain than in the table of raters: bf.sources(result) has wider "
-            "intervals."
+            "accuracies are less certain than in the table of raters: see "
+            f"bf.sources(fused['models/{RULES.name}'])."
         )
     return list(map(Finding, said))
 
@@ -297,7 +297,11 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if n_known >= wanted:
         return []
-    said = f"Only {n_known:,} labels are known" if n_known else "No label is known"
+    said = "No label is known, so it is uncertain whether the majority is right. Find out those"
+    if n_known:
+        said = (
+            f"{n_known:,} labels are known; more correct raters and models better. Find out those"
+        )
     number = f"{wanted - n_known:,}{' more' if n_known else ''}"
     how = ", chosen at random (bf.decisions.next_items, --ask in the shell)"
     if inputs.sequences is not None:
@@ -305,10 +309,7 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
     where = ""
     if (names := _contested(fused)) is not None:
         where = f" The models disagree most about items {_names(names)}."
-    return [
-        f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
-        f"{number} items{how}, and pass them as gold= (--gold).{where}"
-    ]
+    return [f"{said} of {number} items{how}, and pass them as gold= (--gold).{where}"]
 
 
 def _contested(fused: xr.DataTree) -> Any:

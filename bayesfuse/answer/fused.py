@@ -163,9 +163,9 @@ class Fused(xr.DataTree):
         Notes
         -----
         With known labels, accuracies are corrected by these minus their probabilities without them,
-        partially pooled over raters: intervals of 90 % then hold .91 instead of .81 of the true
-        accuracies (ten tables, 20 known labels). Without joint draws of the labels (tables of
-        counts, very large ones), there is only ``balanced_accuracy``, from the parameters.
+        partially pooled over raters, those by class by the same amounts: intervals of 90 % then
+        hold .91 instead of .81 of the true accuracies (ten tables, 20 known labels). Without joint
+        draws (tables of counts, very large ones), ``balanced_accuracy`` is of the parameters.
         """
         return rater_table(self, by, ci_prob)
 

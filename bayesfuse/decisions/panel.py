@@ -125,12 +125,14 @@ def panel(
     if size is not None and size > len(names):
         raise ModelError(f"size must be at most the number of raters, {len(names)}. Got: {size}.")
     price = _cost(cost, names)
+    number = int((pd.Series(seen[2]).groupby(seen[1]).nunique() > 1).sum())
+    if number == 0:
+        raise ModelError("bf.sources compares raters who give one label each. Got: no others.")
     truths = labels[evenly_spaced(draws, len(labels))]
     correlation = _correlations(truths, seen, len(names), rng)
     apart = correlation[:, ~np.eye(len(names), dtype=bool)]
     some = np.isfinite(apart)
     mean = np.where(some, apart, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    number = int((pd.Series(seen[2]).groupby(seen[1]).nunique() > 1).sum())
     worth = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
     found: dict[str, Any] = {}
     for name, values in (

@@ -115,11 +115,16 @@ class Fitted:
             return settings
         likely = [name for name in settings if np.shape(settings[name])[:1] == same.shape]
         own = likely if kind.by_rater is None else kind.by_rater
-        if own and (kind.by_rater is None or index.min() < 0):
+        if own and kind.by_rater is None:
             raise ModelError(
                 "Settings of a channel with an entry per rater must be named in its attribute "
-                "by_rater (a tuple, () for none), and are unknown for raters that are not in the "
-                f"fit. Got: {own[0]} for {shown(raters, 3)}, by_rater={kind.by_rater}."
+                f"by_rater (a tuple, () for none). Got: {own[0]}, and no by_rater."
+            )
+        if own and index.min() < 0:
+            strange = shown(raters[index < 0], 3)
+            raise ModelError(
+                "Settings of a channel with an entry per rater are unknown for raters who are not "
+                f"in the fit. Got: raters {strange}, setting {own[0]}."
             )
         return {**settings, **{name: np.asarray(settings[name])[index] for name in own}}
 

@@ -28,7 +28,8 @@ def rater_accuracy(
 ) -> pd.DataFrame:
     """Return a row for every rater (and group): counts, accuracies with intervals, and bias.
 
-    Accuracies are corrected by known labels, as shares of groups are in ``class_shares``.
+    Accuracies are corrected by known labels, as shares of groups are in ``class_shares``, and those
+    by true class by the same amounts.
     """
     labels, rows = joint_labels.stored(result), require_rows(result, "The accuracy of raters")
     known = constants(result)
@@ -85,9 +86,10 @@ def _table(
     if seen.sum() >= FEWEST_KNOWN and missed.any():
         left, rng = np.column_stack([missed, -missed])[seen], np.random.default_rng(0)
         shares = 1.0 - on_known / np.maximum(responses, 1)
-        for own in found["accuracy"]:
-            own += shares * residuals(left, rater[seen], n_raters, rng)[:, 0]
-        found["accuracy"] = found["accuracy"].clip(0.0, 1.0)
+        some = [residuals(left, rater[seen], n_raters, rng)[:, 0] for _ in labels]
+        for name in found:
+            if not name.startswith("bias"):  # accuracy is a mean of the others, so all shift alike
+                found[name] = (found[name] + shares * some).clip(0.0, 1.0)
     right = np.bincount(rater[seen], gold[item[seen]] == label[seen], n_raters)
     table = pd.DataFrame({"rater": raters, "responses": responses})
     for name, each in found.items():

@@ -236,7 +236,6 @@ def test_rules_get_the_model_of_rules(unchecked):
     assert told.labels()["difficulty"].isna().all()
     assert (told.raters()["accuracy"] > 0.6).all()
     assert "cannot be told from guessing" not in "".join(told.advice)
-    assert not any("Near copies" in line for line in told.checks)
     frame = table.to_frame()
     copied = frame[frame["rater"] == frame["rater"].iloc[0]].assign(rater=99)
     model = bf.models.LabellingFunctions(pd.concat([frame, copied]), dispersion=3.0)
