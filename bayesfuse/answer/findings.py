@@ -287,7 +287,7 @@ def _repeats(responses: Responses) -> list[str]:
     other = len(np.unique(pair * responses.n_classes + responses.label)) - n_pairs
     return [
         f"Check that {again:,} responses are no copies: their raters responded to the same item "
-        f"before, {other:,} times with another label. They count as separate responses; "
+        f"before (with another label: {other:,}). They count as separate responses; "
         "frame.drop_duplicates() leaves exact copies out."
     ]
 

@@ -18,7 +18,8 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
-from bayesfuse.answer.fused import WIDTH, rater_table
+from bayesfuse.answer.findings import oddities
+from bayesfuse.answer.fused import WIDTH, bullet, rater_table
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options
@@ -343,6 +344,8 @@ def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Say what a table can tell."""
     say(f"{fill(tables.read, WIDTH)}\n")
     say(str(bf.checks.identifiability(tables.responses, tables.gold)))
+    for line in oddities(tables.responses):
+        say(bullet(line))
     return 0
 
 

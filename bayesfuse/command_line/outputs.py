@@ -89,7 +89,7 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
     if isinstance(result, bf.Fused) and result.nbytes > LARGE and "models" in result.children:
         result = result.copy(deep=False)
         del result["models"]
-        left_out = f", above {LARGE / 1e6:.0f} MB without its models, which predictions need"
+        left_out = f"; its models, above {LARGE / 1e6:.0f} MB, which predictions need, are left out"
     with replacing(path) as new, _Sink(new, "w+") as sink:
         try:
             result.to_netcdf(sink, engine="h5netcdf")

@@ -278,7 +278,7 @@ def _with_labels(
         kept[names[2]] = labels.astype(np.int64)  # floats only because of the missing ones
     _, items = encode(values[0], None, "item", names[0])
     (item, rater), before = (pd.unique(pd.Series(kept[name])) for name in names[:2]), values[1]
-    lost = [name for name in pd.unique(pd.Series(before)) if name not in set(rater)]
+    lost = [name for name in pd.unique(pd.Series(before).dropna()) if name not in set(rater)]
     return kept, without_labels(dropped, lost), listed(items) if len(item) < len(items) else None
 
 

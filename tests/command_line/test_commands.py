@@ -316,7 +316,7 @@ def test_raters_need_no_models_which_large_answers_leave_out(folder, asked, caps
     assert outputs.write_netcdf(answer, Path("all.nc")) == ""
     monkeypatch.setattr(outputs, "LARGE", answer.nbytes - 1)
     assert main([*FILMS, "--output", "r.nc", "--rater-table", "raters.csv"]) == 0
-    said = "r.nc (posterior, above 0 MB without its models, which predictions need)"
+    said = "r.nc (posterior; its models, above 0 MB, which predictions need, are left out)"
     assert said in capsys.readouterr().out and "models" in answer.children
     saved = bf.load("r.nc")
     assert saved.raters().equals(answer.raters())

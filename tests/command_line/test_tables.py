@@ -289,11 +289,13 @@ def test_rows_without_a_label_are_left_out_if_asked(folder, capsys):
         printed.out.split()
     )
     assert "responses 3\n" in " ".join(re.split(" +", printed.out))
-    Path("t.csv").write_text("item,rater,label\n1,a,x\n1,b,y\n2,a,\n2,b,x\n3,a,\n")
+    Path("t.csv").write_text("item,rater,label\n1,a,x\n1,b,y\n1,b,x\n2,a,\n2,b,x\n3,a,\n")
     assert main(["doctor", "t.csv", "--drop-empty"]) == 0
-    assert "Items without responses: 1 (3)." in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Items without responses: 1 (3)." in printed
+    assert "before (with another label: 1)" in printed
     found = read_table("t.csv", missing="drop")[0]
-    assert found.items.tolist() == [1, 2, 3] and found.per_item.tolist() == [2, 1, 0]
+    assert found.items.tolist() == [1, 2, 3] and found.per_item.tolist() == [3, 1, 0]
 
 
 def test_columns_that_are_no_raters_are_ignored(folder, capsys):
