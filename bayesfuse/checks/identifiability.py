@@ -184,8 +184,9 @@ class _Seen:
         self.item, self.source = np.divmod(pair, self.n_sources)
         self.number = np.bincount(self.item, minlength=self.n_items)
         self.source_of = source
-        said = np.unique(table.item * table.n_classes + table.label)
-        self.unanimous = table.stated is None and len(said) == len(np.unique(table.item))
+        begin = table.start[:-1][table.per_item > 0]  # rows are item by item
+        low, high = (end.reduceat(table.label, begin) for end in (np.minimum, np.maximum))
+        self.unanimous = table.stated is None and bool((low == high).all())
         self.active = np.unique(self.source)
         # sources of an item form a path, and three or more also an odd cycle
         first = np.flatnonzero(np.diff(self.item) == 0)

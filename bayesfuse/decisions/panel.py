@@ -127,7 +127,7 @@ def panel(
     price = _cost(cost, names)
     number = int((pd.Series(seen[2]).groupby(seen[1]).nunique() > 1).sum())
     if number == 0:
-        raise ModelError("bf.sources compares raters who give one label each. Got: no others.")
+        raise ModelError("Raters of one label have no correlation: see bf.sources. Got: no others.")
     truths = labels[evenly_spaced(draws, len(labels))]
     correlation = _correlations(truths, seen, len(names), rng)
     apart = correlation[:, ~np.eye(len(names), dtype=bool)]
