@@ -10,25 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse import errors
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 
 __all__ = [
     "Simulated",
-    "SimulatedGraph",
     "anesthesia",
     "caries",
-    "simulate_blocks",
     "simulate_dawid_skene",
     "simulate_responses",
     "tuberculosis",
 ]
 __dir__ = __all__.copy
 
-
-ATTEMPTS = 100  # maximum number of rounds of drawing pairs of items
 
 _ANESTHESIA = """
 1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2322223 4444444 2223343
@@ -77,21 +72,21 @@ def caries() -> Responses:
     >>> int(bf.datasets.caries().multiplicity.sum())
     3869
     """
-    pairs = [entry.split(":") for entry in _CARIES.split()]
-    names = {"0": "sound", "1": "carious"}
+    patterns, counts = zip(*(entry.split(":") for entry in _CARIES.split()), strict=True)
+    names = np.array(["sound", "carious"])
     return Responses.from_counts(
-        np.array([[names[digit] for digit in pattern] for pattern, _ in pairs]),
-        [int(count) for _, count in pairs],
-        items=[pattern for pattern, _ in pairs],
+        names[[[int(digit) for digit in pattern] for pattern in patterns]],
+        [int(count) for count in counts],
+        items=patterns,
         raters=[f"dentist {number}" for number in range(1, 6)],
-        classes=["sound", "carious"],
+        classes=names,
     )
 
 
 def tuberculosis() -> tuple[Responses, dict[str, str]]:
-    """Return results of two skin tests for tuberculosis in two populations, as four patterns each.
+    """Return two skin tests for tuberculosis of 1,877 people in two populations, as patterns.
 
-    Of 1,877 people, "+" is positive. Population "1" is a school district, "2" a sanatorium.
+    Population "1" is a school district, "2" a sanatorium; the population of items comes second.
 
     References
     ----------
@@ -119,9 +114,6 @@ def tuberculosis() -> tuple[Responses, dict[str, str]]:
 class Simulated:
     """Simulated responses and their parameters.
 
-    ``truth`` (items,) holds indices of the true classes; ``prevalence`` is of shape (classes,) and
-    ``confusion`` (raters, classes, labels).
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -130,9 +122,9 @@ class Simulated:
     """
 
     responses: Responses
-    truth: NDArray[np.int64]
-    prevalence: Array
-    confusion: Array
+    truth: NDArray[np.int64]  # indices of the true classes (items,)
+    prevalence: Array  # (classes,)
+    confusion: Array  # (raters, classes, labels)
 
 
 def simulate_dawid_skene(
@@ -156,8 +148,7 @@ def simulate_dawid_skene(
     prevalence : array-like, shape (classes,), optional
         Default a draw from Dirichlet(5, …, 5).
     confusion : array-like, shape (raters, classes, labels), optional
-        Default: diagonals uniform in the range ``accuracy`` for every rater and class, the rest of
-        the row from a flat Dirichlet distribution.
+        Default: diagonals uniform in the range ``accuracy``, the rest of a row flat Dirichlet.
     accuracy : pair of float
     random_seed : int or Generator, optional
 
@@ -174,7 +165,10 @@ def simulate_dawid_skene(
     200
     """
     rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
-    share = _prevalence(prevalence, n_classes, rng)
+    if prevalence is None:
+        share = rng.dirichlet(np.full(n_classes, 5.0))
+    else:
+        share = _checked("prevalence", prevalence, True, classes=n_classes)
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
     return Simulated(_answers(truth, table, per_item, rng), truth, share, table)
@@ -190,7 +184,7 @@ def simulate_responses(
     accuracy: tuple[float, float] = (0.5, 0.9),
     random_seed: int | np.random.Generator | None = None,
 ) -> Simulated:
-    """Simulate responses to items with given true classes, such as the pixels of an image.
+    """Simulate responses to items with given true classes, of shares ``prevalence``.
 
     Parameters
     ----------
@@ -198,16 +192,6 @@ def simulate_responses(
         Indices of the true classes, of any shape; items are in C order.
     n_raters, n_classes, per_item, confusion, accuracy, random_seed
         As in :func:`simulate_dawid_skene`.
-
-    Returns
-    -------
-    Simulated
-        ``prevalence`` holds the shares of the classes in ``truth``.
-
-    Raises
-    ------
-    ModelError
-        As :func:`simulate_dawid_skene`; truths outside the classes.
 
     Examples
     --------
@@ -228,104 +212,11 @@ def simulate_responses(
     return Simulated(_answers(known, table, per_item, rng), known, share, table)
 
 
-@dataclass(frozen=True)
-class SimulatedGraph(Simulated):
-    """Simulated responses to the items of a ``graph``.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> bf.datasets.simulate_blocks(100, 5, 2, degree=6, random_seed=1).graph.n_items
-    100
-    """
-
-    graph: Graph
-
-
-def simulate_blocks(
-    n_items: int,
-    n_raters: int,
-    n_classes: int,
-    *,
-    degree: float,
-    within: float = 0.9,
-    per_item: int | None = None,
-    prevalence: ArrayLike | None = None,
-    confusion: ArrayLike | None = None,
-    accuracy: tuple[float, float] = (0.5, 0.9),
-    random_seed: int | np.random.Generator | None = None,
-) -> SimulatedGraph:
-    """Simulate a stochastic block model, a graph whose communities are the classes.
-
-    Parameters
-    ----------
-    n_items, n_raters, n_classes : int
-    degree : float
-        Mean number of neighbours.
-    within : float
-        Share of the edges within a class.
-    per_item, prevalence, confusion, accuracy, random_seed
-        As in :func:`simulate_dawid_skene`.
-
-    Raises
-    ------
-    ModelError
-        As :func:`simulate_dawid_skene`; a degree that is negative or too large for the number of
-        pairs.
-
-    References
-    ----------
-    Holland & Leinhardt (1983), Stochastic blockmodels: first steps, Social Networks 5, 109–137.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> made = bf.datasets.simulate_blocks(500, 5, 3, degree=4, random_seed=1)
-    >>> made.graph.n_edges, made.responses.n_items
-    (1000, 500)
-    """
-    rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
-    n_edges = round(n_items * errors.require_number("degree", degree) / 2)
-    across = round(n_edges * (1 - errors.require_number("within", within, 0, 1)))
-    share = _prevalence(prevalence, n_classes, rng)
-    truth = rng.choice(n_classes, size=n_items, p=share)
-    pairs = [_pairs(truth, n_edges - across, True, rng), _pairs(truth, across, False, rng)]
-    graph = Graph.from_edges(np.concatenate(pairs), items=range(n_items))
-    table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
-    responses = _answers(truth, table, per_item, rng)
-    return SimulatedGraph(responses, truth, share, table, graph)
-
-
-def _pairs(
-    truth: NDArray[np.int64], count: int, same: bool, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw distinct pairs of items of the same class, or of different classes."""
-    found = np.zeros((0, 2), dtype=np.int64)
-    for _ in range(ATTEMPTS):
-        if len(found) >= count:
-            return found[:count]
-        more = np.sort(rng.integers(0, len(truth), (4 * count, 2)), axis=1)
-        fits = (truth[more[:, 0]] == truth[more[:, 1]]) == same
-        more = more[fits & (more[:, 0] < more[:, 1])]
-        found = rng.permutation(np.unique(np.concatenate([found, more]), axis=0))
-    raise errors.ModelError(
-        "Edges must be few relative to the possible pairs of items, because pairs are drawn at "
-        f"random. Got: {count} edges {'within' if same else 'between'} classes of "
-        f"{np.bincount(truth).tolist()} items."
-    )
-
-
 def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
     """Check sizes and return the generator of a seed."""
     for name, size in sizes.items():
         errors.require_count(name, size, least=2 if name == "n_classes" else 1)
     return errors.require_seed(random_seed)
-
-
-def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
-    if given is None:
-        return rng.dirichlet(np.full(n_classes, 5.0))
-    return _checked("prevalence", given, True, classes=n_classes)
 
 
 def _checked(name: str, given: ArrayLike, rows: bool, **axes: int) -> Array:
@@ -335,13 +226,7 @@ def _checked(name: str, given: ArrayLike, rows: bool, **axes: int) -> Array:
     return values
 
 
-def _confusion(
-    given: ArrayLike | None,
-    n_raters: int,
-    n_classes: int,
-    accuracy: tuple[float, float],
-    rng: np.random.Generator,
-) -> Array:
+def _confusion(given: Any, n_raters: int, n_classes: int, accuracy: Any, rng: Any) -> Array:
     if given is not None:
         axes = {"raters": n_raters, "classes": n_classes, "labels": n_classes}
         return _checked("confusion", given, True, **axes)

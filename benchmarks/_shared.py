@@ -114,6 +114,20 @@ def load(name: str):
     return responses, truth[truth.index.isin(responses.items)]
 
 
+def communities(
+    truth: np.ndarray, degree: float, within: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw the edges of a stochastic block model, with a share of them within classes."""
+    n_edges = round(len(truth) * degree / 2)
+    inside, pairs = round(within * n_edges), []
+    for count, same in ((inside, True), (n_edges - inside, False)):
+        drawn = np.sort(rng.integers(0, len(truth), (50 * count, 2)), axis=1)
+        agree = truth[drawn[:, 0]] == truth[drawn[:, 1]]
+        fits = drawn[(agree == same) & (drawn[:, 0] < drawn[:, 1])]
+        pairs.append(rng.permutation(np.unique(fits, axis=0))[:count])
+    return np.concatenate(pairs)
+
+
 def f_score(truth: np.ndarray, guess: np.ndarray, n_classes: int) -> float:
     """Return (37) of Traganitis & Giannakis, the mean of the F-scores of all classes."""
     table = np.zeros((n_classes, n_classes))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 from _icm_em import icm_em
-from _shared import QUIET, Arguments, f_score
+from _shared import QUIET, Arguments, communities, f_score
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, MarkovRandomField
@@ -41,16 +41,12 @@ def simulate(rng, n_items, degree):
     for rows in confusion:
         for k, row in enumerate(rows):
             row[[k, row.argmax()]] = row[[row.argmax(), k]]
-    return bf.datasets.simulate_blocks(
-        n_items,
-        N_RATERS,
-        N_CLASSES,
-        degree=degree,
-        within=WITHIN,
-        prevalence=np.full(N_CLASSES, 1 / N_CLASSES),
-        confusion=confusion,
-        random_seed=rng,
+    truth = rng.integers(0, N_CLASSES, n_items)
+    made = bf.datasets.simulate_responses(
+        truth, N_RATERS, N_CLASSES, confusion=confusion, random_seed=rng
     )
+    edges = communities(truth, degree, WITHIN, rng)
+    return made, bf.Graph.from_edges(edges, items=range(n_items))
 
 
 def by_guess(responses, guess):
@@ -62,8 +58,8 @@ def by_guess(responses, guess):
 
 def one_run(rng, n_items, degree, draws):
     """Return by method F-score and confusion error (38), and the coupling inferred."""
-    made = simulate(rng, n_items, degree)
-    responses, graph = made.responses, made.graph
+    made, graph = simulate(rng, n_items, degree)
+    responses = made.responses
     found = {}
 
     def add(name, guess, confusion):

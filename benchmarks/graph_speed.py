@@ -18,7 +18,7 @@ import warnings
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from _shared import QUIET, Arguments
+from _shared import QUIET, Arguments, communities
 
 import bayesfuse as bf
 from bayesfuse.labels.potts_kernels import gibbs_sweep, swendsen_wang
@@ -135,8 +135,10 @@ def main() -> None:
     side, seconds = (60, 0.1) if options.quick else (1000, 5.0)
     print(f"{'':<58}{'million':>10}{'ms per':>12}\n{'':<58}{'sites/s':>10}{'sweep':>12}")
     kernels(f"{side} × {side}, K = 2", bf.Graph.grid((side, side)), 2, seconds)
-    blocks = bf.datasets.simulate_blocks(2708, 1, 7, degree=3.9, random_seed=0)
-    kernels("2,708 items of mean degree 3.9, K = 7", blocks.graph, 7, seconds)
+    rng = np.random.default_rng(0)
+    edges = communities(rng.integers(0, 7, 2708), 3.9, 0.9, rng)
+    blocks = bf.Graph.from_edges(edges, items=range(2708))
+    kernels("2,708 items of mean degree 3.9, K = 7", blocks, 7, seconds)
     checkerboard(side, seconds)
     pymc_gibbs(*((4, seconds) if options.quick else (16, 2.0)))
     image(side, 7, 20 if options.quick else 100)

@@ -101,13 +101,12 @@ def test_seeds(fitted):
         "simulate_dawid_skene": (20, 4, 3),
         "simulate_responses": ([0, 1], 4, 2),
     }
-    others = {"simulate_blocks": partial(bf.datasets.simulate_blocks, 20, 4, 3, degree=2)}
     functions = seeded()
     assert len(functions) >= 14, functions
     for function in functions:
         name = function.__name__
         given = (BINARY,) if ".moments." in function.__module__ else fitted["plain"]
-        call = others.get(name, partial(function, *first.get(name, given)))
+        call = partial(function, *first.get(name, given))
         for seed in NO_SEED:
             refused(r"random_seed must be .* Got: ", call, random_seed=seed)
 
@@ -117,9 +116,6 @@ def calls(fitted):
     plain, groups = fitted["plain"], fitted["groups"]
     result, model = plain
     size = partial(bf.datasets.simulate_dawid_skene, n_items=9, n_raters=4, n_classes=3)
-    blocks = partial(
-        bf.datasets.simulate_blocks, n_items=9, n_raters=4, n_classes=3, degree=2, random_seed=1
-    )
     labels = bf.draw_labels(*fitted["sequences"], 3, random_seed=1)
     yield bf.fuse, {"responses": NO_KIND}
     yield partial(bf.fuse, THREE), {"minutes": NO_NUMBER, "progressbar": NO_FLAG}
@@ -164,7 +160,6 @@ def calls(fitted):
         yield partial(paths, labels), {"sequences": NO_KIND}
     yield size, {name: (*NO_COUNT, None) for name in ("n_items", "n_raters", "n_classes")}
     yield size, {"prevalence": (-1, [], WORD, [0.5, 0.5]), "confusion": (-1, [], WORD, [[1.0]])}
-    yield blocks, {"degree": NO_NUMBER, "within": NO_NUMBER, "n_items": NO_COUNT}
     yield partial(bf.datasets.simulate_responses, n_raters=3, n_classes=2), {"truth": ([], WORD)}
     yield bf.bio_transitions, {"classes": NO_NAMES}
     yield partial(bf.plots.plot_labels, result), {"most": NO_COUNT}
@@ -253,7 +248,6 @@ def test_numbers_of_priors(wrong):
         (lambda: bf.priors.diagonal(3, weight=wrong), "weight must be a positive, finite number"),
         (lambda: bf.priors.robust(3, accuracy=wrong), "accuracy must be a probability"),
         (lambda: bf.priors.robust(3, share=wrong), "share must be a probability"),
-        (lambda: bf.bio_transitions(["O", "B-X"], weight=wrong), "weight must be a positive"),
         (lambda: LatentGroup(TWO, "posterior", share_prior=wrong), "share_prior must be a prob"),
     ):
         refused(said, call)
@@ -265,7 +259,6 @@ def test_numbers_of_priors(wrong):
 
 def test_simulated_tables():
     refused("must hold", bf.datasets.simulate_dawid_skene, 10, 3, 2, accuracy=(0.5, 1.5))
-    refused("edges within", bf.datasets.simulate_blocks, 9, 2, 2, degree=8, random_seed=1)
     refused("from 0 to 1", bf.datasets.simulate_responses, [0, 2], 2, 2)
 
 

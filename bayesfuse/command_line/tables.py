@@ -153,7 +153,7 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.Da
         raise CommandError(
             "with --wide all columns but the items are raters, who share their labels: --ignore "
             "leaves out others, and --classes declares labels that one rater alone gives. Got: "
-            f"column {odd[0]!r} {odd[1]}"
+            f"{odd}"
         )
     cells = frame[raters].copy()
     marks = cells.eq(MISSING_CODE).to_numpy()

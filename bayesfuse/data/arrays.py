@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ResponsesError, brief
 
 LARGEST = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {
@@ -49,24 +49,25 @@ def usual(wanted: Iterable[str], names: list[Any] | None) -> list[str]:
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
     """Return columns of a table of ``what``, arrays or Categoricals of one length, not empty."""
     frame = present(frame)
-    known, values = column_names(frame) or [], []
-    for name in names:
-        if name not in known:
-            raise ResponsesError(
-                f"Every named column must be in the table. Got: {name!r}, which is not among "
-                f"{shown(known)}."
-            )
-        values.append(as_array(frame[name]))
-        if values[-1].ndim != 1:
-            raise ResponsesError(
-                "A column must hold one value per row and have a unique name. Got: "
-                f"{name!r} of shape {values[-1].shape}."
-            )
-    sizes = [len(each) for each in values]
-    if len(set(sizes)) > 1:
-        told = ", ".join(f"{name!r} with {n}" for name, n in zip(names, sizes, strict=True))
-        raise ResponsesError(f"All columns must have the same length. Got: {told} rows.")
-    if sizes[0] == 0:
+    known = column_names(frame)
+    if missing := [name for name in names if name not in (known or [])]:
+        seen = brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
+        raise ResponsesError(
+            f"Arguments such as item=, rater= and label= name columns of a table of {what}; "
+            "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads responses with a "
+            f"column per rater. Got: {seen}."
+        )
+    values = [as_array(frame[name]) for name in names]
+    shapes = [own.shape for own in values]
+    if len({*shapes}) > 1 or len(shapes[0]) != 1:
+        pairs = zip(names, shapes, strict=True)
+        told = ", ".join(f"{name!r} of shape {shape}" for name, shape in pairs)
+        raise ResponsesError(
+            "All columns must have the same length, one value per row and unique names; "
+            "pd.DataFrame.from_dict(table, orient='index') reads {item: {rater: label}}. Got: "
+            f"{told}."
+        )
+    if shapes[0] == (0,):
         raise ResponsesError(
             f"A table of {what} must have at least one row. Got: no rows in {names[0]!r}."
         )

@@ -1,8 +1,7 @@
-"""Summaries of tables and graphs as text and as HTML."""
+"""Summaries of tables and graphs as text."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 from unicodedata import category
 
@@ -45,11 +44,9 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         ("responses per rater", spread(responses.per_rater)),
         ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
     ]
-    if responses.silent is not None:
-        low, high = np.nanmin(responses.coverage), np.nanmax(responses.coverage)
-        ends = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
-        given = "; silent on all others" if responses.silent.complete else " given to the source"
-        rows.append(("coverage", f"{ends} of the items{given}"))
+    if (silent := responses.silent) is not None:
+        told = "on all other items" if silent.complete else f"{len(silent.rater):,} times"
+        rows.append(("silence of sources", told))
     if (stated := responses.stated) is not None:
         on = {"rater": len(np.unique(stated.rater)), "item": len(np.flatnonzero(stated.per_item))}
         by, of = (f"{n:,} {what}{'s' * (n != 1)}" for what, n in on.items())
@@ -73,16 +70,6 @@ def summarise_graph(graph: Any) -> tuple[str, list[tuple[str, str]]]:
 def as_text(name: str, title: str, rows: list[tuple[str, str]]) -> str:
     """Format a summary for a terminal."""
     return f"{name}: {title}\n" + "\n".join(f"  {what:<20} {text}" for what, text in rows)
-
-
-def as_html(name: str, title: str, rows: list[tuple[str, str]]) -> str:
-    """Format a summary for a notebook."""
-    body = "".join(
-        f"<tr><th style='text-align:left'>{escape(what)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for what, text in rows
-    )
-    return f"<div><strong>{escape(name)}</strong>: {escape(title)}<table>{body}</table></div>"
 
 
 def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -> str:

@@ -13,7 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array
-from bayesfuse.data.describing import as_html, as_text, summarise_graph
+from bayesfuse.data.describing import as_text, summarise_graph
 from bayesfuse.data.names import encode, names_of, unique_names
 from bayesfuse.data.neighbours import (
     adjacency,
@@ -36,7 +36,9 @@ __all__ = ["Graph"]
 class Graph(Structured):
     """Items with undirected, weighted edges: pixels, citing documents, neighbours in features.
 
-    Items are matched to a table of responses by name, in any order, and may have no edges.
+    Items are matched to a table of responses by name, in any order, and may have no edges. Edges
+    that are duplicate, join an item to itself or have a weight that is not positive, and names that
+    are missing, unknown or of mixed kinds, raise :class:`bayesfuse.errors.ResponsesError`.
 
     Attributes
     ----------
@@ -90,14 +92,7 @@ class Graph(Structured):
         weights : array-like, shape (edges,), optional
             Positive; default one.
         items : sequence, optional
-            All names, in order, to keep items without edges; by default the sorted names in the
-            edges.
-
-        Raises
-        ------
-        ResponsesError
-            Not two columns, missing or unknown names, self-loops, duplicate edges, weights that are
-            not positive numbers, no items.
+            All names, in order, to keep items without edges; default the sorted names in the edges.
         """
         names = None if items is None else unique_names(items, "item")
         ends = read_ends(edges)
@@ -117,18 +112,6 @@ class Graph(Structured):
             Symmetric, or with one entry per edge on either side of the diagonal; zeros are ignored.
         items : sequence, optional
             Names of the rows; by default 0, 1, 2, …
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`from_edges`; not sparse or square, two different weights for one edge, a wrong
-            number of names.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf, scipy.sparse
-        >>> bf.Graph.from_scipy(scipy.sparse.eye_array(3, k=1)).edges.tolist()
-        [[0, 1], [1, 2]]
         """
         return cls._build(*read_weights(matrix, items))
 
@@ -145,21 +128,12 @@ class Graph(Structured):
             Name of the edge attribute that holds the weight; one where it is missing.
         items : sequence, optional
             All names, in order; by default the nodes.
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`from_edges`; a directed graph, parallel edges.
         """
-        if not hasattr(graph, "is_directed"):
+        if not hasattr(graph, "is_directed") or graph.is_directed():
             raise ResponsesError(
-                "graph must be a networkx graph; use from_scipy for a matrix and from_edges for "
-                f"pairs. Got: {type(graph).__name__}."
-            )
-        if graph.is_directed():
-            raise ResponsesError(
-                "Edges must be undirected, because agreement is symmetric: call .to_undirected(). "
-                f"Got: a {type(graph).__name__}."
+                "graph must be an undirected networkx graph, because agreement is symmetric: call "
+                ".to_undirected(); from_scipy reads a matrix and from_edges pairs. Got: "
+                f"{type(graph).__name__}."
             )
         found = list(graph.edges(data=weight, default=1.0))
         names = list(graph.nodes) if items is None else items
@@ -184,11 +158,6 @@ class Graph(Structured):
             corner; in three dimensions 6 or 26.
         items : sequence, optional
             Names of the cells in C order, as in ``image.ravel()``; by default 0, 1, 2, …
-
-        Raises
-        ------
-        ResponsesError
-            Sizes that are not positive integers; wrong numbers of neighbours or names.
 
         Examples
         --------
@@ -220,28 +189,17 @@ class Graph(Structured):
 
         Parameters
         ----------
-        features : array-like or sparse matrix, shape (items, features)
+        features : array-like, shape (items, features)
             With more than a few features all pairs of items are compared.
         k : int
             From 1 to the number of items minus 1.
         items : sequence, optional
             Names of the rows; by default a frame's index, else 0, 1, 2, …
-
-        Raises
-        ------
-        ResponsesError
-            Features that are not a matrix of finite numbers, k out of range, wrong number of names.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> bf.Graph.nearest_neighbours([[0.0], [1.0], [5.0]], k=1).edges.tolist()
-        [[0, 1], [1, 2]]
         """
         if isinstance(features, pd.DataFrame):
             items = features.index if items is None else items
         table = read_features(features)
-        n_items = table.shape[0]
+        n_items = len(table)
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 < k < n_items:
             raise ResponsesError(
                 f"k must be a whole number from 1 to {n_items - 1}, the number of other items. "
@@ -292,14 +250,9 @@ class Graph(Structured):
         return scipy.sparse.csgraph.connected_components(self.to_scipy(), directed=False)[1]
 
     @property
-    def n_components(self) -> int:
-        """Number of connected components, counting items without edges."""
-        return int(self.component.max()) + 1
-
-    @property
     def is_forest(self) -> bool:
         """Whether the graph has no cycles, so that labels can be summed out exactly."""
-        return self.n_edges == self.n_items - self.n_components
+        return bool(self.n_edges == self.n_items - 1 - self.component.max())
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the symmetric sparse matrix of weights, shape (items, items)."""
@@ -310,11 +263,6 @@ class Graph(Structured):
         )
         return scipy.sparse.csr_array((self.weight, *rows), shape=(self.n_items, self.n_items))
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per edge: columns item, neighbour, weight."""
-        first, second = self.items[self.edges.T]
-        return pd.DataFrame({"item": first, "neighbour": second, "weight": self.weights})
-
     def ordered(self, responses: Responses) -> Graph:
         """Return this graph with the items in the order of a table of the same items."""
         place = self.places(responses)
@@ -324,9 +272,6 @@ class Graph(Structured):
 
     def __repr__(self) -> str:
         return as_text("Graph", *summarise_graph(self))
-
-    def _repr_html_(self) -> str:
-        return as_html("Graph", *summarise_graph(self))
 
 
 def as_graph(given: Any) -> Graph:

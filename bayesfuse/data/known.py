@@ -16,9 +16,9 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, require_numbers
 from bayesfuse.numerics.kernels import Array
 
-CLOSE = 1e-3  # tolerance of sums of a classifier's probabilities, perhaps in single precision
 SHARES = "class_shares must be positive numbers that sum to one, or intervals (low, high) of such"
 WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
+CLOSE = 1e-3  # tolerance of sums of a classifier's probabilities, perhaps in single precision
 
 
 def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
@@ -34,11 +34,9 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         if place < 0:
             raise unknown_item(item, responses.items, int((items < 0).sum()))
         if code < 0:
-            logical = isinstance(label, bool | np.bool_) and responses.classes.dtype.kind in "iuf"
-            more = "; True and False are no numbers, int(label) makes them such" if logical else ""
             raise ResponsesError(
                 f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
-                f"items whose class is not known{more}. Got: {label!r} for item {item!r}."
+                f"items whose class is not known. Got: {label!r} for item {item!r}."
             )
         if known[place] not in (-1, code):
             raise ResponsesError(
@@ -85,41 +83,27 @@ def read_shares(given: Any, responses: Responses) -> tuple[Array | None, Array |
     """Return shares (classes,), or the concentration that intervals of shares stand for."""
     if given is None:
         return None, None
-    values = require_numbers("class_shares", _by_class(given, responses))
-    n_classes = responses.n_classes
-    if values.shape not in ((n_classes,), (n_classes, 2)):
-        raise ModelError(
-            f"{SHARES}, one for each of {n_classes} classes. Got: shape {values.shape}."
-        )
+    classes = responses.classes.tolist()
+    if isinstance(given, Mapping):
+        if set(given) != set(classes):
+            raise ModelError(f"{SHARES}, by class, of {classes}. Got: {[*given]}.")
+        given = [given[name] for name in classes]
+    values = require_numbers("class_shares", given)
+    if values.shape not in ((len(classes),), (len(classes), 2)):
+        raise ModelError(f"{SHARES}, one for each of {classes}. Got: shape {values.shape}.")
     if not np.all((values > 0) & (values < 1)):
         raise ModelError(f"{SHARES}; leave out classes that do not occur. Got: {values.tolist()}.")
-    if values.ndim == 1:
-        if abs(values.sum() - 1.0) > 1e-6:
-            raise ModelError(f"{SHARES}. Got: {values.tolist()}, of sum {values.sum():.6g}.")
-        return values / values.sum(), None
-    low, high = values.T
+    low, high = (values - 1e-6, values + 1e-6) if values.ndim == 1 else values.T
     if np.any(low >= high) or low.sum() > 1 or high.sum() < 1:
         raise ModelError(
             f"{SHARES}, low below high, with shares among them that sum to one. Got: "
             f"{values.tolist()}."
         )
+    if values.ndim == 1:
+        return values / values.sum(), None
     mean = values.mean(axis=1) / values.mean(axis=1).sum()
     concentration = mean * (1 - mean) / ((high - low) / WIDTH) ** 2 - 1.0
     return None, mean * max(float(np.median(concentration)), 1.0)
-
-
-def _by_class(given: Any, responses: Responses) -> Any:
-    """Return the values of a mapping in the order of the classes."""
-    if not isinstance(given, Mapping):
-        return given
-    classes = responses.classes.tolist()
-    if unknown := [name for name in given if name not in classes]:
-        raise ModelError(f"{SHARES}, by class, of {classes}. Got: {unknown[0]!r}.")
-    if left := [name for name in classes if name not in given]:
-        raise ModelError(f"{SHARES}, for every class. Got: none for {left[0]!r}.")
-    if len({np.ndim(value) for value in given.values()}) > 1:
-        raise ModelError(f"{SHARES}, not some of each. Got: {dict(given)}.")
-    return [given[name] for name in classes]
 
 
 def read_populations(

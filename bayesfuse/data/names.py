@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from bayesfuse.errors import ResponsesError
 
 
 def encode(
-    values: Any, declared: Sequence[Any] | NDArray[Any] | None, what: str, column: str
+    values: Any, declared: Any, what: str, column: str, left_out: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the index of every value among the names, and the names."""
+    """Return the index of every value among the names, and the names.
+
+    Rows in messages are counted with those that were ``left_out``.
+    """
     if declared is None:
         codes, found = numbered(values, what, column)
         return codes, unique_names(found, what)
@@ -28,8 +31,14 @@ def encode(
     else:
         codes = places(values, names)
     rule = f"Every {what} in {column!r} must be among the declared ones {shown(names)}."
-    refuse(codes < 0, rule, lambda n: f"{plain(values[n])!r} in row {n}, counted from 0")
+    told = "{!r} in row {}, counted from 0".format
+    refuse(codes < 0, rule, lambda n: told(plain(values[n]), numbers(left_out, n)))
     return codes, names
+
+
+def numbers(left_out: NDArray[np.bool_] | None, row: int) -> int:
+    """Return the number of a row, counted with those that were left out."""
+    return row if left_out is None else int(np.flatnonzero(~left_out)[row])
 
 
 def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], Any]:
@@ -69,10 +78,8 @@ def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     dtype: np.dtype[Any] | None = np.dtype(object)
     if kinds <= set("iuf"):
         common = np.result_type(*both)
-        if common.kind != "f":
+        if common.kind != "f" or fit_floats(both):
             dtype = common
-        elif fit_floats(both):
-            dtype = np.dtype(np.float64)
     elif kinds <= set("bM"):
         dtype = None
     try:
@@ -87,7 +94,7 @@ def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) ->
     """Return the index of every given name among ``names``, which must be the same set."""
     place = places(as_array(given), names)
     unknown, absent = place < 0, np.ones(len(names), dtype=bool)
-    refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not in the table")
+    refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not among them")
     absent[place] = False
     refuse(absent, whole, lambda _: f"{shown(names[absent], 3)} missing")
     return place
@@ -96,10 +103,8 @@ def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) ->
 def unique_names(names: Any, what: str) -> NDArray[Any]:
     """Return names as an array that can be saved with a result, checked."""
     rule = f"Names of {_plural(what)} must"
-    if isinstance(names, set | frozenset):
-        raise ResponsesError(f"{rule} have an order, and a set has none. Got: {names!r}.")
-    if not is_list_like(names) and not isinstance(names, str):
-        raise ResponsesError(f"{rule} be a sequence. Got: {names!r}.")
+    if isinstance(names, set | frozenset) or not (is_list_like(names) or isinstance(names, str)):
+        raise ResponsesError(f"{rule} be a sequence, which has an order. Got: {names!r}.")
     values = as_array(names if hasattr(names, "__array__") else list(names))
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
@@ -133,20 +138,15 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
     kind = infer_dtype(np.array(listed, dtype=object), skipna=False)
     if kind not in ("string", "bytes"):
         return None
-    joined = ("" if kind == "string" else b"").join(listed)
-    try:
-        holds_zero = 0 in (joined.encode() if isinstance(joined, str) else joined)
-    except UnicodeEncodeError as error:
-        told: Any = error.object[error.start]
-    else:
-        if not holds_zero:
-            return np.array(listed, dtype=str if kind == "string" else bytes)
-        told = "\0" if kind == "string" else b"\0"
-    name = next(name for name in listed if told in name)
-    raise ResponsesError(
-        f"Names of {_plural(what)} must be text without the character NUL and without "
-        f"surrogates, because files hold neither. Got: {name!r}."
-    )
+    text = kind == "string"
+    pattern: Any = "[\0\ud800-\udfff]" if text else b"\0"
+    if found := re.search(pattern, ("" if text else b"").join(listed)):
+        name = next(name for name in listed if found[0] in name)
+        raise ResponsesError(
+            f"Names of {_plural(what)} must be text without the character NUL and without "
+            f"surrogates, because files hold neither. Got: {name!r}."
+        )
+    return np.array(listed, dtype=str if text else bytes)
 
 
 def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
@@ -167,8 +167,9 @@ def require_two(classes: NDArray[Any]) -> None:
     if len(classes) < 2:
         raise ResponsesError(
             "There must be at least two classes, because one class leaves nothing to infer; "
-            f"declare classes that were never used with classes= of bf.Responses.from_long or "
-            f"from_matrix. Got: {shown(classes)}."
+            "declare classes that were never used with classes= of bf.Responses.from_long or "
+            "from_matrix, also -1 if it marks no missing responses, as in classes=[-1, 1]. Got: "
+            f"{shown(classes)}."
         )
 
 

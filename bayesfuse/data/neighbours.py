@@ -18,7 +18,6 @@ from bayesfuse.numerics.kernels import kernel
 Pairs = NDArray[np.int64]
 
 TREE_DIMENSIONS = 15  # with more features than this, a k-d tree visits nearly every point
-BLOCK_ENTRIES = 4_000_000  # distances between sparse rows in memory at a time
 
 
 def read_ends(edges: Any) -> list[Any]:
@@ -53,17 +52,16 @@ def read_weights(
     given = scipy.sparse.csr_array(matrix, dtype=np.float64)
     given.sum_duplicates()
     given.eliminate_zeros()
+    names, weight = names_of(given.shape[0], items, "item"), given.data
     pairs = np.sort(np.column_stack(given.tocoo().coords).astype(np.int64), axis=1)
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-    pairs, weight = pairs[order], given.data[order]
-    again = np.zeros(len(pairs), dtype=bool)
-    again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
-    names = names_of(given.shape[0], items, "item")
-    unlike = again[1:] & (weight[1:] != weight[:-1])
+    key = pairs[:, 0] * len(names) + pairs[:, 1]
+    _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    once = weight[first]
     rule = "A matrix of weights must be symmetric, because edges are undirected."
     told = "{} and {} for {}".format
-    refuse(unlike, rule, lambda n: told(weight[n], weight[n + 1], shown(names[pairs[n]])))
-    return names, pairs[~again], weight[~again]
+    unlike = weight != once[number]
+    refuse(unlike, rule, lambda n: told(once[number[n]], weight[n], shown(names[pairs[n]])))
+    return names, pairs[first], once
 
 
 def sorted_edges(
@@ -93,24 +91,20 @@ def sorted_edges(
     return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
 
 
-def read_features(given: Any) -> Any:
-    """Return features as floats, dense or sparse, with the distances between items unchanged."""
-    dense = not scipy.sparse.issparse(given)
-    if dense and (columns := column_names(given)) is not None:
-        given = np.asarray(given[columns])
-    values = as_array(given) if dense else scipy.sparse.csr_array(given)
+def read_features(given: Any) -> NDArray[np.float64]:
+    """Return features as floats, with the distances between items unchanged."""
+    columns = None if scipy.sparse.issparse(given) else column_names(given)
+    values = as_array(given if columns is None else np.asarray(given[columns]))
     kind, told = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
-    if kind in "iu" and dense and values.ndim == 2 and values.size:
+    if kind == "i" and values.ndim == 2 and values.size:
         # large integers lose digits as floats, their differences do not
-        wide = values.astype(np.uint64 if kind == "u" else np.int64)
-        values = (wide - wide.min(axis=0)).astype(np.uint64)
+        values = values.astype(np.int64) - values.min(axis=0)
     table = values.astype(np.float64) if kind in "biuf" else np.array(np.nan)
-    entries = table if dense else table.data
-    if table.ndim != 2 or 0 in table.shape or not np.isfinite(entries).all():
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
         missing = ", or missing values in it" if kind in "biuf" else ""
         raise ResponsesError(
             "Features must be a matrix of finite numbers with one row per item, because distances "
-            f"need them. Got: {told}{missing}."
+            f"need them (of a sparse matrix its toarray()). Got: {told}{missing}."
         )
     return table
 
@@ -133,57 +127,24 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
     return np.concatenate(found)
 
 
-def nearest_pairs(features: Any, k: int) -> Pairs:
-    """Return the pairs of items, each once, of which either is among the k nearest of the other."""
-    n = features.shape[0]
-    if scipy.sparse.issparse(features):
-        nearest = _nearest_of_sparse(_scaled(features, features.data), k)
-    else:
-        from scipy.spatial import cKDTree  # a tenth of a second to import
+def nearest_pairs(features: NDArray[np.float64], k: int) -> Pairs:
+    """Return pairs of items of which either is among the k nearest of the other."""
+    from scipy.spatial import cKDTree  # a tenth of a second to import
 
-        table = _scaled(features, features)
-        # a single leaf compares all pairs by differences, which do not cancel as products do
-        leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
-        _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
-        own = nearest == np.arange(n)[:, None]
-        own[~own.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
-        nearest = nearest[~own].reshape(n, -1)
+    n = len(features)
+    # scaled by a power of two, without rounding, so that no square over- or underflows
+    exponent = int(np.frexp(np.abs(features).max())[1])
+    half = exponent // 2  # the power itself may overflow
+    table = features * 2.0**-half * 2.0 ** (half - exponent)
+    # a single leaf compares all pairs by differences, which do not cancel as products do
+    leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
+    _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
+    own = nearest == np.arange(n)[:, None]
+    own[~own.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
     one = np.repeat(np.arange(n), k)
-    other = nearest.ravel()
+    other = nearest[~own]
     key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
     return np.column_stack(np.divmod(key, n))
-
-
-def _scaled(features: Any, entries: NDArray[np.float64]) -> Any:
-    """Scale by a power of two, without rounding, so that no square over- or underflows."""
-    _, exponent = np.frexp(np.abs(entries).max(initial=0.0))
-    half = int(exponent) // 2  # the power itself may overflow
-    return features * 2.0**-half * 2.0 ** (half - int(exponent))
-
-
-def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
-    """Compute distances |x|² − 2 xy + |y|² by blocks, and near ties from differences."""
-    square = np.asarray(features.multiply(features).sum(axis=1)).ravel()
-    n = len(square)
-    height = max(BLOCK_ENTRIES // n, 1)
-    # of the dot product, relative to the sum of the absolute terms
-    rounding = (np.diff(features.indptr).max() + 4) * np.finfo(np.float64).eps
-    error = 2 * rounding * (square + square.max())
-    found = np.empty((n, k), dtype=np.int64)
-    for first in range(0, n, height):
-        rows = np.arange(first, min(first + height, n))
-        inner = (features[rows] @ features.T).toarray()
-        distance = square[rows, None] + square - 2 * inner
-        distance[rows - first, rows] = np.inf
-        last = np.partition(distance, k - 1, axis=1)[:, k - 1]
-        near = distance <= (last + 2 * error[rows])[:, None]
-        for row, candidates in zip(rows, map(np.flatnonzero, near), strict=True):
-            if len(candidates) > k:
-                apart = features[candidates] - features[np.full(len(candidates), row)]
-                exact = np.asarray(apart.multiply(apart).sum(axis=1)).ravel()
-                candidates = candidates[np.argsort(exact, kind="stable")[:k]]
-            found[row] = candidates
-    return found
 
 
 def adjacency(edges: NDArray[Any], n_items: int) -> tuple[Pairs, NDArray[Any], NDArray[Any]]:

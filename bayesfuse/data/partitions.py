@@ -22,8 +22,6 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.cluster import Parts
 
-AT_ONCE = 20_000_000  # items whose names are compared at a time, by their hashes
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -64,56 +62,49 @@ class Layout:
         return Sequences.from_table(frame.drop_duplicates(self.item), **names)
 
 
-@dataclass(frozen=True)
-class ParquetFile:
-    """A partition in a file."""
+class Source:
+    """A partition: the path of a file, or a delayed frame of Dask."""
 
-    number: int
-    path: str
-
-    def __str__(self) -> str:
-        return f"partition {self.number}, {self.path}"
-
-
-class DaskPartition:
-    """A partition of a Dask dataframe."""
-
-    def __init__(self, number: int, delayed: Any) -> None:
-        self.number, self.delayed = number, delayed
+    def __init__(self, number: int, origin: Any) -> None:
+        self.number, self.origin = number, origin
         self._there: tuple[Any, Any] = None, None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_there": (None, None)}
 
     def future(self, client: Any) -> Any:
-        """Return the partition on a cluster, where it stays."""
+        """Return a file as it is, and a frame on a cluster, where it stays."""
+        if isinstance(self.origin, str):
+            return self
         if self._there[0] is not client:
-            self._there = client, client.compute(self.delayed)
+            self._there = client, client.compute(self.origin)
         return self._there[1]
 
     def __str__(self) -> str:
-        return f"partition {self.number}"
+        path = f", {self.origin}" if isinstance(self.origin, str) else ""
+        return f"partition {self.number}{path}"
 
 
 def read(layout: Layout, source: Any) -> pd.DataFrame:
     """Return the columns of a partition, or raise ResponsesError that names it."""
     try:
-        if isinstance(source, ParquetFile):
-            return pd.read_parquet(source.path, columns=layout.columns)
-        frame = source if isinstance(source, pd.DataFrame) else source.delayed.compute()
-        return frame[layout.columns]
+        if isinstance(source, pd.DataFrame):
+            return source[layout.columns]
+        if isinstance(source.origin, str):
+            return pd.read_parquet(source.origin, columns=layout.columns)
+        return source.origin.compute()[layout.columns]
     except ImportError:
         raise
     except Exception as error:  # readers raise errors of any type
         raise ResponsesError(
             "Every partition must be readable and have the columns "
-            f"{layout.columns}. Got: {source if not isinstance(source, pd.DataFrame) else 'one'} "
+            f"{layout.columns}. Got: {source if isinstance(source, Source) else 'one'} "
             f"({type(error).__name__}: {error})."
         ) from error
 
 
 class Survey(NamedTuple):
-    """Names and sizes of a partition, before names have numbers; ``dtype`` is of the labels."""
+    """Names and sizes of a partition, before names have numbers."""
 
     rows: int
     items: int
@@ -122,7 +113,6 @@ class Survey(NamedTuple):
     range: tuple[Any, Any]
     kinds: tuple[str, ...]
     content: int
-    dtype: Any
 
 
 def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
@@ -143,7 +133,6 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
         (plain(own.min()), plain(own.max())),
         tuple(_kind(frame[name]) for name in layout.columns[:3]),
         int(content.to_numpy().sum(dtype=np.uint64)),
-        label.dtype,
     )
 
 
@@ -159,25 +148,18 @@ def hashes(frame: pd.DataFrame, layout: Layout) -> pd.Series:
     return pd.util.hash_pandas_object(names, index=False).set_axis(names)
 
 
-def in_bucket(frame: pd.DataFrame, layout: Layout, number: int, of: int) -> NDArray[np.uint64]:
-    """Return the hashes in one of some buckets."""
-    found = hashes(frame, layout).to_numpy()
-    return found[found % np.uint64(of) == number]
-
-
-def named(frame: pd.DataFrame, layout: Layout, digest: np.uint64) -> list[Any]:
-    """Return the names with a hash, one or none."""
-    found = hashes(frame, layout)
-    return found.index[found == digest].tolist()
-
-
 class Partitions:
     """A table read by ``Responses.from_parquet`` or ``from_dask``, for models in its place.
+
+    Partitions that cannot be read, columns that differ in kind between partitions and an item in
+    two of these raise :class:`bayesfuse.errors.ResponsesError`.
 
     Attributes
     ----------
     raters, classes : ndarray
         Unique names, of all partitions.
+    n_partitions, n_items, n_responses : int
+        Partitions with rows, items and responses (silence included) of all.
     per_partition : ndarray of int64, shape (partitions, 2)
         Items and responses of every partition.
     head : Responses
@@ -187,13 +169,15 @@ class Partitions:
     --------
     >>> import bayesfuse as bf, tempfile
     >>> folder = tempfile.mkdtemp()
-    >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/responses.parquet")
-    >>> table = bf.Responses.from_parquet(folder)
-    >>> table.n_partitions, table.n_items, table.n_responses
-    (1, 45, 315)
+    >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/1.parquet")
+    >>> bf.Responses.from_parquet(folder)
+    Responses in partitions: 315 responses to 45 items by 5 raters, 4 classes
+      partitions           1 of 315 to 315 responses
+      classes              [1, 2, 3, 4]
     """
 
-    def __init__(self, layout: Layout, sources: Sequence[Any]) -> None:
+    def __init__(self, layout: Layout, origins: Sequence[Any]) -> None:
+        sources = [Source(*each) for each in enumerate(origins)]
         seen: list[Survey | None] = _parts(layout, sources).map(survey, (layout,))
         if not (found := [one for one in seen if one is not None]):
             raise ResponsesError(
@@ -203,26 +187,13 @@ class Partitions:
         _require_kinds(found, self.sources, layout)
         self.raters = _names([one.raters for one in found], layout.raters, "rater")
         self.classes = _names([one.classes for one in found], layout.classes, "class")
-        ordered = read_order(layout.ordered, [found[0].dtype], layout.classes, self.classes)
+        ordered = read_order(layout.ordered, [found[0].classes.dtype], layout.classes, self.classes)
         self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
         self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
+        self.n_partitions = len(self.sources)
+        self.n_items, self.n_responses = self.per_partition.sum(axis=0).tolist()
         self.content = f"{sum(one.content for one in found) % 2**64:016x}"
         _require_apart(found, self.sources, self.layout)
-
-    @property
-    def n_partitions(self) -> int:
-        """Number of partitions that have rows."""
-        return len(self.sources)
-
-    @property
-    def n_items(self) -> int:
-        """Number of items of all partitions."""
-        return int(self.per_partition[:, 0].sum())
-
-    @property
-    def n_responses(self) -> int:
-        """Number of responses of all partitions, silence included."""
-        return int(self.per_partition[:, 1].sum())
 
     @cached_property
     def _first(self) -> pd.DataFrame:
@@ -281,71 +252,36 @@ def _require_apart(found: list[Survey], sources: list[Any], layout: Layout) -> N
     spans = sorted(one.range for one in found)
     if all(before[1] < after[0] for before, after in pairwise(spans)):
         return
-    n_buckets = -(-sum(one.items for one in found) // AT_ONCE)
-    parts = _parts(layout, sources)
-    for bucket in range(n_buckets):
-        every = np.concatenate(parts.map(in_bucket, (layout, bucket, n_buckets)))
-        digests, count = np.unique(every, return_counts=True)
-        if (count > 1).any():
-            which = parts.map(named, (layout, digests[count > 1][0]))
-            held = [str(source) for source, own in zip(sources, which, strict=True) if own]
-            what = "item" if layout.sequence is None else "sequence"
-            raise ResponsesError(
-                f"All rows of one {what} must be in one partition; Dask's "
-                f"frame.shuffle({layout.unit!r}) brings them together. Got: {max(which)[0]!r} in "
-                f"{' and in '.join(held)} ({int((count > 1).sum())} such)."
-            )
+    own = _parts(layout, sources).map(hashes, (layout,))
+    digests, count = np.unique(np.concatenate(own), return_counts=True)
+    if (count > 1).any():
+        held = [each[each == digests[count > 1][0]].index for each in own]
+        where = [str(source) for source, names in zip(sources, held, strict=True) if len(names)]
+        name = next(names[0] for names in held if len(names))
+        what = "item" if layout.sequence is None else "sequence"
+        raise ResponsesError(
+            f"All rows of one {what} must be in one partition; Dask's "
+            f"frame.shuffle({layout.unit!r}) brings them together. Got: {name!r} in "
+            f"{' and in '.join(where)} ({int((count > 1).sum())} such)."
+        )
 
 
 class ReadsPartitions:
     """Methods of :class:`bayesfuse.Responses` that read tables in partitions."""
 
     @classmethod
-    def from_parquet(
-        cls,
-        paths: Any,
-        *,
-        item: str = "item",
-        rater: str = "rater",
-        label: str = "label",
-        sequence: str | None = None,
-        position: str | None = None,
-        raters: Any = None,
-        classes: Any = None,
-        abstain: Any = None,
-        ordered: bool | None = None,
-    ) -> Partitions:
+    def from_parquet(cls, paths: Any, **columns: Any) -> Partitions:
         """Read a long table in parquet files, each a partition of :class:`Partitions`.
-
-        The files are read once for names and sizes, and again whenever their rows are needed: on
-        the workers of a Dask cluster if there is a client, otherwise here, one at a time on every
-        core.
 
         Parameters
         ----------
         paths : str, path or several
             Files, folders of files or patterns such as ``"responses/*.parquet"``. All rows of an
             item (or of a sequence) must be in one file; a few million rows are a good size.
-        item, rater, label, sequence, position : str
-            Names of the columns; the last two are optional.
-        raters, classes, abstain, ordered
-            As in :meth:`from_long`, except that undeclared names are always sorted.
-
-        Raises
-        ------
-        ResponsesError
-            Unreadable files; columns that differ in kind between files; an item in two files;
-            undeclared names.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf, tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/1.parquet")
-        >>> bf.Responses.from_parquet(folder)
-        Responses in partitions: 315 responses to 45 items by 5 raters, 4 classes
-          partitions           1 of 315 to 315 responses
-          classes              [1, 2, 3, 4]
+        **columns
+            ``item``, ``rater``, ``label`` (default by these names) and optionally ``sequence`` and
+            ``position``: names of columns. ``raters``, ``classes``, ``abstain``, ``ordered``: as in
+            :meth:`from_long`, except that undeclared names are always sorted.
         """
         given = [str(each) for each in ([paths] if isinstance(paths, str | Path) else paths)]
         files: list[str] = []
@@ -356,9 +292,7 @@ class ReadsPartitions:
             raise ResponsesError(
                 f"There must be at least one parquet file. Got: none in {shown(given)}."
             )
-        columns = item, rater, label, sequence, position
-        layout = Layout(cls, *columns, raters, classes, abstain, ordered)
-        return Partitions(layout, [ParquetFile(n, path) for n, path in enumerate(files)])
+        return Partitions(Layout(cls, **columns), files)
 
     @classmethod
     def from_dask(cls, frame: Any, **columns: Any) -> Partitions:
@@ -370,19 +304,6 @@ class ReadsPartitions:
             All rows of an item (or of a sequence) are in one partition: ``frame.shuffle("item")``.
         **columns
             As in :meth:`from_parquet`.
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`from_parquet`; not a Dask dataframe.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf, dask.dataframe as dd, pandas as pd
-        >>> table = {"item": [1, 1, 2, 2], "rater": list("xyxy"), "label": [0, 0, 1, 0]}
-        >>> frame = dd.from_pandas(pd.DataFrame(table), npartitions=2)
-        >>> bf.Responses.from_dask(frame).per_partition.tolist()
-        [[1, 2], [1, 2]]
         """
         if not hasattr(frame, "to_delayed"):
             raise ResponsesError(
@@ -390,9 +311,4 @@ class ReadsPartitions:
                 f"{type(frame).__name__}."
             )
         layout = Layout(cls, **columns)
-        if missing := set(layout.columns) - set(frame.columns):
-            raise ResponsesError(
-                f"The frame must have the columns {layout.columns}. Got: no {sorted(missing)}."
-            )
-        parts = enumerate(frame[layout.columns].to_delayed())
-        return Partitions(layout, [DaskPartition(*each) for each in parts])
+        return Partitions(layout, frame[layout.columns].to_delayed())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -26,9 +25,9 @@ from bayesfuse.data.arrays import (
     refuse,
     shown,
 )
-from bayesfuse.data.names import encode, names_of, places, unique_names
-from bayesfuse.data.silence import require_abstain, silence_of, with_stand_in
-from bayesfuse.errors import ResponsesError, brief
+from bayesfuse.data.names import encode, names_of, numbers, places, require_whole, unique_names
+from bayesfuse.data.silence import apart, require_abstain, silence_of
+from bayesfuse.errors import ResponsesError, brief, require_flag
 
 LONG = {"item", "rater", "label"}  # columns of a table with one row per response
 NUMBERED = 6  # rows that no rater numbers by chance
@@ -46,52 +45,51 @@ def read_long(
     frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
 ) -> Rows:
     """Read the item, rater and label columns of a table."""
-    frame = present(frame)
-    known = column_names(frame)
-    if missing := [name for name in names if name not in (known or [])]:
-        seen = brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
-        raise ResponsesError(
-            "A table has one row per response, and item=, rater= and label= name its columns; "
-            "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads one with a "
-            f"column per rater. Got: {seen}."
-        )
     if twice := [name for name in names if names.count(name) > 1]:
         raise ResponsesError(
             "Items, raters and labels must be in a column each, because a name is one of them. "
             f"Got: {twice[0]!r} for two."
         )
-    values = columns(frame, names, "responses")
-    quiet = None
+    *ends, labels = columns(frame, names, "responses")
+    pair, found = np.zeros(len(labels), dtype=np.int64), []
+    for what, name, given in zip(("item", "rater"), names, declared, strict=False):
+        # one column at a time: its codes are the largest arrays needed
+        code, own = encode(ends.pop(0), given, what, name)
+        pair *= len(own)
+        pair += code
+        found.append(own)
+    require_whole(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
-        values[2], quiet = with_stand_in(values[2], declared[2], abstain, names[2])
-    _require_written(values[2], declared[2], names[2])
-    key, found = np.zeros(len(values[0]), dtype=np.int64), []
-    for what, name, given in zip(("item", "rater", "class"), names, declared, strict=True):
-        # one column at a time: its codes are the largest arrays needed
-        code, own = encode(values.pop(0), given, what, name)
-        key *= len(own)
-        key += code
-        found.append(own)
-    silent = None
-    if quiet is not None:
-        pair, key = key[quiet] // len(found[2]), key[~quiet]
-        silent = silence_of(pair, key, found, declared[1] is not None)
-    return key, *found, silent
+    labels, quiet = apart(labels, abstain)
+    is_label = is_list_like(declared[2]) and EMPTY in list(declared[2])
+    refuse(
+        np.asarray(labels == EMPTY, dtype=bool) & (not is_label),
+        f"Column {names[2]!r} must have a label in every row, and empty text is none unless "
+        "classes= declares it; drop rows without a response (bf.fuse does it with "
+        "missing=\"drop\"), or give abstain=''.",
+        lambda n: f"'' in row {numbers(quiet, n)}, counted from 0",
+    )
+    return _rows(pair, labels, quiet, found, declared[1:], names[2])
 
 
-def _require_written(labels: Any, classes: Any, column: str) -> None:
-    """Raise ResponsesError if some label is empty text and that is no declared class."""
-    if classes is not None and is_list_like(classes) and EMPTY in list(classes):
-        return
-    if hasattr(labels, "codes") or labels.dtype.kind in "OU":
-        refuse(
-            np.asarray(labels == EMPTY, dtype=bool),
-            f"Column {column!r} must have a label in every row, and empty text is none unless "
-            "classes= declares it; drop rows without a response (bf.fuse does it with "
-            "missing=\"drop\"), or give abstain=''.",
-            lambda n: f"'' in row {n}, counted from 0",
+def _rows(
+    pair: NDArray[np.int64], labels: Any, quiet: Any, names: list[Any], declared: Any, column: str
+) -> Rows:
+    """Return the rows of pairs, item × raters + rater, of which some are ``quiet``."""
+    raters, classes = declared
+    if classes is None and len(labels) == 0:
+        raise ResponsesError(
+            "Some source must speak, or the classes must be declared with classes=, because they "
+            f"are unknown otherwise. Got: silence in all {len(pair)} rows."
         )
+    key, mute = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
+    code, own = encode(labels, classes, "class", column, quiet)
+    key *= len(own)  # in place, to save memory
+    key += code
+    names = [*names, own]
+    silent = None if quiet is None else silence_of(mute, key, names, raters is not None)
+    return key, *names, silent
 
 
 def read_matrix(
@@ -103,7 +101,7 @@ def read_matrix(
     abstain: Any = None,
 ) -> Rows:
     """Read a matrix of labels, shape (items, raters)."""
-    matrix, known = present(matrix), raters is not None
+    matrix, declared = present(matrix), raters
     if classes is not None:
         classes = unique_names(classes, "class")
     marks = _marks(missing, classes, abstain)
@@ -119,16 +117,13 @@ def read_matrix(
         ]
         if classes is None:
             if odd := odd_column(parts, known_columns, [*marks, abstain]):
-                which = "a column" if odd[0] is None else f"{odd[0]!r}"
-                found = odd[1] if odd[0] is None else f"column {odd[0]!r} {odd[1]}"
                 raise ResponsesError(
                     "Columns of a table with one row per item and one column per rater share their "
-                    f"labels. If {which} holds something else, drop it; if it names the items, "
-                    "give item= of bf.fuse or make it the index (set_index); if each row is one "
+                    "labels. If one holds something else, drop it; if it names the items, give "
+                    "item= of bf.fuse or make it the index (set_index); if each row is one "
                     "response, name the columns by item=, rater= and label= (of bf.fuse or "
                     "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
-                    "alone. Got: "
-                    f"{found}, among columns {shown(known_columns)}."
+                    f"alone. Got: {odd}, among columns {shown(known_columns)}."
                 )
             if missing is UNDECLARED and any(
                 hasattr(part, "codes") and -1 in part.categories for part in parts
@@ -142,65 +137,48 @@ def read_matrix(
             items = own[0] if items is None else items
             raters = own[1] if raters is None else raters
         values = as_array(matrix)
-    if values.ndim != 2:
-        if isinstance(matrix, str | PathLike):
-            raise ResponsesError(
-                "A matrix of responses must be in memory: pd.read_csv(path, index_col=0) reads it "
-                f"from a file whose first column names the items. Got: {brief(matrix)}."
-            )
+    if values.ndim != 2 or values.dtype.kind == "V":
         sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
         shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
+        given = brief(matrix) if isinstance(matrix, str | PathLike) else shape
         raise ResponsesError(
-            "A matrix of responses must have one row per item and one column per rater. Got: "
-            f"{f'rows of lengths {sizes}' if sizes else shape}."
+            "A matrix of responses must have one row per item and one column per rater, with one "
+            "label in each cell; pd.read_csv(path, index_col=0) reads it from a file, and "
+            "from_long reads records. Got: "
+            f"{f'rows of lengths {sizes}' if len(sizes) > 1 else given}."
         )
-    if values.dtype.kind == "V":
-        raise ResponsesError(
-            "A matrix of responses must hold one label in each cell; use from_long for records. "
-            f"Got: entries of dtype {values.dtype}."
-        )
-    answered = ~pd.isna(values)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
-    quiet = np.zeros(values.shape, dtype=bool)
-    if values.dtype.kind != "m":  # durations equal no mark
-        for mark in marks:
-            answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
-        if abstain is not None:
-            quiet[answered] = np.asarray(values[answered] == plain(abstain), dtype=bool)
-            answered &= ~quiet
-    if not answered.any() and (classes is None or not quiet.any()):
-        nothing = "missing" if abstain is None else "missing or silent"
+    answered = ~pd.isna(values)
+    answered[answered] = places(values[answered], as_array(marks)) < 0
+    if not answered.any():
         raise ResponsesError(
-            f"A matrix must hold at least one response. Got: shape {values.shape}, all {nothing}."
+            f"A matrix must hold at least one response. Got: shape {values.shape}, all missing."
         )
-    answers = values[answered]
-    if answers.dtype == object:  # as in a frame with missing values
-        answers = narrow(answers)
-    if answers.dtype.kind == "f":
-        broken = answers[(answers != np.floor(answers)) | (np.abs(answers) > LARGEST)]
-        halves = np.all(np.abs(answers) <= LARGEST) and np.all(2 * answers == np.floor(2 * answers))
-        if len(broken) and not (halves and answers.max() > 1):  # scores such as 3.5
+    labels, quiet = apart(values[answered], abstain)
+    if labels.dtype == object:  # as in a frame with missing values
+        labels = narrow(labels)
+    if labels.dtype.kind == "f":
+        whole = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
+        halves = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
+        if not (whole.all() or (halves and labels.max() > 1)):  # scores such as 3.5
             raise ResponsesError(
                 "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
                 "missing mark, because probabilities are not responses; other scores are read "
-                f"from a table with one row per response. Got: {plain(broken[0])!r}."
+                "from a table with one row per response. Got: "
+                f"{plain(labels[~whole][0])!r}."
             )
-        answers = answers if len(broken) else answers.astype(np.int64)
-    n_items, n_raters = values.shape
-    names = [names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")]
-    label, class_names = encode(answers, classes, "class", "labels")
-    names.append(class_names)
-    key, silent = np.flatnonzero(answered) * len(class_names) + label, None
-    if abstain is not None:
-        silent = silence_of(np.flatnonzero(quiet), key, names, known)
-    return key, *names, silent
+        labels = labels.astype(np.int64) if whole.all() else labels
+    ends = zip(values.shape, (items, raters), ("item", "rater"), strict=True)
+    names = [names_of(*end) for end in ends]
+    pair = np.flatnonzero(answered)
+    return _rows(pair, labels, quiet, names, (declared, classes), "labels")
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
-    """Return the marks of missing responses, apart from NaN and None."""
+    """Return the marks of missing responses, each once, apart from NaN and None."""
     given = missing if is_list_like(missing) else [missing]
-    marks = [mark for mark in given if not np.all(pd.isna(mark))]
+    marks = [mark for mark in dict.fromkeys(given) if not np.all(pd.isna(mark))]
     both = [mark for mark in marks if _among(mark, classes)]
     if both and missing is not UNDECLARED:
         raise ResponsesError(
@@ -209,18 +187,18 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
         )
     if missing is UNDECLARED and (both or (np.isscalar(abstain) and abstain == -1)):
         marks = []
-    silent = isinstance(abstain, str) and abstain == EMPTY
-    return marks if silent or _among(EMPTY, classes) else [*marks, EMPTY]
+    is_label = (isinstance(abstain, str) and abstain == EMPTY) or _among(EMPTY, classes)
+    return marks if is_label or EMPTY in marks else [*marks, EMPTY]
 
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
     return classes is not None and bool(places(as_array([mark]), classes)[0] >= 0)
 
 
-def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[Any, str] | None:
-    """Return a column that seems to hold no labels (None: those of a long table do), and why."""
+def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | None:
+    """Return which column seems to hold no labels of a rater, and why."""
     if LONG <= set(columns):
-        return None, f"columns {sorted(LONG)}"
+        return f"columns {sorted(LONG)}"
     try:
         said = [
             {label: n for label, n in counts.items() if label not in marks}
@@ -230,20 +208,24 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> tuple[
         return None
     raters = Counter(label for own in said for label in own)
     number = [sum(own.values()) for own in said]
-    odd, apart = [], [own and all(raters[label] == 1 for label in own) for own in said]
-    for name, part, own, told in zip(columns, map(np.asarray, parts), said, number, strict=True):
-        alone = sum(raters[label] == 1 for label in own)
+    odd, alone = [], [sum(raters[label] == 1 for label in own) for own in said]
+    each = zip(columns, map(np.asarray, parts), said, number, alone, strict=True)
+    for name, part, own, told, single in each:
         whole = told == len(part) <= sum(number) - told  # and others might have said the same
         free = len(own) >= NUMBERED and 2 * len(own) > told  # text in some rows
-        if (whole or free) and len(own) > 1 and 2 * alone > len(own):
-            odd.append((len(own), name, f"with {len(own)} labels, {alone} of them in no other"))
+        why = ""
+        if (whole or free) and len(own) > 1 and 2 * single > len(own):
+            why = f"with {len(own)} labels, {single} of them in no other"
         elif whole and len(own) == told >= NUMBERED and part.dtype.kind in "iu":
             if (np.diff(part.astype(np.int64)) == 1).all():
-                odd.append((len(own), name, "which numbers the rows"))
-        elif alone == len(own) > 0 and len(columns) > 3 and sum(map(bool, apart)) == 1:
-            if all(isinstance(label, str) for label in own):  # such as remarks
-                odd.append((len(own), name, f"with labels of no other, such as {min(own)!r}"))
-    return max(odd, key=lambda each: each[0])[1:] if odd else None
+                why = "which numbers the rows"
+        elif single == len(own) > 0 and len(columns) > 3:
+            others = sum(one == len(given) > 0 for one, given in zip(alone, said, strict=True))
+            if others == 1 and all(isinstance(label, str) for label in own):  # such as remarks
+                why = f"with labels of no other, such as {min(own)!r}"
+        if why:
+            odd.append((len(own), f"column {name!r} {why}"))
+    return max(odd, key=lambda each: each[0])[1] if odd else None
 
 
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:
@@ -280,11 +262,13 @@ def read_counts(
     patterns: Any, counts: Any, items: Sequence[Any] | None
 ) -> tuple[Any, NDArray[Any], Sequence[Any] | None]:
     """Return a matrix of patterns, their counts and their names."""
+    if isinstance(patterns, Mapping) is not (counts is None):
+        raise ResponsesError(
+            "Counts must be given once, by a mapping from patterns (of a Series, to_dict()) or by "
+            "counts=; from_matrix reads items one by one. Got: "
+            f"{'no counts' if counts is None else 'a mapping and counts'}."
+        )
     if isinstance(patterns, Mapping):
-        if counts is not None:
-            raise ResponsesError(
-                "Counts must be given once, and a mapping holds them. Got: a mapping and counts."
-            )
         counts = list(patterns.values())
         if odd := [pattern for pattern in patterns if not isinstance(pattern, str | tuple)]:
             raise ResponsesError(
@@ -296,18 +280,7 @@ def read_counts(
             short = ["" if all(len(label) == 1 for label in own) else "," for own in labels]
             items = [between.join(own) for between, own in zip(short, labels, strict=True)]
             items = items if len(set(items)) == len(items) else [repr(each) for each in patterns]
-        lengths = {len(pattern) for pattern in patterns}
-        if len(lengths) != 1:
-            raise ResponsesError(
-                "All patterns must be of the same raters and so of one length. Got: lengths "
-                f"{sorted(lengths)}."
-            )
         patterns = [list(pattern) for pattern in patterns]
-    if counts is None:
-        raise ResponsesError(
-            "Patterns need counts, one each: from_matrix reads items one by one, and a Series "
-            "becomes a mapping by to_dict(). Got: no counts."
-        )
     count = as_array(counts)
     numbers = count.size > 0 and count.shape == (len(patterns),) and count.dtype.kind in "iuf"
     if not (numbers and 0 < count.max() < np.inf and np.all((count >= 0) & (count % 1 == 0))):
@@ -315,7 +288,8 @@ def read_counts(
             f"Counts must be non-negative integers, one for each of the {len(patterns)} "
             f"patterns, and not all zero. Got: {shown(count)}."
         )
-    if sum(map(int, count.tolist())) * max(np.shape(patterns)[1:], default=1) >= LARGEST:
+    most = max((np.size(pattern) for pattern in patterns), default=1)
+    if sum(map(int, count.tolist())) * most >= LARGEST:
         raise ResponsesError(
             "Counts times raters must stay below 2⁵³, because larger sums are not exact. Got: "
             f"{shown(count)}."
@@ -323,44 +297,21 @@ def read_counts(
     return patterns, count, items
 
 
-def with_order[T: Any](
-    table: T, ordered: bool | None, declared: Any, frame: Any, label: str | None = None
-) -> T:
-    """Return a table whose attribute ``ordered`` is set, from all of ``frame`` or one column."""
-    dtypes = []
-    if label is not None and (isinstance(frame, Mapping) or hasattr(frame, "columns")):
-        dtypes = [getattr(frame[label], "dtype", None)]
-    elif label is None and isinstance(frame, pd.DataFrame):
-        dtypes = frame.dtypes.tolist()
-    return replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
-
-
 def read_order(
     ordered: bool | None, dtypes: list[Any], declared: Any, classes: NDArray[Any]
 ) -> bool:
     """Return whether the classes are ordered, if not given by the types of columns and names."""
-    if ordered is not None and not isinstance(ordered, bool | np.bool_):
-        raise ResponsesError(
-            "ordered must be True or False, or left out where the names have an order. Got: "
-            f"{ordered!r}."
-        )
-    if ordered is not None and not ordered:
-        return False
+    if ordered is not None:
+        require_flag("ordered", ordered)
+        if not ordered:
+            return False
     orders = [
-        as_array(dtype.categories)
+        places(as_array(dtype.categories), classes)
         for dtype in dtypes
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
     ]
-    for order in orders:
-        place = places(order, classes)
-        if (np.diff(place[place >= 0]) < 0).any():
-            if ordered is None:
-                return False
-            raise ResponsesError(
-                "The order of the classes is given twice, by classes= and by an ordered "
-                "categorical, and must then be the same. Got: "
-                f"{shown(classes)} and {shown(order)}."
-            )
+    if any((np.diff(place[place >= 0]) < 0).any() for place in orders):
+        return bool(ordered)  # as declared by classes=
     categorical = bool(orders) and len(orders) == len(dtypes)
     by_name = classes.dtype.kind not in "US"  # numbers and times
     if ordered is None:

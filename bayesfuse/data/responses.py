@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import column_names, present, shown, usual
-from bayesfuse.data.describing import as_html, as_text, summarise
+from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import ReadsPartitions
-from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, with_order
-from bayesfuse.data.silence import ByItem, Silence, first_rows, rows_of
+from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, read_order
+from bayesfuse.data.silence import ByItem, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements, table_of
 from bayesfuse.errors import ModelError, ResponsesError, require_kind
 
@@ -29,6 +29,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     """Responses of imperfect raters to items, with the user's names.
 
     Rows are sorted by item, rater and label. Repeated responses of a rater to an item all count.
+    Tables with missing columns or values, with names that are undeclared, duplicate or of mixed
+    kinds, or with fewer than two classes raise :class:`bayesfuse.errors.ResponsesError`.
 
     Attributes
     ----------
@@ -41,8 +43,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     multiplicity : ndarray of int64, shape (items,)
         Number of identical items that each item represents, of tables of counts.
     silent : Silence, optional
-        Which sources were silent on which items: from ``abstain=``, or by :meth:`completed`. None
-        if missing responses are not informative.
+        Which sources were silent on which items (``abstain=``, :meth:`completed`).
     ordered : bool
         Whether the classes are grades, in increasing order.
     stated : Statements, optional
@@ -51,9 +52,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> table = {"film": ["A", "A", "B", "B"], "critic": ["x", "y", "x", "y"],
-    ...          "verdict": ["good", "good", "bad", "good"]}
-    >>> bf.Responses.from_long(table, item="film", rater="critic", label="verdict")
+    >>> bf.Responses.from_matrix([["good", "good"], ["bad", "good"]], raters=["x", "y"])
     Responses: 4 responses to 2 items by 2 raters, 2 classes
       classes              bad (1), good (3)
       responses per item   2
@@ -104,19 +103,13 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         ordered : bool, optional
             Whether the classes are grades, the lowest first. Default for increasing numbers and
             ordered categoricals; text needs classes= to define the order.
-
-        Raises
-        ------
-        ResponsesError
-            Unknown columns, no rows, missing values, names that are undeclared, duplicate or of
-            mixed types, fewer than two classes; ``abstain`` among the classes; an undeclared source
-            that is always silent; an ambiguous order.
         """
         frame = present(frame)
         columns = usual((item, rater, label), column_names(frame))
         declared = items, raters, classes
         table = from_key(*read_long(frame, columns, declared, abstain))
-        return with_order(table, ordered, classes, frame, columns[2])
+        dtypes = [getattr(frame[columns[2]], "dtype", None)]
+        return replace(table, ordered=read_order(ordered, dtypes, classes, table.classes))
 
     @classmethod
     def from_matrix(
@@ -145,15 +138,10 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
         classes, abstain, ordered : optional
             As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`from_long`; not two-dimensional, no responses, fractional labels, wrong
-            numbers of names; one mark for silence and missing responses.
         """
         table = from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
-        return with_order(table, ordered, classes, matrix)
+        dtypes = list(getattr(matrix, "dtypes", []))
+        return replace(table, ordered=read_order(ordered, dtypes, classes, table.classes))
 
     @classmethod
     def from_counts(
@@ -161,12 +149,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         patterns: Mapping[Any, int] | ArrayLike,
         counts: ArrayLike | None = None,
         *,
-        missing: Any = UNDECLARED,
         items: Sequence[Any] | None = None,
-        raters: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        abstain: Any = None,
-        ordered: bool | None = None,
+        **settings: Any,
     ) -> Responses:
         """Read response patterns and their counts.
 
@@ -177,14 +161,9 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             strings with one character per rater) to counts.
         counts : array-like of int, shape (patterns,), optional
             Number of items with each pattern, as ``multiplicity``; not with a mapping.
-        missing, items, raters, classes, abstain, ordered
+        items, **settings
             As in :meth:`from_matrix`. Items are patterns; patterns of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`from_matrix`; counts that are not non-negative integers, one per pattern.
 
         Examples
         --------
@@ -194,8 +173,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         (3, 60, ['0', '1'])
         """
         matrix, counts, names = read_counts(patterns, counts, items)
-        given = {"missing": missing, "raters": raters, "classes": classes, "abstain": abstain}
-        table = cls.from_matrix(matrix, items=names, **given, ordered=ordered)
+        table = cls.from_matrix(matrix, items=names, **settings)
         return replace(table, multiplicity=counts.astype(np.int64))
 
     @property
@@ -250,41 +228,13 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         """Return the table as one in which every source was applied to every item.
 
         A source without a response to an item was then silent there, which is informative about
-        the item. Sources are the raters of the table: declare with ``raters=`` those that may be
-        silent on all of its items. Memory is linear in the responses.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> votes = {"item": [0, 2, 2], "rater": ["link", "link", "caps"], "label": [1, 1, 0]}
-        >>> bf.Responses.from_long(votes, items=range(4)).completed()
-        Responses: 3 responses to 4 items by 2 raters, 2 classes
-          classes              0 (1), 1 (2)
-          responses per item   0 to 2, median 0
-          responses per rater  1 to 2, median 2
-          agreement            0.00 of the pairs of responses to one item
-          coverage             0.25 to 0.50 of the items; silent on all others
+        the item. Declare with ``raters=`` sources that may be silent on all items.
         """
         return replace(self, silent=Silence())
 
     def without_silence(self) -> Responses:
         """Return the table without information about silence, as most models need it."""
         return replace(self, silent=None)
-
-    @property
-    def coverage(self) -> NDArray[np.float64]:
-        """Share of the items known to be given to a source to which it responded, (raters,)."""
-        weight = self.multiplicity.astype(np.float64)
-        first = first_rows(self)
-        spoke = np.bincount(self.rater[first], weight[self.item[first]], self.n_raters)
-        silent = np.zeros(self.n_raters)
-        if self.silent is not None:
-            if self.silent.complete:
-                return spoke / max(weight.sum(), 1.0)
-            start, rater = self.silent.pairs
-            silent = np.bincount(rater, np.repeat(weight, np.diff(start)), self.n_raters)
-        total = spoke + silent
-        return np.divide(spoke, total, out=np.full(len(total), np.nan), where=total > 0)
 
     def votes(self) -> NDArray[Any]:
         """Count the responses of every item by label, shape (items, classes), statements added."""
@@ -328,12 +278,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
         """Merge items with the same responses and ``key`` (items,), adding up multiplicities.
 
-        Returns
-        -------
-        responses : Responses
-            One item per pattern, named by the first item with that pattern.
-        inverse : ndarray of int64, shape (items,)
-            Position of every item's pattern in ``responses``.
+        Return one item per pattern, named by the first, and the pattern of every item (items,).
         """
         first, inverse = item_patterns(self, key)
         size = np.bincount(inverse, self.multiplicity, minlength=len(first)).astype(np.int64)
@@ -380,9 +325,6 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
 
     def __repr__(self) -> str:
         return as_text("Responses", *summarise(self))
-
-    def _repr_html_(self) -> str:
-        return as_html("Responses", *summarise(self))
 
 
 from_key: Callable[..., Responses] = partial(table_of, Responses)

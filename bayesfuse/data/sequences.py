@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array, columns, plain, refuse
-from bayesfuse.data.names import encode, matched, names_of, numbered, places
+from bayesfuse.data.names import encode, matched, names_of, numbered, places, require_32_bits
 from bayesfuse.errors import ResponsesError
 
 __all__ = ["Sequences"]
@@ -43,7 +43,8 @@ class Structured:
 class Sequences(Structured):
     """Items in sequence: words of sentences, epochs of recordings, frames of films.
 
-    Items are matched to a table of responses by name, in any order.
+    Items are matched to a table of responses by name, in any order. Duplicate items, two at one
+    position, and lengths below one raise :class:`bayesfuse.errors.ResponsesError`.
 
     Attributes
     ----------
@@ -57,13 +58,9 @@ class Sequences(Structured):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> table = {"item": ["dog", "The", "barks", "Hello"], "sequence": [1, 1, 1, 2],
-    ...          "position": [2, 1, 3, 1]}
-    >>> sequences = bf.Sequences.from_table(table)
-    >>> sequences
-    Sequences: 4 items in 2 sequences, 1 to 3 long
-    >>> sequences.items.tolist()
-    ['The', 'dog', 'barks', 'Hello']
+    >>> table = {"item": ["dog", "The", "Hello"], "sequence": [1, 1, 2], "position": [2, 1, 1]}
+    >>> bf.Sequences.from_table(table).items.tolist()
+    ['The', 'dog', 'Hello']
     """
 
     names: NDArray[Any]
@@ -87,11 +84,6 @@ class Sequences(Structured):
         item, sequence, position : str
             Names of the columns. Positions are numbers, times or anything that sorts, and gaps are
             ignored; None keeps the order of the rows.
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`Responses.from_long`; duplicate items, two at one position.
         """
         names = [item, sequence] if position is None else [item, sequence, position]
         values = columns(frame, names, "sequences")
@@ -134,17 +126,6 @@ class Sequences(Structured):
         lengths : array-like of int, shape (sequences,)
         items, names : sequence, optional
             Names of the items and of the sequences; by default 0, 1, 2, …
-
-        Raises
-        ------
-        ResponsesError
-            Lengths that are not positive integers; too few or too many names.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> bf.Sequences.from_lengths([2, 1], names=["a", "b"]).to_frame()["sequence"].tolist()
-        ['a', 'a', 'b']
         """
         size = as_array(lengths)
         if size.ndim != 1 or size.size == 0 or size.dtype.kind not in "iu":
@@ -154,11 +135,7 @@ class Sequences(Structured):
             )
         rule = "Every sequence must have at least one item."
         refuse(size < 1, rule, lambda n: f"length {size[n]} of sequence number {n}")
-        if (total := sum(size.tolist())) >= 2**31:
-            raise ResponsesError(
-                "Sequences must have fewer than 2³¹ items in total, because items are indexed with "
-                f"32 bits. Got: {total}."
-            )
+        require_32_bits(sum(size.tolist()), "items in sequence")
         start = np.concatenate([[0], np.cumsum(size.astype(np.int64))])
         found = names_of(len(size), names, "sequence")
         return cls(found, names_of(int(start[-1]), items, "item"), start)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, narrow, shown
-from bayesfuse.data.names import places, require_32_bits, require_whole, unique_names
+from bayesfuse.data.names import places, require_32_bits
 from bayesfuse.errors import ResponsesError
 
 
@@ -38,8 +38,8 @@ class Silence:
     Both are None in a complete table: every source without a response to an item was silent there.
     """
 
-    start: NDArray[np.uint32] | None = None
-    rater: NDArray[np.uint32] | None = None
+    start: Any = None
+    rater: Any = None
 
     @property
     def complete(self) -> bool:
@@ -49,11 +49,6 @@ class Silence:
     @property
     def pairs(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Row starts by item and the silent sources, of a table that is not complete."""
-        if self.start is None or self.rater is None:
-            raise ResponsesError(
-                "Silent pairs are not stored in a complete table, which may have many. Got: a "
-                "complete table."
-            )
         return self.start, self.rater
 
     def take(self, items: NDArray[np.int64]) -> Silence:
@@ -71,11 +66,6 @@ class Silence:
         start, rater = self.pairs
         total = np.concatenate([[np.uint64(0)], np.cumsum(word[rater], dtype=np.uint64)])
         return total[start[1:]] - total[start[:-1]]
-
-    def __repr__(self) -> str:
-        if self.complete:
-            return "<Silence of every source without a response>"
-        return f"<Silence of {len(self.pairs[1])} pairs of item and source>"
 
 
 def rows_of(
@@ -116,39 +106,28 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
             "abstain must be one label, and NaN and None mean that there is no response at all. "
             f"Got: abstain={abstain!r}."
         )
-    own = as_array([abstain])
-    if classes is not None and places(own, unique_names(classes, "class"))[0] >= 0:
-        raise ResponsesError(
-            "The label of silence must not be a class, because a source that abstains names none. "
-            f"Got: {abstain!r} in abstain= and in classes=."
-        )
-    if marks and (places(as_array(marks), own) >= 0).any():
-        raise ResponsesError(
-            "Silence and missing responses must have different marks, because a source that was "
-            f"not asked is not silent. Got: {abstain!r} in abstain= and in missing=."
-        )
-
-
-def with_stand_in(
-    values: Any, classes: Any, abstain: Any, column: str
-) -> tuple[Any, NDArray[np.bool_]]:
-    """Return labels with any other label in the place of silence, and which rows are silent."""
-    require_whole(values, column)
-    categorical = isinstance(values, pd.Categorical)
-    named = places(as_array(values.categories) if categorical else values, as_array([abstain])) >= 0
-    silent = named[values.codes] if categorical else named
-    if silent.all():
-        if classes is None:
+    for where, given in (("classes", classes), ("missing", marks)):
+        names = as_array([] if given is None else list(given))
+        if (places(names, as_array([abstain])) >= 0).any():
             raise ResponsesError(
-                "Some source must speak, or the classes must be declared with classes=, because "
-                f"they are unknown otherwise. Got: {abstain!r} in all {len(values)} rows."
+                "The label of silence must be neither a class, because a source that abstains "
+                "names none, nor a mark of missing responses, because a source that was not asked "
+                f"is not silent. Got: {abstain!r} in abstain= and in {where}=."
             )
-        return np.repeat(unique_names(classes, "class")[:1], len(values)), silent
-    filled = values.copy()
-    filled[silent] = values[~silent][0]
-    if categorical:
-        return filled.set_categories(values.categories[~named]), silent
-    return narrow(filled) if filled.dtype == object else filled, silent
+
+
+def apart(values: Any, abstain: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Return the labels other than ``abstain``, and which values are that, None without one."""
+    if abstain is None:
+        return values, None
+    mark = as_array([abstain])
+    if isinstance(values, pd.Categorical):
+        named = places(as_array(values.categories), mark) >= 0
+        quiet = named[values.codes]
+        return values[~quiet].set_categories(values.categories[~named]), quiet
+    quiet = places(values, mark) >= 0
+    labels = values[~quiet]
+    return narrow(labels) if labels.dtype == object else labels, quiet
 
 
 def silence_of(

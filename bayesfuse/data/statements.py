@@ -10,9 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, refuse, shown
+from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown
 from bayesfuse.data.names import (
     encode,
+    matched,
     names_of,
     places,
     require_32_bits,
@@ -52,9 +53,6 @@ class Statements(ByItem):
         probability[:, place] = self.probability
         return replace(self, probability=probability)
 
-    def __repr__(self) -> str:
-        return f"<Statements: {len(self.rater)} rows>"
-
 
 class KnowsStatements:
     """Methods of :class:`bayesfuse.Responses` for stated probabilities."""
@@ -78,8 +76,8 @@ class KnowsStatements:
         ----------
         frame : dataframe, mapping of arrays, or array, shape (items, raters, classes)
             A table with one row per statement: columns ``item`` and ``rater``, and one column of
-            probabilities per class, named after it. Or an array or DataArray, with NaN for all
-            classes where a source stated nothing of an item.
+            probabilities per class, named after it, which sum to one (tolerance 1e-6). Or an array
+            or DataArray, with NaN for all classes where a source stated nothing of an item.
         item, rater : str
         items, raters, classes : sequence, optional
             All names, in order. By default items and raters of a table sorted, and classes in the
@@ -89,12 +87,6 @@ class KnowsStatements:
         -------
         Responses
             Without hard labels; :meth:`joined` adds the labels of another table.
-
-        Raises
-        ------
-        ResponsesError
-            As :meth:`from_long`; probabilities outside [0, 1], or that do not sum to one (tolerance
-            1e-6); columns that are not declared classes, declared classes without a column.
 
         Examples
         --------
@@ -110,10 +102,8 @@ class KnowsStatements:
             pair, names, probability = read_table(frame, (item, rater), (items, raters), classes)
         else:
             pair, names, probability = read_array(frame, items, raters, classes)
-        table = table_of(cls, np.empty(0, np.int64), *names)
-        return replace(
-            table, stated=statements_of(pair, probability, table.n_items, table.n_raters)
-        )
+        stated = statements_of(pair, probability, len(names[0]), len(names[1]))
+        return replace(table_of(cls, np.empty(0, np.int64), *names), stated=stated)
 
     def joined(self, other: Self) -> Self:
         """Return the responses and statements of two tables as one, in the order of this table.
@@ -121,41 +111,16 @@ class KnowsStatements:
         Parameters
         ----------
         other : Responses
-            A table of the same classes, in any order. Items and raters are matched by name; a
-            response that is in both tables counts twice.
-
-        Raises
-        ------
-        ResponsesError
-            Other classes; tables of counts, or with silence; names that are text in one table and
-            numbers in the other.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> hard = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1]], raters=["ann", "bob"])
-        >>> soft = {"item": [0, 1, 3], "rater": ["net"] * 3, 0: [0.9, 0.3, 0.2], 1: [0.1, 0.7, 0.8]}
-        >>> hard.joined(bf.Responses.from_probabilities(soft))
-        Responses: 6 responses to 4 items by 3 raters, 2 classes
-          classes              0 (3), 1 (3)
-          responses per item   0 to 2, median 2
-          responses per rater  0 to 3, median 3
-          agreement            0.67 of the pairs of responses to one item
-          statements           3 by 1 rater, on 3 items
+            A table of the same classes, in any order; neither table is of counts or with silence.
+            Items and raters are matched by name. A response in both tables counts twice.
         """
         both = [cast(Any, self), cast(Any, other)]
-        for table in both:
-            if table.silent is not None:
-                raise ResponsesError(
-                    "Tables with silence cannot be joined, because a source of one table may not "
-                    "have been given the items of the other: join the votes, then call "
-                    "completed(). Got: a table with silence."
-                )
-            if not table.is_plain:
-                raise ResponsesError(
-                    "Tables of counts cannot be joined, because their items are patterns: call "
-                    "expand() first. Got: a table of counts."
-                )
+        if any(table.silent is not None or not table.is_plain for table in both):
+            raise ResponsesError(
+                "Tables of counts are joined after expand(), because their items are patterns, and "
+                "tables with silence before completed(), because a source of one may not have been "
+                "given the items of the other. Got: counts or silence in one of the tables."
+            )
         first, second = both
         place = places(as_array(second.classes), first.classes)
         if len(place) != first.n_classes or (place < 0).any():
@@ -193,13 +158,8 @@ def read_table(
     """Return ``item * raters + rater`` of every row of a table, the names, and probabilities."""
     others = [name for name in column_names(frame) or [] if name not in ends]
     names = unique_names(others if classes is None else classes, "class")
-    place = places(as_array(others), names)
-    rule = "Every other column must be a declared class, because it holds the probabilities of one."
-    refuse(place < 0, rule, lambda n: f"{others[n]!r}, which is not among {shown(names)}")
-    rule = "Every declared class must have a column: zeros for a class that no source knows."
-    absent = ~np.isin(np.arange(len(names)), place)
-    refuse(absent, rule, lambda n: f"no column for {plain(names[n])!r}")
-    others = [others[n] for n in np.argsort(place)]
+    rule = "Every declared class must have a column, and every other column must be of one."
+    others = [others[n] for n in np.argsort(matched(as_array(others), names, rule, rule))]
     require_two(names)
     item, rater, *values = columns(frame, [*ends, *others], "statements")
     of_item, items = encode(item, declared[0], "item", ends[0])
@@ -236,11 +196,10 @@ def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array
 
 def _numbers(values: Any, where: str) -> Array:
     """Return values as floats, or raise ResponsesError if they are no numbers."""
-    kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    if kind not in "biuf":
+    if values.dtype.kind not in "biuf":
         raise ResponsesError(
             "Columns of classes must hold probabilities, which are numbers. Got: values of dtype "
-            f"{getattr(values, 'dtype', type(values).__name__)} in {where}."
+            f"{values.dtype} in {where}."
         )
     return np.asarray(values, dtype=np.float64)
 
@@ -249,17 +208,14 @@ def statements_of(
     pair: NDArray[np.int64], probability: Array, n_items: int, n_raters: int
 ) -> Statements:
     """Return statements of pairs, ``item * raters + rater``, checked."""
-    wrong = ~((probability >= 0) & (probability <= 1))  # true for NaN
-    rule = "Stated probabilities must be from 0 to 1, and none missing."
-    told = "{!r} for class number {} of statement {}, counted from 0".format
-    at = wrong.argmax(axis=1)
-    refuse(wrong.any(axis=1), rule, lambda n: told(float(probability[n, at[n]]), at[n], n))
     total = probability.sum(axis=1)
+    sound = ((probability >= 0) & (probability <= 1)).all(axis=1) & (np.abs(total - 1) <= TOLERANCE)
     refuse(
-        np.abs(total - 1) > TOLERANCE,
-        f"Stated probabilities must sum to one up to {TOLERANCE:g}, because scaling them would "
-        "hide mistakes: divide them by their sum if that is intended.",
-        lambda n: f"a sum of {float(total[n])!r} in statement {n}, counted from 0",
+        ~sound,  # also of NaN
+        f"Stated probabilities must be from 0 to 1, none missing, and sum to one up to "
+        f"{TOLERANCE:g}, because scaling them would hide mistakes: divide them by their sum if "
+        "that is intended.",
+        lambda n: f"{probability[n].tolist()} in statement {n}, counted from 0",
     )
     order = np.lexsort((*probability.T[::-1], pair))
     rows = by_item(pair[order], n_items, n_raters, "statements")

@@ -73,8 +73,14 @@ def read_table(
         return given, "", CODE
     code = "# frame is your table, as read by pandas\n"
     if isinstance(given, str | PathLike):
-        given = _from_file(given)
-    given = _as_frame(present(given))
+        given = read_file(given, na_values=MISSING)
+        if given.columns[0] == "Unnamed: 0":  # the index, as pandas writes it
+            given = given.set_index("Unnamed: 0").rename_axis(None)
+    given = present(given)
+    if isinstance(given, list) and given and isinstance(given[0], list | tuple | Mapping):
+        given = pd.DataFrame(given)
+    elif isinstance(given, pd.Series) and given.index.nlevels > 1:  # by item and rater
+        given = given.reset_index()
     if isinstance(given, pd.DataFrame):  # such as items in the index of a long table
         meant = usual((item, rater, label), [*given.index.names, *given.columns])
         levels = [name for name in given.index.names if name in meant and name not in given]
@@ -92,7 +98,7 @@ def read_table(
                 "that bf.Responses.from_long and from_matrix return, or the path of a CSV or "
                 f"Parquet file. Got: {type(given).__name__}."
             )
-        table = _matrix(given, classes)
+        table = Responses.from_matrix(given, classes=classes)
         return table, wide(table, given, "numbered from 0"), f"{code}matrix(frame)"
     if rater != RATER or label != LABEL or rater in names or label in names:
         given, dropped, items = _with_labels(given, (item, rater, label), missing)
@@ -106,7 +112,7 @@ def read_table(
             if table.classes.dtype.kind == "i":  # floats only because of the missing ones
                 frame += f".astype({{{label!r}: int}})"
             told += f",\n    items=sorted(frame[{item!r}].unique())"
-        words = f"{long(item, rater, label)}{dropped}{_minus_one(table)}"
+        words = f"{long(item, rater, label)}{dropped}"
         return table, words, f"{code}long(\n    {frame},\n    {told},\n)"
     frame = given
     if not isinstance(frame, pd.DataFrame):
@@ -129,12 +135,7 @@ def read_table(
         )
     else:
         where, named = "index", ""
-    try:
-        table = _matrix(frame, classes)
-    except ResponsesError as error:
-        if classes is None:
-            raise
-        raise ResponsesError(f"{error} If a column names the items, make it the index.") from None
+    table = Responses.from_matrix(frame, classes=classes)
     return table, wide(table, frame, where), f"{code}matrix(frame{named})"
 
 
@@ -148,20 +149,21 @@ def require_few_classes(table: Responses) -> None:
         )
 
 
-def _from_file(path: str | PathLike[str]) -> pd.DataFrame:
-    """Return the table in a CSV, TSV or Parquet file, whose first unnamed column is the index."""
+def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
+    """Return the table in a file, of text as :func:`pandas.read_csv` reads it by settings."""
     try:
-        if Path(path).suffix == ".parquet":
+        suffixes = Path(path).suffixes
+        if ".parquet" in suffixes:
             return pd.read_parquet(path)
+        if {".json", ".jsonl"} & {*suffixes}:
+            return pd.read_json(path, lines=".jsonl" in suffixes)
         separator = header_of(path, lambda: path)[1]
-        frame = pd.read_csv(path, sep=separator, keep_default_na=False, na_values=MISSING)
+        return pd.read_csv(path, sep=separator, keep_default_na=False, **settings)
     except (OSError, ValueError) as error:
-        raise ModelError(
-            "A table as text is the path of a CSV or Parquet file. Got: "
-            f"{brief(str(path))} ({in_short(error)})."
+        raise ResponsesError(
+            "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object a line) "
+            f"file. Got: {brief(str(path))} ({in_short(error)})."
         ) from None
-    unnamed = frame.columns[0] == "Unnamed: 0"
-    return frame.set_index("Unnamed: 0").rename_axis(None) if unnamed else frame
 
 
 def header_of(
@@ -182,33 +184,6 @@ def header_of(
         frame = pd.read_csv(opened(), sep=separator, header=None, nrows=1, **settings)
         found.append((frame.iloc[0].tolist(), separator))
     return max(found, key=lambda each: (len({*each[0]} & {*wanted}), len(each[0])))
-
-
-def _as_frame(given: Any) -> Any:
-    """Return lists of rows, and a Series by item and rater, as DataFrames."""
-    if isinstance(given, list) and given and isinstance(given[0], list | tuple | Mapping):
-        return pd.DataFrame(given)
-    if isinstance(given, pd.Series) and given.index.nlevels > 1:
-        return given.reset_index()
-    if isinstance(given, Mapping) and given and isinstance(next(iter(given.values())), dict):
-        raise ResponsesError(
-            "A dict of dicts may be by item or by rater: pd.DataFrame.from_dict(table, "
-            "orient='index') reads {item: {rater: label}}. Got: a dict of dicts."
-        )
-    return given
-
-
-def _matrix(cells: Any, classes: Sequence[Any] | None) -> Responses:
-    """Read a table with one column per rater, in which −1 may not be one of two classes."""
-    found = pd.unique(np.asarray(cells, dtype=object).ravel())[:4]
-    labels = [value for value in found.tolist() if not pd.isna(value)]
-    if classes is None and len(labels) == 2 and -1 in labels:
-        raise ResponsesError(
-            "−1 marks missing responses in a table of numbers, which would leave one class here: "
-            "for the classes −1 and 1 give bf.Responses.from_matrix(table, classes=[-1, 1]). Got: "
-            f"labels {sorted(labels)}."
-        )
-    return Responses.from_matrix(cells, classes=classes)
 
 
 def long(item: str, rater: str, label: str) -> str:
@@ -244,14 +219,6 @@ def wide(table: Responses, cells: Any, items: str) -> str:
     for number, how in ((blank, "empty text"), (marked - blank, "marked −1")):
         said += f", {number:,} of them {how}" if number else ""
     return f"{words}{said}."
-
-
-def _minus_one(table: Responses) -> str:
-    """Return in words that −1 is a class of a long table, where it might mark no response."""
-    if table.n_classes < 3 or table.classes.dtype.kind not in "if" or table.classes[0] != -1:
-        return ""
-    number = int(np.count_nonzero(table.label == 0))
-    return f" The label −1 (of {number:,} rows) is a class; leave them out if it marks none."
 
 
 def _with_labels(
@@ -302,32 +269,24 @@ def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
     is_file = isinstance(given, str | PathLike)
-    if is_file:
-        try:
-            given = pd.read_csv(given, dtype=str, keep_default_na=False)
-        except (OSError, ValueError) as error:
-            raise ResponsesError(
-                f"Known labels as text are the path of a CSV file with the columns {item!r} and "
-                f"{label!r}. Got: {brief(str(given))} ({in_short(error)})."
-            ) from None
-    found = column_names(given)
-    own, plain = usual((item, label), found), usual((ITEM, LABEL), found)
-    item, label = (a if a in (found or ()) else b for a, b in zip(own, plain, strict=True))
+    read = read_file(given, dtype=str) if is_file else given
+    if (found := column_names(read)) is not None:
+        own, plain = usual((item, label), found), usual((ITEM, LABEL), found)
+        item, label = (a if a in found else b for a, b in zip(own, plain, strict=True))
     if found is not None and {item, label} <= set(found):
         if is_file:
             rule = "Every row of a file of known labels must have an item."
-            refuse(given[item] == "", rule, lambda n: f"an empty one in row {n}, counted from 0")
-            return known_as_text(given[item], given[label], names)
-        items, labels = columns(given, (item, label), "known labels")
+            refuse(read[item] == "", rule, lambda n: f"an empty one in row {n}, counted from 0")
+            return known_as_text(read[item], read[label], names)
+        items, labels = columns(read, (item, label), "known labels")
         return pd.Series(labels, index=pd.Index(items, dtype=object), dtype=object)
-    if isinstance(given, pd.DataFrame) and given.shape[1] == 1 and not is_file:
+    if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
         return given.iloc[:, 0]
     got = type(given).__name__ if found is None else f"columns {shown(found)}"
     raise ResponsesError(
         "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
-        f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a CSV "
-        "file with these; dict(zip(items, labels)) makes a mapping of two lists. Got: "
-        f"{got}."
+        f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a file "
+        f"with these; dict(zip(items, labels)) makes a mapping of two lists. Got: {got}."
     )
 
 

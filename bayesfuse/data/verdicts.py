@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from bayesfuse.data.arrays import shown
+from bayesfuse.data.arrays import refuse, shown
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import in_short
-from bayesfuse.errors import ResponsesError, brief
+from bayesfuse.data.tables import read_file
+from bayesfuse.errors import ResponsesError, require_kind
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
 """Verdicts that are none, in any case."""
@@ -53,12 +52,11 @@ def read_verdicts(
 
     Parameters
     ----------
-    table : DataFrame or path of a CSV, JSON or JSONL file
+    table : DataFrame or path of a CSV, Parquet, JSON or JSONL file
         With one row per verdict, or with ``judges`` one row per item and a column per judge.
     item, judge : str or sequence of str
         Columns that name an item or a judge together, such as ``["question", "system"]``.
     verdict : str
-        Column of the verdicts.
     judges : sequence of str, optional
         Columns of a wide table, one for every judge, in place of ``judge`` and ``verdict``.
     swapped : str, optional
@@ -71,20 +69,18 @@ def read_verdicts(
     -------
     responses : Responses
         If all verdicts are preferences ("A", "B", "tie", "A>B", "[[B]]", "B wins", …), classes are
-        "A", "B" and, if there are any, "tie"; numbers are grades, in their order; all other
-        verdicts are classes as they are.
+        "A", "B" and, if there are any, "tie"; numbers are grades, at most 101; all other verdicts
+        are classes as they are.
     items : DataFrame
-        Columns of the table, such as the system, that have one value for every item, which is the
-        index: ``items["system"]`` is ``by=`` of :func:`bayesfuse.class_shares`.
+        Columns that have one value for every item, which is the index: ``items["system"]`` is
+        ``by=`` of :func:`bayesfuse.class_shares`.
     orders : list of (given, swapped)
         For :func:`bayesfuse.decisions.position_bias`.
 
     Raises
     ------
     ResponsesError
-        Unknown columns; rows without an item or a judge; no verdicts; other verdicts among
-        preferences; more than 101 grades; ``swapped`` without preferences, or with other words;
-        files that pandas cannot read.
+        Rows without an item or a judge; other verdicts among preferences; too many grades.
 
     Examples
     --------
@@ -95,7 +91,8 @@ def read_verdicts(
     >>> responses.classes.tolist(), items["system"].to_dict()
     (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """
-    frame = _frame(table)
+    frame = read_file(table) if isinstance(table, str | PathLike) else table
+    require_kind("A table of verdicts that is no path", frame, pd.DataFrame)
     of_item, of_judge, wide = (
         [each] if isinstance(each, str) else [*each] for each in (item, judge, judges or ())
     )
@@ -107,28 +104,22 @@ def read_verdicts(
             f"a table with a column per judge. Got: no or several {absent[0]!r} among "
             f"{shown(frame.columns)}."
         )
-    if (empty := (frame[naming].isna() | frame[naming].eq("")).to_numpy()).any():
-        row, column = np.argwhere(empty)[0]
-        raise ResponsesError(
-            "Every row must name an item and a judge. Got: nothing in row "
-            f"{row}, counted from 0, of column {naming[column]!r}."
-        )
+    empty = (frame[naming].isna() | frame[naming].eq("")).to_numpy()
+    told = "nothing in row {}, counted from 0, of column {!r}".format
+    rule = "Every row must name an item and a judge."
+    refuse(empty.any(axis=1), rule, lambda n: told(n, naming[empty[n].argmax()]))
     frame = frame.assign(**{"": _joined(frame, of_item, " / ")})
     turned = np.zeros(len(frame), dtype=bool)
     if swapped:
-        told = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
-        if told.isna().any():
-            raise ResponsesError(
-                "swapped= says true, yes or 1, or false, no or 0, in every row. Got: "
-                f"{shown(frame[swapped][told.isna()].unique())}."
-            )
-        turned = told.to_numpy(dtype=bool)
+        said = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
+        odd = frame[swapped][said.isna()].unique()
+        rule = "swapped= says true, yes or 1, or false, no or 0, in every row."
+        refuse(said.isna(), rule, lambda _: shown(odd))
+        turned = said.to_numpy(dtype=bool)
     parts = [(frame[name], name) for name in wide]
     parts = parts or [(frame[verdict], _joined(frame, of_judge, " "))]
-    long = pd.concat(
-        [pd.DataFrame({"": frame[""], "judge": by, "verdict": said}) for said, by in parts],
-        ignore_index=True,
-    )
+    tables = [pd.DataFrame({"": frame[""], "judge": by, "verdict": said}) for said, by in parts]
+    long = pd.concat(tables, ignore_index=True)
     turned = np.tile(turned, len(parts))
     silent = {str(mark).casefold() for mark in missing}
     text = long["verdict"].astype(str).str.strip()
@@ -155,26 +146,6 @@ def read_verdicts(
     names = set(judges_of[there])
     both = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
     return Verdicts(responses, _constant(frame.drop(columns=used)), both)
-
-
-def _frame(table: Any) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame):
-        return table
-    if not isinstance(table, str | PathLike):
-        raise ResponsesError(
-            "Verdicts are a DataFrame, or the path of a CSV, JSON or JSONL file. Got: "
-            f"{type(table).__name__}."
-        )
-    lines = ".jsonl" in (suffixes := Path(table).suffixes)
-    try:
-        if lines or ".json" in suffixes:
-            return pd.read_json(table, lines=lines)
-        return pd.read_csv(table, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise ResponsesError(
-            f"A file of verdicts is CSV, JSON or JSONL (one object a line). Got: "
-            f"{brief(str(table))} ({in_short(error)})."
-        ) from None
 
 
 def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> Any:

@@ -35,10 +35,7 @@ KINDS = {
 
 
 def read_conll(
-    path: str | PathLike[str],
-    *,
-    raters: Sequence[Any] | None = None,
-    missing: str = "?",
+    path: str | PathLike[str], *, raters: Sequence[Any] | None = None, missing: str = "?"
 ) -> tuple[Responses, Sequences, pd.Series]:
     r"""Read a file with a word and the tags of raters in a line, and empty lines between sentences.
 
@@ -58,29 +55,23 @@ def read_conll(
     sequences : Sequences
     words : Series of str, by item
 
-    Raises
-    ------
-    ResponsesError
-        No words; lines with different numbers of columns.
-
     Examples
     --------
-    >>> import tempfile, bayesfuse as bf
-    >>> with tempfile.NamedTemporaryFile("w+") as file:
-    ...     _ = file.write("Paris B-LOC ?\nshines O ?\n\nHello O B-PER\n")
-    ...     _ = file.seek(0)
-    ...     responses, sequences, words = bf.read_conll(file.name)
+    >>> import pathlib, tempfile, bayesfuse as bf
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "tags.conll")
+    >>> _ = file.write_text("Paris B-LOC ?\nshines O ?\n\nHello O B-PER\n")
+    >>> responses, sequences, words = bf.read_conll(file)
     >>> responses.classes.tolist(), sequences.lengths.tolist(), words.tolist()
     (['B-LOC', 'B-PER', 'O'], [2, 1], ['Paris', 'shines', 'Hello'])
     """
     lines = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
     lines = [[] if line[:1] == ["-DOCSTART-"] else line for line in lines]
     rows = [line for line in lines if line]
-    wrong = next((line for line in rows if len(line) != len(rows[0]) or len(line) < 2), None)
-    if not rows or wrong is not None:
+    wrong = [line for line in rows if len(line) != len(rows[0]) or len(line) < 2]
+    if wrong or not rows:
         raise ResponsesError(
             "Every line must have a word and the same number of tags. Got: "
-            + ("no words." if wrong is None else f"{' '.join(wrong)!r}.")
+            f"{' '.join(wrong[0]) if wrong else 'no words'}."
         )
     ends = np.cumsum([bool(line) for line in lines])[[not line for line in lines]]
     lengths = np.diff(np.unique([0, *ends, len(rows)]))
@@ -97,22 +88,16 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     ----------
     path : str or path
     words, *tags : Series or DataArray, by item, or DataFrame with columns ``item`` and ``label``
-        Such as ``bf.decode(result)`` or ``fused.labels()``.
+        Of all items, such as ``bf.decode(result)`` or ``fused.labels()``.
     sequences : Sequences
-
-    Raises
-    ------
-    ResponsesError
-        Words or tags that are not of all items.
 
     Examples
     --------
-    >>> import tempfile, pandas as pd, bayesfuse as bf
-    >>> sequences = bf.Sequences.from_lengths([2, 1])
-    >>> with tempfile.NamedTemporaryFile("r") as file:
-    ...     words, tags = pd.Series(["Paris", "shines", "Hello"]), pd.Series(["B", "O", "O"])
-    ...     bf.write_conll(file.name, words, sequences, tags)
-    ...     file.read()
+    >>> import pathlib, tempfile, pandas as pd, bayesfuse as bf
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "tags.conll")
+    >>> words, tags = pd.Series(["Paris", "shines", "Hello"]), pd.Series(["B", "O", "O"])
+    >>> bf.write_conll(file, words, bf.Sequences.from_lengths([2, 1]), tags)
+    >>> file.read_text()
     'Paris B\nshines O\n\nHello O\n'
     """
     require_kind("sequences", sequences, Sequences)
@@ -120,9 +105,8 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     for given in (words, *tags):
         if isinstance(given, pd.DataFrame) and {"item", "label"} <= set(given):
             given = given.set_index("item")["label"]
-        is_array = hasattr(given, "to_series")
-        what = "words and tags, by item,"
-        column = given.to_series() if is_array else require_kind(what, given, pd.Series)
+        given = given.to_series() if hasattr(given, "to_series") else given
+        column = require_kind("words and tags, by item,", given, pd.Series)
         if missing := set(sequences.items.tolist()) - set(column.index):
             raise ResponsesError(
                 "Words and tags must be given for all items of the sequences. Got: none for "
@@ -163,16 +147,10 @@ def token_features(
     names : list of str
         Such as "word[-1]=mr." for the previous word.
 
-    Raises
-    ------
-    ModelError, ResponsesError
-        Unknown kinds; words or items that are not those of the sequences.
-
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> sequences = bf.Sequences.from_lengths([3])
-    >>> words = ["Mr.", "Paris", "left"]
+    >>> words, sequences = ["Mr.", "Paris", "left"], bf.Sequences.from_lengths([3])
     >>> matrix, names = bf.token_features(words, sequences, kinds=["shape"])
     >>> [names[j] for j in matrix[1].indices]
     ['shape[-1]=Xx.', 'shape=Xx', 'shape[+1]=x']

@@ -50,9 +50,11 @@ class PlantedPotts(Potts):
     Examples
     --------
     >>> import bayesfuse as bf, pymc as pm
-    >>> made = bf.datasets.simulate_blocks(300, 4, 3, degree=5, random_seed=1)
+    >>> graph = bf.Graph.from_edges([(n, n + step) for n in range(98) for step in (1, 2)])
+    >>> truth = graph.items // 50
+    >>> made = bf.datasets.simulate_responses(truth, 4, 2, random_seed=1)
     >>> with bf.LabelModel(made.responses) as model:
-    ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), made.graph)
+    ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), graph)
     ...     _ = model.observe(labels=labels, raters=model.rater_channel("confusion", None))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> bool(result["posterior"]["coupling"].mean() > 2)

@@ -9,7 +9,6 @@ from refusals import refused, refused_table
 import bayesfuse as bf
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.known import apart, mend_tags
-from bayesfuse.data.tables import read_table
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -168,8 +167,6 @@ def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp
 
 def test_the_first_line_says_how_the_table_was_read(told):
     assert told.overview().startswith("Read as a long table, one row per response (columns item,")
-    marked = pd.DataFrame({"item": [1, 1, 2], "rater": [1, 2, 1], "label": [0, -1, 1]})
-    assert "The label −1 (of 1 rows) is a class" in read_table(marked)[1]
     refused_table("few classes", bf.fuse, np.arange(60).reshape(-1, 3) * 5)
 
 

@@ -90,7 +90,7 @@ def test_neighbours_nobody_knows_are_refused(regions):
     with pytest.raises(ModelError, match="no edge between"):
         empty = bf.Graph.from_edges([], items=range(320))
         neighbour_agreement(result, model, empty)
-    refused_table("not in the table", neighbour_agreement, result, model, bf.Graph.grid((40, 40)))
+    refused_table("not among them", neighbour_agreement, result, model, bf.Graph.grid((40, 40)))
 
 
 def test_maps_show_label_uncertainty_and_probability(point):

@@ -280,7 +280,7 @@ def test_bad_input_is_refused(good, small):
     assert many.min() >= 20 > few.min()
     refused(r"least=.* Got: no pair of 6 raters with 1000", rater_pairs._pairs, small, 1000)
     refused("sequences=", bf.checks.runs, result, model)
-    with pytest.raises(ResponsesError, match="not in the table"):
+    with pytest.raises(ResponsesError, match="not among them"):
         bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))
     alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
     refused("two or more responses", bf.checks.item_difficulty, bf.find_map(alone), alone)

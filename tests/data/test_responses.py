@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from films import COLUMNS, TABLE, rows_of
-from refusals import refused_table
+from refusals import refused, refused_table
 
 import bayesfuse as bf
 from bayesfuse.data.known import gold_labels
@@ -101,8 +101,7 @@ def test_a_summary_says_what_matters():
     text = repr(bf.Responses.from_long(TABLE, **COLUMNS))
     # pairs: (bad, bad) (bad, good) (bad, good) of A, (bad, good) of B
     assert "bad (3), good (2)" in text and "0.25 of the pairs" in text
-    html = bf.Responses.from_counts({"<b": 2, "bb": 3})._repr_html_()
-    assert "5 items in 2 patterns" in html and "&lt;" in html and "<b (" not in html
+    assert "5 items in 2 patterns" in repr(bf.Responses.from_counts({"ab": 2, "bb": 3}))
 
 
 def test_shipped_tables_have_the_published_sizes():
@@ -224,6 +223,7 @@ def frame(dtype=None):
         (lambda: bf.Responses.from_long(frame(), classes=WORDS, ordered=True), True),
         (lambda: bf.Responses.from_long(frame(ORDER)), True),
         (lambda: bf.Responses.from_long(frame(UP), classes=WORDS), False),
+        (lambda: bf.Responses.from_long(frame(UP), classes=WORDS, ordered=True), True),
         (lambda: bf.Responses.from_matrix(frame(ORDER)[["label"]]), True),
         (lambda: bf.Responses.from_counts({"01": 3, "12": 2}), False),
         (lambda: bf.Responses.from_counts({"01": 3, "12": 2}, classes="012", ordered=True), True),
@@ -237,16 +237,13 @@ def test_the_categories_give_the_order_of_the_classes():
     assert bf.Responses.from_long(frame(UP)).classes.tolist() == ["good", "fair", "bad"]
 
 
-@pytest.mark.parametrize(
-    ("given", "rule"),
-    [
-        ({"frame": frame(), "ordered": True}, "ordered=True needs classes="),
-        ({"frame": frame(UP), "ordered": True, "classes": WORDS}, "order .* is given twice"),
-        ({"frame": frame(), "ordered": "yes"}, "must be True or False"),
-    ],
-)
-def test_orders_that_make_no_sense(given, rule):
-    refused_table(rf"{rule}.* Got: ", bf.Responses.from_long, **given)
+def test_orders_that_make_no_sense():
+    refused_table(
+        r"ordered=True needs classes=.* Got: ", bf.Responses.from_long, frame(), ordered=True
+    )
+    refused(
+        "ordered must be True or False. Got: 'yes'", bf.Responses.from_long, frame(), ordered="yes"
+    )
 
 
 def test_the_order_is_kept():

@@ -8,6 +8,7 @@ import pytest
 from refusals import refused_table
 
 import bayesfuse as bf
+from bayesfuse.errors import ModelError
 
 ROWS = [
     {"q": 1, "system": "new", "model": "x", "prompt": "p", "say": "[[A]]", "turned": False},
@@ -83,5 +84,6 @@ def test_what_is_refused(tmp_path):
         pd.concat([table] * 50).assign(say=np.arange(200) / 200),
     )
     refused(r"At least one verdict", table.assign(say=None))
-    refused(r"is CSV, JSON or JSONL", tmp_path / "none.jsonl")
-    refused(r"Got: int", 3)
+    refused(r"path of a CSV.* JSONL .* Got: .*none\.jsonl", tmp_path / "none.jsonl")
+    with pytest.raises(ModelError, match=r"must be a pd\.DataFrame.* Got: int"):
+        bf.read_verdicts(3)

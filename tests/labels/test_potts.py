@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from communities import communities
 from random_chains import random_log_lik
 from refusals import refused, refused_as
 from scipy.special import gammaln, logsumexp
@@ -177,10 +178,11 @@ def wrong_and_expected(responses, graph, truth, **options):
 @pytest.mark.slow
 def test_communities_do_not_collapse():
     """Edges that are normalised by the prevalence alone put all items into one class."""
-    made = bf.datasets.simulate_blocks(
-        800, 6, 4, degree=5, within=0.7, per_item=1, accuracy=(0.4, 0.7), random_seed=1
+    made = bf.datasets.simulate_dawid_skene(
+        800, 6, 4, per_item=1, accuracy=(0.4, 0.7), random_seed=1
     )
-    wrong, expected = wrong_and_expected(made.responses, made.graph, made.truth)
+    graph = communities(made.truth, degree=5, within=0.7)
+    wrong, expected = wrong_and_expected(made.responses, graph, made.truth)
     assert wrong < 0.25 < np.mean(made.responses.label != made.truth[made.responses.item])
     assert expected == pytest.approx(wrong, abs=0.06)
 
@@ -188,15 +190,13 @@ def test_communities_do_not_collapse():
 @pytest.mark.slow
 def test_item_types_know_that_raters_make_the_same_errors():
     """On one item in seven most raters give the same wrong answer."""
-    made = bf.datasets.simulate_blocks(
-        800, 5, 4, degree=4, within=0.8, accuracy=(0.6, 0.9), random_seed=2
-    )
+    made = bf.datasets.simulate_dawid_skene(800, 5, 4, accuracy=(0.6, 0.9), random_seed=2)
     rng = np.random.default_rng(3)
     misled = (rng.random(800) < 1 / 7)[:, None] & (rng.random((800, 5)) < 0.75)
     other = (made.truth + rng.integers(1, 4, 800)) % 4
     said = made.responses.label.reshape(800, 5)
     said = bf.Responses.from_matrix(np.where(misled, other[:, None], said), classes=range(4))
-    given = said, made.graph, made.truth
+    given = said, communities(made.truth, degree=4, within=0.8), made.truth
     plain, typed = (wrong_and_expected(*given, raters=kind) for kind in ("confusion", "types"))
     assert typed[0] < plain[0] and plain[1] < 0.5 * plain[0]
     assert 0.5 * typed[0] < typed[1] < 2.0 * typed[0]

@@ -6,6 +6,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+from communities import communities
 from scipy import stats
 from scipy.special import logsumexp
 from squares import RATERS, square_of_pixels
@@ -149,10 +150,11 @@ def test_gold_and_items_without_responses():
 @pytest.mark.slow
 def test_edges_that_were_drawn_tell_more_of_the_coupling():
     """Pairs of one class were linked 27 times as often; a field that was given sees less."""
-    made = bf.datasets.simulate_blocks(200, 4, 3, degree=5, random_seed=1)
+    made = bf.datasets.simulate_dawid_skene(200, 4, 3, random_seed=1)
+    graph = communities(made.truth, degree=5, within=0.9)
     couplings = {}
     for edges in ("given", "drawn"):
-        model = MarkovRandomField(made.responses, made.graph, edges=edges)
+        model = MarkovRandomField(made.responses, graph, edges=edges)
         result = bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
         couplings[edges] = float(result["posterior"]["coupling"].mean())
     assert couplings["given"] < 2 < couplings["drawn"] < 5

@@ -193,9 +193,9 @@ def test_bad_concentrations_are_refused(bad):
 
 def test_bio_tags():
     classes = ["O", "B-PER", "I-PER", "B-LOC"]
-    found = bf.bio_transitions(classes, weight=2.0)
-    assert found["initial_prior"].tolist() == [2, 2, 0, 2]
-    outside, inside = [2, 2, 0, 2], [2, 2, 2, 2]
+    found = bf.bio_transitions(classes)
+    assert found["initial_prior"].tolist() == [1, 1, 0, 1]
+    outside, inside = [1, 1, 0, 1], [1, 1, 1, 1]
     assert found["transition_prior"].tolist() == [outside, inside, inside, outside]
     for tags, told in ((["O", "I-LOC"], "'I-LOC' without 'B-LOC'"), (["N", "B-LOC"], "'N'")):
         refused(told, bf.bio_transitions, tags)
