@@ -23,7 +23,7 @@ from bayesfuse.answer.fused import WIDTH, bullet, rater_table
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options
-from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, tell
+from bayesfuse.command_line.console import Step, carry_out, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import (
     draw,
@@ -153,7 +153,7 @@ def _fit_one(
             kept = f"{arguments.output}, which hold one draw in {arguments.thin}"
             tell(f"bayesfuse: --resume continues the {chains} chains in {kept}")
         arguments.chains = chains
-    own: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
+    own: dict[str, Any] = {"precision": "single", "thin": arguments.thin}
     size = arguments.chains, draws
     stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **own)
     result = _sample(
@@ -163,7 +163,6 @@ def _fit_one(
         before=before,
         draws=draws,
         chains=arguments.chains,
-        sampler=arguments.sampler,
         sweeps=arguments.sweeps,
         thin=stored.thin,
         precision=stored.precision,
@@ -185,23 +184,16 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     settings: dict[str, Any] = {"gold": tables.gold}
     if arguments.raters is not None:
         settings["raters"] = arguments.raters
-    if arguments.pooled:
-        settings["pooled"] = True
     if arguments.robust:
         settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
     if tables.sequences is not None:
-        if arguments.bio:
-            settings |= bf.bio_transitions(responses.classes.tolist())
         return bf.models.HiddenMarkov(responses, tables.sequences, **settings)
     if tables.graph is not None:
-        return bf.models.MarkovRandomField(
-            responses, tables.graph, edges=arguments.edges, **settings
-        )
+        return bf.models.MarkovRandomField(responses, tables.graph, **settings)
     if arguments.model == "item-types":
-        settings |= {name: getattr(arguments, name) for name in ("consensus", "guesses", "trust")}
         return bf.models.ItemTypes(responses, **settings)
     if arguments.model == "labelling-functions":
-        return bf.models.LabellingFunctions(responses, arguments.class_shares, **settings)
+        return bf.models.LabellingFunctions(responses, **settings)
     if arguments.model == "latent-group":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
@@ -247,12 +239,6 @@ def _sample(
     """Return the posterior, or the draws made until the time ends or Ctrl-C."""
     options = kwargs | {"quiet": quiet, "compute_convergence_checks": False}  # of the report
     plans = make_plans(model).values()
-    if kwargs.get("sampler") == "nuts":  # most implementations take no callback
-        if math.isfinite(budget.seconds) or before is not None:
-            raise CommandError("--time and --resume are for Gibbs chains. Got: --sampler nuts")
-        return bf.sample(
-            model, draws, chains=chains, progressbar=is_terminal() and not quiet, **options
-        )
     tune, thin = bf.LabelGibbs.default_tune_steps, kwargs.get("thin") or 1
     if not all(plan.whole for plan in plans):
         interruption.wait(1)  # so that the current draw is completed and recorded
@@ -304,10 +290,6 @@ def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
             f"{type(model).__name__}"
         )
     names = [variable.name for variable in model.free_RVs]
-    if missing := sorted(set(names) - set(before["posterior"].dataset)):
-        raise CommandError(
-            f"--resume needs the options of the saved result. Got: no {missing[0]!r} in its draws"
-        )
     last = before["posterior"].dataset[names].isel(draw=-1)
     return [
         {name: _inside(last[name].values[at].astype(float)) for name in names}

@@ -72,11 +72,6 @@ def tell(text: str) -> None:
     _print(" ".join(text.split()), sys.stderr)
 
 
-def is_terminal() -> bool:
-    """Return whether stderr, where progress is shown, is a terminal; it may also be closed."""
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
 def _print(text: str, stream: TextIO | None) -> None:
     if stream is None:  # closed before Python started
         return

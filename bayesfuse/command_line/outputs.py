@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 from pathlib import Path
 from typing import Any
@@ -90,39 +89,9 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
         result = result.copy(deep=False)
         del result["models"]
         left_out = f"; its models, above {LARGE / 1e6:.0f} MB, which predictions need, are left out"
-    with replacing(path) as new, _Sink(new, "w+") as sink:
-        try:
-            result.to_netcdf(sink, engine="h5netcdf")
-            os.fsync(sink.fileno())  # some full disks raise only here
-        finally:
-            if sink.error is not None:
-                raise sink.error
+    content = result.to_netcdf(engine="h5netcdf")  # in memory, as a full disk would crash HDF5
+    with replacing(path) as new, new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # some full disks raise only here
     return left_out
-
-
-class _Sink(io.FileIO):
-    """A file that stores its first error instead of raising it, which would crash HDF5."""
-
-    error: OSError | None = None
-
-    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
-        rest = memoryview(data).cast("B")
-        try:
-            while self.error is None and len(rest):
-                rest = rest[super().write(rest) :]
-        except OSError as error:
-            self.error = error
-        return len(data)
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        count = super().readinto(view) or 0
-        view[count:] = bytes(len(view) - count)  # HDF5 takes what was never written for pointers
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return super().truncate(size)
-        except OSError as error:
-            self.error = self.error or error
-            return self.tell() if size is None else size

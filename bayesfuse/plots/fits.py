@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
 from bayesfuse.checks.scores import of_known
-from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import ink, name_points, new_axes
 from bayesfuse.results.contents import require_draws
@@ -22,15 +21,14 @@ SURE = 0.9  # if half of the labels are more probable than this, the axes have t
 TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
 
 
-def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
+def var_names(result: xr.DataTree) -> list[str]:
     """Return the smallest variables of a posterior, for as many panels as ArviZ draws.
+
+    ArviZ draws ``az.rcParams["plot.max_subplots"]`` panels, which is 40 by default.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.fuse``.
-    most : int, optional
-        Largest number of their entries. Default ``az.rcParams["plot.max_subplots"]``, which is 40.
+    result : DataTree, from ``bf.sample``, ``bf.fit`` or ``bf.fuse``
 
     Returns
     -------
@@ -53,10 +51,7 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     """
     import arviz as az
 
-    if most is not None:
-        require_count("most", most)
-    left = az.rcParams["plot.max_subplots"] if most is None else most
-    left = np.inf if left is None else left  # ArviZ's setting for no limit
+    left = az.rcParams["plot.max_subplots"] or np.inf  # None is no limit
     draws = require_draws(result, "A choice of variables")
     sizes = {
         str(name): own[0, 0].size
@@ -74,8 +69,6 @@ def plot_calibration(
     truth: Any,
     *,
     bins: int | None = None,
-    equal: Literal["count", "width"] = "count",
-    scale: Literal["linear", "logit"] | None = None,
     ci_prob: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -83,28 +76,24 @@ def plot_calibration(
 
     Parameters
     ----------
-    labels, truth, ci_prob
-        As in :func:`bayesfuse.checks.calibration`.
+    labels, truth, ci_prob : as in :func:`bayesfuse.checks.calibration`
     bins : int, optional
-        Number of bins. Default half the square root of the number of items, at most 20.
-    equal : {"count", "width"}
-        Bins of equal numbers of items, or of equal width.
-    scale : {"linear", "logit"}, optional
-        "logit" shows log-odds, so that .9, .99 and .999 are apart. Default this if more than half
-        of the labels have a probability above .9.
+        Number of bins of equal numbers of items. Default half the square root of this number, at
+        most 20.
     ax : matplotlib Axes, default a new figure
 
     Returns
     -------
     Axes
         Shares with Jeffreys intervals, and numbers of items where these differ; above them a
-        histogram of the probabilities. Points below the diagonal are overconfident. On the scale of
-        log-odds, points at the edge cannot be told from 1.
+        histogram of the probabilities. Points below the diagonal are overconfident. If more than
+        half of the labels have a probability above .9, axes have the scale of log-odds, so that .9,
+        .99 and .999 are apart; points at the edge cannot be told from 1.
 
     Raises
     ------
     ModelError
-        A result without label probabilities; another ``equal`` or ``scale``.
+        A result without label probabilities.
     ResponsesError
         Labels of other items or classes, or none.
 
@@ -116,14 +105,11 @@ def plot_calibration(
     >>> bf.plots.plot_calibration(point, dict(enumerate(made.truth.tolist()))).get_xlabel()
     'probability of the most probable label'
     """
-    if scale not in (None, "linear", "logit"):
-        raise ModelError(f"scale must be 'linear' or 'logit'. Got: {scale!r}.")
     top = of_known(labels, truth)[0].max(axis=1)
     if bins is None:
         bins = min(max(round(np.sqrt(len(top)) / 2), 1), MOST)
-    found = calibration(labels, truth, bins=bins, equal=equal, ci_prob=ci_prob)
-    if scale is None:
-        scale = "logit" if np.median(top) > SURE else "linear"
+    found = calibration(labels, truth, bins=bins, equal="count", ci_prob=ci_prob)
+    scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)
     low, high = _limits(ax, found, scale)
     ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)

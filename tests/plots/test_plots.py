@@ -264,7 +264,7 @@ def fused(result, **weights):
         {
             "label_posterior": labels,
             "posterior": result["posterior"].dataset,
-            "difficulty": xr.Dataset({"difficulty": hard}),
+            "difficulty": xr.Dataset({"disagreement": hard}),
             "comparison": comparison,
             "constant_data": result["constant_data"].dataset,
         }
@@ -304,4 +304,5 @@ def test_the_smallest_variables_fit_into_a_trace_plot(result):
     names = bf.plots.var_names(result)
     assert "prevalence" in names and "confusion" not in names
     az.plot_trace(result, var_names=names)
-    assert bf.plots.var_names(result, 3) == ["prevalence"]
+    with az.rc_context({"plot.max_subplots": 3}):
+        assert bf.plots.var_names(result) == ["prevalence"]
