@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -142,24 +143,15 @@ def minutes(text: str) -> float:
     return float(found[1]) * SECONDS[found[2]] / 60
 
 
-def seed(text: str) -> int:
-    """Return a seed of random numbers."""
-    try:
-        if text.isdecimal():
-            return int(text)
-    except ValueError:  # thousands of digits
-        pass
-    raise argparse.ArgumentTypeError(f"a seed must be a whole number, at least 0. Got: {text:.50}")
-
-
-def whole_number(text: str, most: int = MOST) -> int:
-    """Return a whole number."""
+def whole_number(text: str, least: float = -math.inf, most: float = MOST) -> int:
+    """Return a whole number within limits."""
     try:
         number = int(text)
-    except ValueError:
+    except ValueError:  # also for thousands of digits
         raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
-    if number > most:
-        raise argparse.ArgumentTypeError(f"must be at most {most:,}. Got: {text:.50}")
+    if not least <= number <= most:
+        limit = f"at least {least}" if number < least else f"at most {most:,}"
+        raise argparse.ArgumentTypeError(f"must be {limit}. Got: {text:.50}")
     return number
 
 
@@ -173,7 +165,7 @@ def classes(text: str) -> str:
 
 
 TYPES: dict[str, Callable[[str], Any]] = {
-    "--seed": seed,
+    "--seed": partial(whole_number, least=0, most=math.inf),
     "--ignore": lambda text: text.split(","),
     "--chains": partial(whole_number, most=MOST_CHAINS),
     "A,B,...": classes,
@@ -247,9 +239,9 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         help="an example with included data",
         description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
-        "patients, four classes. Prints the posterior and writes a plot.",
+        "patients, four classes. Prints a report and writes the labels and a plot.",
     )
-    _add(demo, {"--output FOLDER": "folder of the plot (.)"})
+    _add(demo, {"--output FOLDER": "folder of these files (.)"})
     demo.set_defaults(output=Path())
     return parser
 
@@ -291,12 +283,6 @@ def _complete(arguments: argparse.Namespace) -> None:
         raise CommandError("--ask-file needs --ask N, the number of items. Got: no --ask")
     if arguments.resume and arguments.output is None:
         raise CommandError("--resume needs --output FILE.nc, whose chains it continues. Got: none")
-    page = arguments.report
-    if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise CommandError(
-            "--report must end in .html, because the report is a page; a browser prints it as PDF. "
-            f"Got: --report {page}"
-        )
     if model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
             f"{chosen} needs the edges of the graph: give --graph FILE. Got: no graph"

@@ -59,6 +59,8 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {coverage():.0%} intervals."
     )
+    found = of_model(result, model, structure, SEED, budget) if budget else []
+    checks = [bullet(each.words) for each in found]
     wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
     said += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
     parts = [
@@ -69,7 +71,7 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
         _group_table(result) if hasattr(model, "groups") else "",
         in_columns(best_and_worst(result)),
         _item_table(probability, sequences),
-        _check_list(model, result, structure, budget) if budget else "",
+        "\n".join(["Posterior predictive checks:", *checks]) if checks else "",
         _convergence(model, result),
     ]
     return "\n\n".join(filter(None, parts))
@@ -120,12 +122,6 @@ def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> st
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
     table = in_columns(shown) + "\n"
     return f"{table if len(shown) else ''}{count} {SURE} or more."
-
-
-def _check_list(model: LabelModel, result: xr.DataTree, structure: Inputs, budget: Budget) -> str:
-    """Return the verdicts of the checks of an answer."""
-    found = of_model(result, model, structure, SEED, budget)
-    return "\n".join(["Posterior predictive checks:", *(bullet(each.words) for each in found)])
 
 
 def _convergence(model: LabelModel, result: xr.DataTree) -> str:

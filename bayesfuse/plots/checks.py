@@ -123,7 +123,7 @@ def plot_dependence(
         values, names = found.values.astype(float), found["rater"].values
         alarm = np.zeros(values.shape, dtype=bool)
     np.fill_diagonal(values, np.nan)
-    known = np.nan_to_num(values)
+    known, n_raters = np.nan_to_num(values), len(names)
     busiest = np.lexsort([-np.abs(known).max(axis=1), -alarm.sum(axis=1)])
     chosen = np.sort(busiest[:most])
     if len(chosen) > 1:
@@ -134,12 +134,21 @@ def plot_dependence(
     block, limits = np.ix_(chosen, chosen), {"cmap": "Blues", "vmin": 0.0, "vmax": largest}
     if known.min() < 0:
         limits |= {"cmap": "RdBu_r", "vmin": -largest}
-    ax = shared.draw_matrix(ax, values[block], names[chosen], str(what), **limits)
-    dots = min(16.0, 2000.0 / len(chosen) ** 1.5)
+    names, values = names[chosen], values[block]
+    inches = min(max(1.5 + 0.25 * len(names), 3.4), shared.LARGEST)
+    room = max(shared.width_of(names) - 0.5, 0.0)
+    (ax,) = shared.new_axes(ax, 1, (inches + 1, inches), 1, (room, 0.0))
+    ax.set_facecolor("0.9")
+    image = ax.imshow(values, **limits)
+    shared.name_rows(ax, names, "rater")
+    ax.set_xticks([])  # in the same order
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.figure.colorbar(image, ax=ax, label=str(what), fraction=0.046)
     x, y = np.nonzero(alarm[block])
-    ax.scatter(x, y, s=dots, color="black", lw=0)
-    if len(chosen) < len(names):
-        title += f"; the {len(chosen)} most dependent of {len(names):,} raters"
+    ax.scatter(x, y, s=min(16.0, 2000.0 / len(names) ** 1.5), color="black", lw=0)
+    if len(names) < n_raters:
+        title += f"; the {len(names)} most dependent of {n_raters:,} raters"
     shared.set_title(ax, title.removeprefix("; "))
     return ax
 

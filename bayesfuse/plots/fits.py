@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
 from bayesfuse.checks.scores import of_known
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.axes import ink, name_points, new_axes
+from bayesfuse.plots.axes import new_axes
 from bayesfuse.results.contents import require_draws
 
 MOST = 20  # largest number of bins, unless the user asks for more
@@ -85,8 +83,7 @@ def plot_calibration(
     Returns
     -------
     Axes
-        Shares with Jeffreys intervals, and numbers of items where these differ; above them a
-        histogram of the probabilities. Points below the diagonal are overconfident. If more than
+        Shares with Jeffreys intervals. Points below the diagonal are overconfident. If more than
         half of the labels have a probability above .9, axes have the scale of log-odds, so that .9,
         .99 and .999 are apart; points at the edge cannot be told from 1.
 
@@ -119,18 +116,14 @@ def plot_calibration(
     ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6, clip_on=False)
     ax.plot(stated, right, "o", color="C0", ms=5, clip_on=False, zorder=3)
     ax.set(xlabel="probability of the most probable label", ylabel="share of right labels")
-    _histogram(ax, np.clip(top, low, high), scale)
     count, scores = found["count"].values, found.attrs
     fewest, most = count.min(), count.max()
     size = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}" if len(count) > 1 else "one bin"
-    if most > 1.5 * fewest:
-        name_points(ax, stated, right, [f"{number:,}" for number in count])
     ax.set_title(
         f"{scores['items']:,} items: accuracy {scores['accuracy']:.3f}, "
         f"log-loss {scores['log_loss']:.3f}, ECE {scores['ece']:.3f}\n{said}",
         fontsize="small",
-        y=1.17,  # above the histogram
     )
     return ax
 
@@ -151,23 +144,3 @@ def _limits(ax: Axes, found: xr.Dataset, scale: str) -> tuple[float, float]:
         axis.set_ticks([*ticks, high], [*(f"{tick:g}".removeprefix("0") for tick in ticks), "1"])
         axis.set_ticks([], minor=True)
     return low, high
-
-
-def _histogram(ax: Axes, top: NDArray[Any], scale: str) -> None:
-    """Draw the distribution of probabilities above the axes."""
-    from scipy.special import expit, logit
-
-    above = ax.inset_axes((0.0, 1.02, 1.0, 0.14), sharex=ax)
-    low, high = ax.get_xlim()
-    edges: Array = np.linspace(low, high, 31)
-    if scale == "logit":
-        edges = expit(np.linspace(logit(low), logit(high), 31))
-    edges[[0, -1]] = low, high  # rounding must leave out no item
-    count = np.histogram(top, edges)[0]
-    above.stairs(count, edges, fill=True, color="0.6")
-    above.set_yticks([int(count.max())], [f"{count.max():,}"], fontsize="x-small")
-    above.set_ylim(0, 1.05 * count.max())
-    above.tick_params(axis="x", which="both", length=0, labelbottom=False)
-    above.tick_params(axis="y", length=2, color=ink())
-    above.set_ylabel("items", fontsize="x-small")
-    above.spines[["top", "right", "left"]].set_visible(False)

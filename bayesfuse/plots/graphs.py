@@ -159,13 +159,7 @@ def plot_graph(
 def _given_layout(graph: Graph, layout: Any) -> Array:
     """Return the user's position of every item, (items, 2)."""
     if isinstance(layout, Mapping):
-        missing = [name for name in graph.items.tolist() if name not in layout]
-        if missing:
-            raise ModelError(
-                "layout must give every item a position. Got: none for "
-                f"{shown(missing, 3)} ({len(missing)} in all)."
-            )
-        layout = [layout[name] for name in graph.items.tolist()]
+        layout = [layout.get(name, np.nan) for name in graph.items.tolist()]
     place = require_numbers("layout", layout)
     if place.shape != (graph.n_items, 2):
         raise ModelError(

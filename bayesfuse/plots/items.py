@@ -69,9 +69,8 @@ def plot_labels(
     room = max(shared.width_of(items) - 0.4, 0.0)
     room += max(columns * shared.width_of(colours) - 0.7, 0.0)
     (ax,) = shared.new_axes(ax, 1, size, 1, (room, 0.0))
-    what = row_name(result)
-    draw_items(ax, ordered.values, items, colours, "least certain", what)
-    shared.set_title(ax, f"{n_items:,} {what}s")
+    draw_items(ax, ordered.values, items, colours)
+    shared.set_title(ax, f"{n_items:,} items")
     shared.show_classes(ax, colours, ax.containers, title="class", ncols=columns)
     return ax
 
@@ -81,8 +80,6 @@ def draw_items(
     probability: NDArray[Any],
     names: NDArray[Any],
     colours: dict[Any, Any],
-    first: str,
-    what: str,
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)
@@ -98,7 +95,7 @@ def draw_items(
         below = edges[: n_items - few + 1]
         shared.draw_bands(ax, rest[order], below, colours, orientation="horizontal")
     unnamed = np.full(n_items - few, "", dtype=object)
-    shared.name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
+    shared.name_rows(ax, np.append(unnamed, names[::-1]), "item", rows, ("least certain", ""))
     ax.set(xlim=(0, 1), ylim=edges[[0, -1]] + [-0.1, 0.1], xlabel="posterior probability")
     ax.tick_params(axis="y", length=0)
     ax.spines[:].set_visible(False)
@@ -108,12 +105,6 @@ def _rows(n_items: int, named: int) -> shared.Rows:
     """Return rows from below, of which the last have names, at 0, 1, …."""
     edges, last = shared.rows_of(np.arange(n_items) >= n_items - named)
     return shared.Rows(edges - edges[n_items - named] - 0.5, last)
-
-
-def row_name(result: xr.DataTree | xr.DataArray) -> str:
-    """Return what the rows of label probabilities are, in a table of counts patterns."""
-    counted = isinstance(result, xr.DataTree) and "multiplicity" in constants(result)
-    return "pattern" if counted else "item"
 
 
 def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:

@@ -16,14 +16,17 @@ from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
-from bayesfuse.plots.items import draw_items, item_names, row_name
-from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, class_names, constants, named, require_result
-from bayesfuse.results.difficulty import difficulty, has_types
+from bayesfuse.plots.items import draw_items, item_names
+from bayesfuse.results.contents import (
+    all_draws,
+    constants,
+    named,
+    of_all_draws,
+    require_result,
+)
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_accuracy import rater_accuracy
-from bayesfuse.results.rater_tables import of_votes, sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -33,9 +36,6 @@ from bayesfuse.results.summaries import (
 
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]  # ends of the bins of label probabilities
 CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
-DRAWS = 100  # joint draws of the labels, for the number of wrong ones, and draws for the difficulty
-LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
-SEED = 1  # of the joint draws: a picture is the same each time
 
 AFTER: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
 AFTER |= {"fontsize": shared.TEXT, "annotation_clip": False}
@@ -56,9 +56,7 @@ def plot_overview(
     result : DataTree
         From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
     model : pymc.Model, optional
-        The model of the result. With it, the number of wrong labels has an interval (for up to a
-        million items without counts), items with types are sorted by difficulty, and labelling
-        functions have accuracies.
+        The model of the result, needed if the result has no label probabilities.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
     figure : matplotlib Figure or SubFigure, default a new one
@@ -69,10 +67,10 @@ def plot_overview(
     dict of str to Axes
         What the result has of these. "classes": the expected share of every class, and the
         prevalence with its interval. "labels": numbers of labels by probability, and how many are
-        expected to be wrong. "raters": accuracies of the best and the worst with intervals,
-        averaged over the classes (of labelling functions those of their votes), and all others as a
-        band. "items": label probabilities of the hardest or least certain items, and all others as
-        a band. "models": the weights of several models.
+        expected to be wrong, with an interval if the result has joint draws of them. "raters":
+        accuracies with intervals of the best and the worst, and all others as a band. "items":
+        label probabilities of the least certain items, and all others as a band. "models": the
+        weights of several models.
 
     Raises
     ------
@@ -91,7 +89,7 @@ def plot_overview(
     labels = None
     if model is not None or "label_posterior" in require_result(result).children:
         labels = label_probabilities(result, model)
-    raters = _rater_qualities(result, model, ci_prob)
+    raters = _rater_qualities(result, ci_prob)
     weight = result["comparison"].dataset if "comparison" in result.children else None
     figure, axes = _panels(figure, labels is not None, raters is not None, weight is not None)
     if labels is not None:
@@ -101,13 +99,15 @@ def plot_overview(
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
         wrong = number @ (1.0 - labels.values.max(axis=1))
         said = f"{wrong:,.{int(wrong < 99.5)}f} of {number.sum():,.0f} labels expected to be wrong"
-        if model is not None and copies is None and len(number) <= LARGE and all_draws(result):
-            errors = expected_errors(result, model, draws=DRAWS, ci_prob=ci_prob, random_seed=SEED)
+        if {GROUP, "label_posterior"} <= set(result.children):
+            errors = expected_errors(result, ci_prob=ci_prob)
             ends = f"{errors['low']:,.0f} to {errors['high']:,.0f}"
             said += f"\n({coverage(ci_prob):.0%} interval: {ends})"
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
-        hard = _item_difficulty(result, model)
-        _draw_items(axes["items"], result, labels, hard, colours)
+        order = np.argsort(labels.values.max(axis=1), kind="stable")
+        names = item_names(result, labels["item"].values[order[:ITEMS]])
+        draw_items(axes["items"], labels.values[order], names, colours)
+        shared.set_title(axes["items"], "items (least certain on top)")
     if raters is not None:
         _draw_raters(axes["raters"], *raters)
     if weight is not None:
@@ -217,42 +217,15 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     ax.set_title(title, fontsize="medium")
 
 
-def _draw_raters(ax: Axes, found: pd.DataFrame, measure: str, chance: float | None) -> None:
-    """Draw accuracies, the best on top, and the accuracy of guessing."""
+def _draw_raters(ax: Axes, found: pd.DataFrame, measure: str) -> None:
+    """Draw accuracies, the best on top."""
     found = found.sort_values("accuracy", kind="stable")
     rows = shared.place_rows(ax, len(found), RATERS)
     mean, low, high = (found[name].to_numpy() for name in ("accuracy", "low", "high"))
     shared.draw_intervals(ax, mean, low, high, rows, "C0")
     shared.name_rows(ax, found["rater"].to_numpy(), "rater", rows)
     ax.set_xlabel(measure)
-    if chance is not None:
-        ax.axvline(chance, color="0.5", lw=1, ls="--", zorder=0)
-        ax.set_xlabel(f"{measure} (dashed: chance)")
     shared.set_title(ax, "raters")
-
-
-def _draw_items(
-    ax: Axes,
-    result: xr.DataTree,
-    labels: xr.DataArray,
-    hard: xr.DataArray | None,
-    colours: dict[Any, Any],
-) -> None:
-    """Draw label probabilities, the hardest items or the least certain on top."""
-    error = 1.0 - labels.values.max(axis=1)
-    by, first = error, "least certain"
-    if hard is not None:
-        by, first = hard.sel(item=labels["item"].values).values, "hardest"
-    order = np.lexsort((-error, -by))
-    few = min(ITEMS, len(order))
-    names = item_names(result, labels["item"].values[order[:few]])
-    draw_items(ax, labels.values[order], names, colours, first, row_name(result))
-    if hard is not None:
-        ax.annotate("difficulty", (1.0, few - 0.4), **AFTER | {"va": "bottom"})
-        for row, value in enumerate(by[order[:few]][::-1]):
-            said = f"{value:.2f}".removeprefix("0")
-            ax.annotate(said, (1.0, row), **AFTER)
-    shared.set_title(ax, f"items ({first} on top)")
 
 
 def _bars(
@@ -277,40 +250,18 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     shared.set_title(ax, "models")
 
 
-def _rater_qualities(
-    result: xr.DataTree, model: pm.Model | None, ci_prob: float | None
-) -> tuple[pd.DataFrame, str, float | None] | None:
-    """Return accuracies of raters, of labelling functions those of votes; None if unknown.
-
-    With the name of the measure, and the accuracy of guessing.
-    """
-    observation = None if model is None else observation_of(result, model)
-    if observation is not None and of_votes(model, observation):
-        table = sources(model, result, ci_prob=ci_prob)
-        table["rater"] = [f"{source}: {label}" for source, label in table.index]
-        ends = {"accuracy_lower": "low", "accuracy_upper": "high"}
-        return table.rename(columns=ends), "accuracy of the votes", None
+def _rater_qualities(result: xr.DataTree, ci_prob: float | None) -> tuple[pd.DataFrame, str] | None:
+    """Return the accuracies of raters and the name of this measure, as in the answer's table."""
+    needed = {GROUP, "label_posterior", "observed_data"}
+    if needed <= set(result.children) and of_all_draws(result):
+        table = rater_accuracy(result, ci_prob=ci_prob).dropna(subset="accuracy")
+        return table, "accuracy (share of right responses)"
     draws = all_draws(result)
     if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
         return None
-    chance = 1.0 / len(class_names(result))
-    if "comparison" in result.children and GROUP in result.children:  # as in the answer's table
-        table = rater_accuracy(result, ci_prob=ci_prob).dropna(subset="balanced_accuracy")
-        names = [f"balanced_accuracy{end}" for end in ("", "_low", "_high")]
-        table = table[["rater", *names]].set_axis(["rater", "accuracy", "low", "high"], axis=1)
-        return table, "balanced accuracy", chance
     accuracy = balanced_accuracy(result)
     low, high = interval(accuracy, ci_prob)
     numbers = {"accuracy": accuracy.mean(("chain", "draw")), "low": low, "high": high}
     columns = {name: own.values for name, own in numbers.items()}
     table = pd.DataFrame({"rater": accuracy["rater"].values, **columns})
-    return table, "accuracy, mean over the classes", chance
-
-
-def _item_difficulty(result: xr.DataTree, model: pm.Model | None) -> xr.DataArray | None:
-    """Return the difficulty of every item, stored or of a model of item types; None if unknown."""
-    if "difficulty" in result.children:
-        return result["difficulty"].dataset["disagreement"]
-    if model is None or not all_draws(result) or not has_types(observation_of(result, model)):
-        return None
-    return difficulty(result, model, draws=DRAWS)["disagreement"]
+    return table, "accuracy, mean over the classes"

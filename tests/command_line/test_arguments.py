@@ -49,12 +49,12 @@ REFUSED = [
     # output files
     ([*FIT, ""], "cannot write .: it is a folder"),
     ([*FIT, "r.csv"], "must end in .nc"),
-    ([*FIT, "labels.csv"], "use --labels FILE.csv"),
+    ([*FIT, "labels.csv"], "; --labels, --picture"),
     ([*TO, "--labels", "r.nc"], "r.nc twice"),
     ([*TO, "--labels", "films.csv"], "films.csv twice"),
-    ([*TO, "--picture", "p"], "--picture must end in one of"),
+    ([*TO, "--picture", "p"], "--picture must end in .png"),
     # numbers
-    ([*TO, "--seed", "-1"], "a seed must be a whole number, at least 0. Got: -1"),
+    ([*TO, "--seed", "-1"], "--seed: must be at least 0. Got: -1"),
     ([*TO, "--draws", "0"], "draws must be a whole number, at least 1. Got: 0"),
     ([*TO, "--chains", "1000000000"], "--chains: must be at most 10,000"),
     ([*TO, "--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),

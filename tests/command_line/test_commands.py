@@ -88,8 +88,7 @@ def test_one_odd_rater_does_not_name_the_classes_of_robust_fits(folder):
 
 @pytest.mark.parametrize("draws", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_demo(folder, pictures, capsys, monkeypatch, draws):
-    sample = commands._sample
-    monkeypatch.setattr(commands, "_sample", lambda *args, **kw: sample(*args, draws=50, **kw))
+    monkeypatch.setattr(commands, "DRAWS", draws)
     assert main(["demo", "--output", "new/folder"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Five anaesthetists judged")

@@ -39,12 +39,14 @@ sys.exit(main(sys.argv[1:]))
 
 CUT = """from pathlib import Path
 import numpy as np, xarray as xr
+from bayesfuse.command_line.files import replacing
 from bayesfuse.command_line.outputs import write_netcdf
 result, whole = xr.open_datatree("whole.nc").load(), Path("whole.nc").stat().st_size
 for size in np.linspace(0, whole, 13).astype(int).tolist():
     setrlimit(RLIMIT_FSIZE, (size, getrlimit(RLIMIT_FSIZE)[1]))
     try:
-        write_netcdf(result, Path("cut.nc"))
+        with replacing(Path("cut.nc")) as new:
+            write_netcdf(result, new)
     except OSError as error:
         print(error)
 """

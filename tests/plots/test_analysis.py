@@ -86,8 +86,7 @@ def test_calibration_shows_shares_and_counts():
     ax = plots.plot_calibration(labels, truth, bins=3)
     (points,) = [line for line in ax.lines if line.get_marker() == "o"]
     assert np.allclose(points.get_xydata(), [[0.6, 1], [0.9, 0], [0.95, 1]])
-    (above,) = ax.child_axes
-    assert above.patches[0].get_data().values.sum() == 3  # nobody is left out
+    assert ax.get_title().endswith("3 bins of 1 item")  # nobody is left out
     one = plots.plot_calibration(labels, pd.Series(truth))
     (points,) = [line for line in one.lines if line.get_marker() == "o"]
     assert np.allclose(points.get_xydata(), [[2.45 / 3, 2 / 3]])

@@ -161,8 +161,8 @@ def test_names_that_are_cut_still_differ():
     """Where the middle of names is cut out, it is not the part in which they differ."""
     names = [f"annotator number {m} of the second batch" for m in (7, 12, 30)]
     short = escaped_names(names)
-    assert short == [f"annotator number {m}…" for m in (7, 12, 30)]
-    assert escaped_names([f"of the long {m} way" for m in (1, 2)], 8) == ["of th…1…", "of th…2…"]
+    assert short == [f"…{m} of the second batch" for m in (7, 12, 30)]
+    assert escaped_names([f"of the long {m} way" for m in (1, 2)], 8) == ["…1 way", "…2 way"]
 
 
 REFUSED = {
