@@ -175,8 +175,6 @@ FITTING = {  # what functions are about that need another model than DawidSkene
     "group_summary": "LatentGroup",
     "rater_covariance": "LatentGroup",
     "verdict_probabilities": "LatentGroup",
-    "plot_co_assignment": "LatentGroup",
-    "plot_covariance": "LatentGroup",
     "difficulty": "ItemTypes",
     "plot_hard_items": "ItemTypes",
     "plot_graders": "graded",
@@ -190,7 +188,7 @@ def valid(home, name):
     binary = bf.datasets.simulate_dawid_skene(300, 6, 2, random_seed=1).responses
     model, result = fitted(FITTING.get(name, "DawidSkene"))
     responses = model.responses if home is not bf.moments else binary
-    if name in ("plot_score_matrix", "rater_covariance"):
+    if name == "rater_covariance":
         responses = fitted("LatentGroup")[0].responses
     if name == "confusion":
         responses = model.responses
@@ -275,10 +273,9 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
     *(f"bayesfuse.{of}" for of in ("cross_classify", "read_spans", "token_features")),
     "moments.transition",
     "priors.mixture",
-    *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
     *(
         f"plots.plot_{of}"
-        for of in ("phases", "ranks", "runs", "grid", "class_shares", "panel", "known_labels")
+        for of in ("check", "dependence", "ranks", "grid", "class_shares", "panel", "known_labels")
     ),
 }
 

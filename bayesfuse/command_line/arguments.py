@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,18 +19,9 @@ from bayesfuse.command_line.files import STDIN, place
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
 SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
 
-MOST, MOST_CHAINS = 10**15, 10_000
-"""Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
+MOST, MOST_CHAINS = 10**15 - 1, 10_000  # beyond these, NumPy and PyMC fail with unclear errors
 
-OF_ONE_MODEL: dict[str, Any] = {
-    "robust": False,
-    "sampler": "auto",
-    "thin": None,
-    "precision": "single",
-    "sweeps": None,
-    "chains": 4,
-    "resume": False,
-}
+OF_ONE_MODEL: dict[str, Any] = {"thin": None, "sweeps": None, "chains": 4, "resume": False}
 """Options of ``--model`` of any kind, and their defaults."""
 
 OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
@@ -37,23 +30,17 @@ OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
 OF_TABLES = ("sequence", "position", "graph")
 """Options of models that say what the data are, so that they need no model."""
 
-OF_RATERS = {"raters": "confusion", "pooled": False}
+ROBUST = {"robust": False}
 
 MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": OF_RATERS,
-    "hidden-markov": OF_RATERS
-    | {"raters": None, "sequence": "sequence", "position": "position", "bio": False},
-    "item-types": {"consensus": "pairs", "guesses": "own", "trust": None},
-    "labelling-functions": {"class_shares": None},
-    "latent-group": {"groups": "moments"},
-    "markov-random-field": OF_RATERS | {"graph": None, "edges": "given"},
+    "dawid-skene": ROBUST | {"raters": "confusion"},
+    "hidden-markov": ROBUST | {"raters": None, "sequence": "sequence", "position": "position"},
+    "item-types": {},
+    "labelling-functions": {},
+    "latent-group": ROBUST | {"groups": "moments"},
+    "markov-random-field": ROBUST | {"raters": "confusion", "graph": None},
 }
 """Models by name, with their options and defaults."""
-
-WITHOUT_ROBUST = {
-    "item-types": "which item-types infers from all raters",
-    "labelling-functions": "and labelling functions have none",
-}
 
 CALLS = """calls that most people need:
   bayesfuse doctor table.csv                      what the table can tell
@@ -113,46 +100,18 @@ OF_ANY_MODEL = {
     "matrix, one accuracy per class, one accuracy, or for tags of spans a matrix for each own "
     "previous answer (confusion, or for many tags sequential; only with dawid-skene, "
     "hidden-markov and markov-random-field)",
-    "--pooled": "raters share a mean, so that raters with few responses resemble the crowd (for "
-    "the same models)",
     "--robust": "prior that lets some rows of the confusion matrices be far from the diagonal, so "
     "that one odd rater cannot switch the classes (if there are few raters)",
-    "--sampler {auto,gibbs,nuts}": "sampler (auto)",
     "--thin N": "keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
-    "--precision {single,double}": "precision of the draws in the file (single)",
     "--sweeps N": "Gibbs sweeps per draw: more make draws less correlated, in a file of the same "
     "size (1 to 10, depending on the size of the table)",
     "--chains N": "chains (4)",
     "--resume": "continue the chains in the file --output, and write it anew",
+    "--groups {moments,posterior}": "raters who share a source: found by moments, or inferred "
+    "jointly (moments; only with latent-group)",
 }
-
-OF_MODELS = {
-    ("hidden-markov", "Items in sequence, such as words: --sequence and --position."): {
-        "--bio": "labels are O, B-X and I-X, and I-X follows only B-X or I-X",
-    },
-    ("item-types", "Items of hidden types, easy and hard ones, and raters who look or guess."): {
-        "--consensus {pairs,levels}": "what competent raters say: pairs of classes may compete, or "
-        "all others alike (pairs)",
-        "--guesses {own,even}": "of every rater their own, or every class alike (own)",
-        "--trust NUMBER": "weight of the majority: with 1 the truth counts as one more response, "
-        "with more as several (inferred, which needs known labels)",
-    },
-    ("labelling-functions", "Rules that are silent on most items."): {
-        "--class-shares S,T,...": "known shares of the classes, in their order (inferred)",
-    },
-    ("latent-group", "Raters who share a source."): {
-        "--groups {moments,posterior}": "found by moments, or inferred jointly (moments)",
-    },
-    ("markov-random-field", "Items on a --graph, whose neighbours tend to share a class."): {
-        "--edges {given,drawn}": "whether edges do not depend on the labels, as between pixels, or "
-        "do, as citations (given)",
-    },
-}
-"""Options of single models, by model and its description."""
 
 KNOWN_OPTIONS = [each for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for each in table]
-KNOWN_OPTIONS += chain.from_iterable(OF_MODELS.values())
-
 
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
@@ -184,36 +143,15 @@ def minutes(text: str) -> float:
     return float(found[1]) * SECONDS[found[2]] / 60
 
 
-def seed(text: str) -> int:
-    """Return a seed of random numbers."""
-    try:
-        if text.isdecimal():
-            return int(text)
-    except ValueError:  # thousands of digits
-        pass
-    raise argparse.ArgumentTypeError(f"a seed must be a whole number, at least 0. Got: {text:.50}")
-
-
-def whole_number(text: str) -> int:
-    """Return a whole number."""
+def whole_number(text: str, least: float = -math.inf, most: float = MOST) -> int:
+    """Return a whole number within limits."""
     try:
         number = int(text)
-    except ValueError:
+    except ValueError:  # also for thousands of digits
         raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
-    if number >= MOST:
-        raise argparse.ArgumentTypeError(f"must be less than 10^15. Got: {text:.50}")
-    return number
-
-
-def numbers(text: str) -> list[float]:
-    """Return numbers between commas."""
-    return list(map(float, text.split(",")))
-
-
-def chains(text: str) -> int:
-    """Return a number of chains."""
-    if (number := whole_number(text)) > MOST_CHAINS:
-        raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
+    if not least <= number <= most:
+        limit = f"at least {least}" if number < least else f"at most {most:,}"
+        raise argparse.ArgumentTypeError(f"must be {limit}. Got: {text:.50}")
     return number
 
 
@@ -227,15 +165,13 @@ def classes(text: str) -> str:
 
 
 TYPES: dict[str, Callable[[str], Any]] = {
-    "--seed": seed,
+    "--seed": partial(whole_number, least=0, most=math.inf),
     "--ignore": lambda text: text.split(","),
-    "--chains": chains,
+    "--chains": partial(whole_number, most=MOST_CHAINS),
     "A,B,...": classes,
     "COLUMN": str,
     "FILE": path,
     "N": whole_number,
-    "NUMBER": float,
-    "S,T,...": numbers,
     "2min": minutes,
 }
 """Types by option or metavar; all others are output files."""
@@ -297,17 +233,15 @@ def _parser() -> argparse.ArgumentParser:
         each.set_defaults(item="item", rater="rater", label="label")
     _add(fit, FIT)
     _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
-    for (model, description), options in OF_MODELS.items():
-        _add(fit.add_argument_group(f"--model {model}", description), options)
     fit.set_defaults(quiet=False)
     doctor.set_defaults(by=None, **dict.fromkeys(OF_TABLES))
     demo = commands.add_parser(
         "demo",
         help="an example with included data",
         description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
-        "patients, four classes. Prints the posterior and writes a plot.",
+        "patients, four classes. Prints a report and writes the labels and a plot.",
     )
-    _add(demo, {"--output FOLDER": "folder of the plot (.)"})
+    _add(demo, {"--output FOLDER": "folder of these files (.)"})
     demo.set_defaults(output=Path())
     return parser
 
@@ -349,20 +283,6 @@ def _complete(arguments: argparse.Namespace) -> None:
         raise CommandError("--ask-file needs --ask N, the number of items. Got: no --ask")
     if arguments.resume and arguments.output is None:
         raise CommandError("--resume needs --output FILE.nc, whose chains it continues. Got: none")
-    page = arguments.report
-    if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise CommandError(
-            "--report must end in .html, because the report is a page; a browser prints it as PDF. "
-            f"Got: --report {page}"
-        )
-    if arguments.robust and model in WITHOUT_ROBUST:
-        why = WITHOUT_ROBUST[model]
-        raise CommandError(f"--robust is a prior of confusion matrices, {why}. Got: {chosen}")
-    if arguments.robust and arguments.pooled:
-        raise CommandError(
-            "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
-            "give one of the two. Got: both"
-        )
     if model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
             f"{chosen} needs the edges of the graph: give --graph FILE. Got: no graph"

@@ -1,4 +1,4 @@
-"""The commands: fit a model to a user's tables, or to example data."""
+"""The commands: fit models to a user's tables, or to example data; say what a table can tell."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer.budget import Budget
 from bayesfuse.answer.findings import oddities
-from bayesfuse.answer.fused import WIDTH, bullet, rater_table
+from bayesfuse.answer.fused import WIDTH, bullet
 from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
-from bayesfuse.command_line.arguments import in_options
-from bayesfuse.command_line.console import Step, carry_out, is_terminal, say, tell
-from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
+from bayesfuse.command_line.arguments import in_options, parse
+from bayesfuse.command_line.console import Step, carry_out, say, tell
+from bayesfuse.command_line.files import STDOUT
 from bayesfuse.command_line.outputs import (
     draw,
     write_asked,
     write_labels,
     write_netcdf,
+    write_page,
+    write_raters,
     write_spans,
 )
 from bayesfuse.command_line.report import report
@@ -47,6 +49,12 @@ LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thi
 DRAWS = 1000  # draws of each chain of one model
 ROUNDED = 1e-12  # distance from 0 and 1 at which chains go on from shares in single precision
 ENDED = ("missing", "interrupted")  # attributes of a run, not of chains that went on
+ANESTHESIA = (
+    "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from 1 to "
+    "4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the truth is "
+    "unknown. The model of Dawid and Skene infers the class of every patient and the accuracy of "
+    "every anaesthetist from their disagreement."
+)
 ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, to Ctrl-C
 
 
@@ -79,23 +87,13 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             if note:
                 show(note)
 
-        def save_raters(path: Path) -> None:
-            with replacing(path) as new:
-                rater_table(result).to_csv(new, index=False, float_format="%.6g")
-
-        def save_labels(path: Path) -> None:
-            write_labels(result, model, path, tables.places)
-
-        def write_page(path: Path) -> None:
-            with replacing(path) as new:
-                result.report(new)
-
         picture = None if interruption.seen else arguments.picture
+        labels = partial(write_labels, result, model, tables.places)
         steps = [
-            Step("labels", save_labels, arguments.labels, needed=True),
+            Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
-            Step("raters", save_raters, arguments.rater_table),
-            Step("report", write_page, arguments.report),
+            Step("raters", partial(write_raters, result), arguments.rater_table),
+            Step("report", partial(write_page, result), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
             # after the labels: it takes most of the disk
@@ -153,23 +151,21 @@ def _fit_one(
             kept = f"{arguments.output}, which hold one draw in {arguments.thin}"
             tell(f"bayesfuse: --resume continues the {chains} chains in {kept}")
         arguments.chains = chains
-    own: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
+    own: dict[str, Any] = {"precision": "single", "thin": arguments.thin}
     size = arguments.chains, draws
     stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **own)
     result = _sample(
         model,
         interruption,
         budget,
-        before=before,
-        draws=draws,
-        chains=arguments.chains,
-        sampler=arguments.sampler,
+        before,
+        draws,
+        arguments,
         sweeps=arguments.sweeps,
         thin=stored.thin,
         precision=stored.precision,
         log_likelihood=stored.log_likelihood,
         random_seed=arguments.seed,
-        quiet=arguments.quiet,
     )
     if arguments.thin is not None or stored.thin == 1:
         return result, ""
@@ -185,23 +181,16 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     settings: dict[str, Any] = {"gold": tables.gold}
     if arguments.raters is not None:
         settings["raters"] = arguments.raters
-    if arguments.pooled:
-        settings["pooled"] = True
     if arguments.robust:
         settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
     if tables.sequences is not None:
-        if arguments.bio:
-            settings |= bf.bio_transitions(responses.classes.tolist())
         return bf.models.HiddenMarkov(responses, tables.sequences, **settings)
     if tables.graph is not None:
-        return bf.models.MarkovRandomField(
-            responses, tables.graph, edges=arguments.edges, **settings
-        )
+        return bf.models.MarkovRandomField(responses, tables.graph, **settings)
     if arguments.model == "item-types":
-        settings |= {name: getattr(arguments, name) for name in ("consensus", "guesses", "trust")}
         return bf.models.ItemTypes(responses, **settings)
     if arguments.model == "labelling-functions":
-        return bf.models.LabellingFunctions(responses, arguments.class_shares, **settings)
+        return bf.models.LabellingFunctions(responses, **settings)
     if arguments.model == "latent-group":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
@@ -210,57 +199,34 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
 
 
 def demo(arguments: argparse.Namespace, _: None) -> int:
-    """Fit the model of Dawid and Skene to their data; write a plot and print a report."""
+    """Fit the model of Dawid and Skene to their data; write labels and a plot, print a report."""
     arguments.output.mkdir(parents=True, exist_ok=True)
-    picture = arguments.output / "anesthesia.png"
-    check_outputs([picture], [])
-    say(
-        "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from\n"
-        "1 to 4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the\n"
-        "truth is unknown. The model of Dawid and Skene infers the class of every patient and\n"
-        "the accuracy of every anaesthetist from their disagreement.\n"
-    )
-    model = bf.models.DawidSkene(bf.datasets.anesthesia())
-    budget = Budget(math.inf)
-    with Interruption(ANSWER) as interruption:
-        result = _sample(model, interruption, budget, random_seed=1979)
-        steps = [
-            Step("the report", lambda _: say(report(model, result, budget)), STDOUT),
-            Step("picture", partial(draw, result), picture),
-        ]
-        for written in carry_out(steps, interruption):
-            say(f"\nWritten: {written}")
-    return INTERRUPTED if interruption.seen else 0
+    files = {"--labels": "anesthesia-labels.csv", "--picture": "anesthesia.png"}
+    outputs = (f"{option}={arguments.output / name}" for option, name in files.items())
+    own = parse(["fit", "-", "--model=dawid-skene", "--seed=1979", *outputs])
+    return fit(own, Tables(bf.datasets.anesthesia(), ANESTHESIA))
 
 
 def _sample(
     model: pm.Model,
     interruption: Interruption,
     budget: Budget,
-    *,
-    before: xr.DataTree | None = None,
-    quiet: bool = False,
-    draws: int = DRAWS,
-    chains: int = 4,
-    **kwargs: Any,
+    before: xr.DataTree | None,
+    draws: int,
+    arguments: argparse.Namespace,
+    **options: Any,
 ) -> xr.DataTree:
     """Return the posterior, or the draws made until the time ends or Ctrl-C."""
-    options = kwargs | {"quiet": quiet, "compute_convergence_checks": False}  # of the report
-    plans = make_plans(model).values()
-    if kwargs.get("sampler") == "nuts":  # most implementations take no callback
-        if math.isfinite(budget.seconds) or before is not None:
-            raise CommandError("--time and --resume are for Gibbs chains. Got: --sampler nuts")
-        return bf.sample(
-            model, draws, chains=chains, progressbar=is_terminal() and not quiet, **options
-        )
-    tune, thin = bf.LabelGibbs.default_tune_steps, kwargs.get("thin") or 1
+    options |= {"quiet": arguments.quiet, "compute_convergence_checks": False}  # of the report
+    plans, chains = make_plans(model).values(), arguments.chains
+    tune, thin = bf.LabelGibbs.default_tune_steps, options["thin"]
     if not all(plan.whole for plan in plans):
         interruption.wait(1)  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS
     if before is not None:
         tune = 0
     ended, share = False, 1.0  # of the time, for chains that go on one after the other
-    with Progress(not quiet) as progress:
+    with Progress(not arguments.quiet) as progress:
         count = progress.count("sampling", chains * (-(-tune // thin) + -(-draws // thin)))
 
         def advance(made: int) -> None:
@@ -274,7 +240,7 @@ def _sample(
         try:
             if before is None:
                 return bf.sample(model, draws, chains=chains, **options)
-            seeds = np.random.SeedSequence(options.pop("random_seed", None)).spawn(chains)
+            seeds = np.random.SeedSequence(options.pop("random_seed")).spawn(chains)
             more = []
             for at, point in enumerate(_last_points(before, model)):
                 share = (at + 1) / chains
@@ -304,10 +270,6 @@ def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
             f"{type(model).__name__}"
         )
     names = [variable.name for variable in model.free_RVs]
-    if missing := sorted(set(names) - set(before["posterior"].dataset)):
-        raise CommandError(
-            f"--resume needs the options of the saved result. Got: no {missing[0]!r} in its draws"
-        )
     last = before["posterior"].dataset[names].isel(draw=-1)
     return [
         {name: _inside(last[name].values[at].astype(float)) for name in names}

@@ -6,11 +6,12 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.numerics.interruption import Interruption
 
 
@@ -37,7 +38,8 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
         try:
             if interruption.presses > before and not needed:
                 raise KeyboardInterrupt
-            said = work(path)
+            with replacing(path) if file else nullcontext(path) as place:
+                said = work(place)
             written += [f"{each[:-1]}{said or ''})" for each in file]
         except KeyboardInterrupt:
             if file:
@@ -70,11 +72,6 @@ def say(text: str) -> None:
 def tell(text: str) -> None:
     """Print one line on stderr."""
     _print(" ".join(text.split()), sys.stderr)
-
-
-def is_terminal() -> bool:
-    """Return whether stderr, where progress is shown, is a terminal; it may also be closed."""
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _print(text: str, stream: TextIO | None) -> None:

@@ -20,8 +20,13 @@ from bayesfuse.command_line import CommandError
 STDIN = Path("/dev/stdin")
 STDOUT = Path("-")
 
-NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")  # suffixes of NetCDF files
-PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".eps", ".ps")
+ENDINGS = {
+    "output": ".nc .nc4 .netcdf .h5 .hdf5",  # NetCDF; labels and plots have options of their own
+    "picture": ".png .pdf .svg .jpg .jpeg .webp .tif .tiff .eps .ps",
+    "report": ".html .htm",  # a browser prints it as PDF
+}
+"""Suffixes of output files, by option."""
+
 PACKED = (".gz", ".bz2", ".xz", ".zip")
 BOOKS = (".xlsx", ".xls", ".ods", ".parquet", ".json")  # not written as text with commas
 
@@ -32,19 +37,19 @@ def place(arguments: argparse.Namespace) -> None:
     if output is not None:
         if output.is_dir():
             raise CommandError(f"cannot write {output}: it is a folder")
-        if output.suffix.lower() not in NETCDF:
-            raise CommandError(
-                "--output must end in .nc, because the posterior is a NetCDF file; use --labels "
-                f"FILE.csv for labels and --picture FILE.png for the plot. Got: --output {output}"
-            )
         if arguments.resume and not output.is_file():
             raise CommandError(f"--resume continues the chains in {output}. Got: no such file")
+    for option, endings in ENDINGS.items():
+        path = getattr(arguments, option)
+        if path is not None and path.suffix.lower() not in endings.split():
+            raise CommandError(
+                f"--{option} must end in {' or '.join(endings.split())}; --labels, --picture and "
+                f"--report write other files. Got: --{option} {path}"
+            )
     if arguments.labels is not None and arguments.labels.suffix.lower() in BOOKS:
         raise CommandError(
             f"--labels is a file with commas (.csv) or tabs (.tsv). Got: {arguments.labels}"
         )
-    if picture is not None and picture.suffix.lower() not in PICTURES:
-        raise CommandError(f"--picture must end in one of {PICTURES}. Got: {picture.name}")
     stem = Path(table.stem if table.suffix in PACKED else table.name).stem
     if arguments.labels is None and output is not None:
         arguments.labels = output.with_name(f"{output.stem}-labels.csv")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.fused import picture
+from bayesfuse.answer.fused import picture, rater_table
 from bayesfuse.command_line.console import say, tell
-from bayesfuse.command_line.files import STDOUT, replacing
+from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.pymc.model import LabelModel
 
@@ -24,8 +23,8 @@ LARGE = 200_000_000  # bytes of an answer above which its models are left out
 def write_labels(
     result: xr.DataTree,
     model: LabelModel | None,
+    places: pd.DataFrame | None,
     path: Path,
-    places: pd.DataFrame | None = None,
 ) -> None:
     """Write the most probable label of every item, its probability, and those of all classes.
 
@@ -54,17 +53,25 @@ def write_labels(
     table = pd.DataFrame(columns)
     if path == STDOUT:
         say(table.to_csv(**settings).rstrip("\n"))
-        return
-    with replacing(path) as new:
-        table.to_csv(new, **settings)
+    else:
+        table.to_csv(path, **settings)
+
+
+def write_raters(result: xr.DataTree, path: Path) -> None:
+    """Write the accuracies of the raters."""
+    rater_table(result).to_csv(path, index=False, float_format="%.6g")
+
+
+def write_page(result: Any, path: Path) -> None:
+    """Write the answer as a page."""
+    result.report(path)
 
 
 def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path) -> None:
     """Write the spans of tags, or the runs of other classes, with their probabilities."""
     tags = mark_spans(bf.label_probabilities(result)["class"].values.tolist())
-    with replacing(path) as new:
-        found = bf.spans(result, sequences, scheme="bio" if tags else "runs")
-        found.to_csv(new, index=False, float_format="%.6g")
+    found = bf.spans(result, sequences, scheme="bio" if tags else "runs")
+    found.to_csv(path, index=False, float_format="%.6g")
 
 
 def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:
@@ -72,57 +79,24 @@ def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) 
     asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
     if len(asked) < arguments.ask:
         tell(f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels")
-    with replacing(path) as new:
-        asked[["item"]].assign(label="").to_csv(new, index=False)
+    asked[["item"]].assign(label="").to_csv(path, index=False)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
     """Plot the overview of a result."""
-    figure = picture(result)
-    with replacing(path) as new:
-        figure.savefig(new, dpi=150)
+    picture(result).savefig(path, dpi=150)
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> str:
-    """Write a result as NetCDF, completely or not at all, and say what was left out."""
+    """Write a result as NetCDF, and say what was left out."""
     left_out = ""
     if isinstance(result, bf.Fused) and result.nbytes > LARGE and "models" in result.children:
         result = result.copy(deep=False)
         del result["models"]
         left_out = f"; its models, above {LARGE / 1e6:.0f} MB, which predictions need, are left out"
-    with replacing(path) as new, _Sink(new, "w+") as sink:
-        try:
-            result.to_netcdf(sink, engine="h5netcdf")
-            os.fsync(sink.fileno())  # some full disks raise only here
-        finally:
-            if sink.error is not None:
-                raise sink.error
+    content = result.to_netcdf(engine="h5netcdf")  # in memory, as a full disk would crash HDF5
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # some full disks raise only here
     return left_out
-
-
-class _Sink(io.FileIO):
-    """A file that stores its first error instead of raising it, which would crash HDF5."""
-
-    error: OSError | None = None
-
-    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
-        rest = memoryview(data).cast("B")
-        try:
-            while self.error is None and len(rest):
-                rest = rest[super().write(rest) :]
-        except OSError as error:
-            self.error = error
-        return len(data)
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        count = super().readinto(view) or 0
-        view[count:] = bytes(len(view) - count)  # HDF5 takes what was never written for pointers
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return super().truncate(size)
-        except OSError as error:
-            self.error = self.error or error
-            return self.tell() if size is None else size

@@ -133,20 +133,12 @@ def _read_rows(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.Da
     if item == tables.ITEM and item not in frame and all(map(INTEGER.fullmatch, texts)):
         frame.insert(0, item, [str(row) for row in range(len(frame))])
         where = "numbered from 0"
+    ignored = arguments.ignore or []
     by = [] if arguments.by is None or arguments.items else [arguments.by]
-    if missing := [name for name in (item, *by) if name not in frame]:
-        raise CommandError(
-            f"{path} has no column {missing[0]!r}: --item names the column of the items, which "
-            f"--wide needs. Got: columns {frame.columns.tolist()}"
-        )
+    hint = "--item names the column of the items, which --wide needs"
+    _require_columns(frame, [item, *by, *ignored], path, hint, list(frame))
     _require_complete(frame[[item]], path, f"every row needs {item!r}")
     _require_unique(frame[item], path, "an item has one row with --wide")
-    ignored = arguments.ignore or []
-    if missing := [name for name in ignored if name not in frame]:
-        raise CommandError(
-            f"--ignore names columns of {path}. Got: {missing[0]!r}, and columns "
-            f"{frame.columns.tolist()}"
-        )
     raters = [name for name in frame if name not in (item, *by, *ignored)]
     parts = [frame[name].dropna() for name in raters]
     if not arguments.classes and (odd := odd_column(parts, raters, [MISSING_CODE])):
@@ -201,20 +193,19 @@ def _read_sequences(
 
 def _ranked(column: pd.Series) -> NDArray[Any]:
     """Return positions as numbers, because as text 10 sorts before 9."""
-    texts = column.cat.categories
-    values: Any = list(_plain_names(texts).values())  # integers of any size
-    if any(isinstance(value, str) for value in values):
+    texts = pd.Series(column.cat.categories)
+    try:
+        values = pd.to_numeric(texts)
+    except ValueError:
         try:
-            values = [float(text) for text in texts]
-        except ValueError:
-            try:
-                values = pd.to_datetime(texts, format="ISO8601", utc=True).asi8
-            except ValueError as error:
-                raise CommandError(
-                    "positions must be numbers or times like 2026-01-31 or 2026-01-31T23:59, so "
-                    f"that they can be sorted. Got: {error} in column {column.name!r}"
-                ) from error
-    return np.asarray(values)[column.cat.codes]
+            values = pd.to_datetime(texts, format="ISO8601", utc=True)
+        except ValueError as error:
+            raise CommandError(
+                "positions must be numbers or times like 2026-01-31 or 2026-01-31T23:59, so "
+                f"that they can be sorted. Got: {error} in column {column.name!r}"
+            ) from error
+        values = values.astype("int64")
+    return values.to_numpy()[column.cat.codes]
 
 
 def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[Any] | None]:
@@ -246,6 +237,15 @@ def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[A
     except ValueError as error:
         raise CommandError(f"weights must be numbers. Got: {error} in {path}") from error
     return frame, weights[column.cat.codes]
+
+
+def _require_columns(
+    frame: pd.DataFrame, names: Sequence[str], path: Path, hint: str, header: list[str]
+) -> None:
+    if missing := [name for name in names if name not in frame]:
+        raise CommandError(
+            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns {header}"
+        )
 
 
 def _require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
@@ -329,10 +329,7 @@ def _read(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFra
     frame = _as_wanted(frame, columns, path)
     columns = columns or list(frame)  # pandas names a column without a name
     _require_own_lines(frame, columns, separator, path)
-    if missing := [name for name in columns if name not in frame]:
-        raise CommandError(
-            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns {header}"
-        )
+    _require_columns(frame, columns, path, hint, header)
     if twice := [name for name in columns if header.count(name) > 1]:
         rule = f"{path} has several columns {twice[0]!r}: the first line is read as their names"
         raise CommandError(f"{rule}. Got: columns {header}")

@@ -4,15 +4,7 @@ Every function draws into the given axes, or into a new figure of a size that su
 returns the axes. Names are the user's; a class has the same colour in every plot.
 """
 
-from bayesfuse.plots.checks import (
-    plot_agreement as plot_agreement,
-    plot_co_assignment as plot_co_assignment,
-    plot_covariance as plot_covariance,
-    plot_dependence as plot_dependence,
-    plot_difficulty as plot_difficulty,
-    plot_runs as plot_runs,
-    plot_score_matrix as plot_score_matrix,
-)
+from bayesfuse.plots.checks import plot_check as plot_check, plot_dependence as plot_dependence
 from bayesfuse.plots.fits import (
     plot_calibration as plot_calibration,
     var_names as var_names,
@@ -20,7 +12,6 @@ from bayesfuse.plots.fits import (
 from bayesfuse.plots.graphs import (
     plot_graph as plot_graph,
     plot_grid as plot_grid,
-    plot_phases as plot_phases,
 )
 from bayesfuse.plots.items import (
     plot_hard_items as plot_hard_items,

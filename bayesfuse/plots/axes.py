@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -35,23 +36,15 @@ def escaped(name: Any, most: int = LETTERS) -> str:
 
 
 def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
-    """Return names in one line, cut where they are alike if they would not differ otherwise."""
+    """Return names in one line, without the words with which all begin if they would be alike."""
     whole = [in_one_line(name, WHOLE) for name in names]
     short = [in_one_line(name, most) for name in whole]
     if len(set(short)) < len(set(whole)):
-        head, tail = (len(_common(names)) for names in (whole, [name[::-1] for name in whole]))
-        different = [name[head : len(name) - tail] for name in whole]
-        lead = min(max(most - 2 - max(map(len, different)), 0), head)
-        begin = whole[0][:lead] + "…" * (lead < head)
-        short = [in_one_line(f"{begin}{name}{'…' * (tail > 0)}", most) for name in different]
+        pairs = zip(min(whole), max(whole), strict=False)
+        same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        begin = len(re.sub(r"[^\W_]+$", "", same))
+        short = [in_one_line(f"…{name[begin:]}", most) for name in whole]
     return [name.replace("$", r"\$") for name in short]
-
-
-def _common(names: list[str]) -> str:
-    """Return the whole words with which all names begin."""
-    first, last = min(names), max(names)
-    same = [one == other for one, other in zip(first, last, strict=False)]
-    return re.sub(r"[^\W_]+$", "", first[: [*same, False].index(False)])
 
 
 def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
@@ -215,14 +208,6 @@ def name_rows(
     ax.set_ylabel(said)
 
 
-def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
-    """Label the columns 0, 1, … of ``ax``, or show their number."""
-    size = min(TEXT, 0.85 * points(ax)[0] / len(names))
-    shown = escaped_names(names) if size >= READABLE else []
-    ax.set_xticks(range(len(shown)), shown, fontsize=size, rotation=90)
-    ax.set_xlabel(what if shown else f"{len(names):,} {what}s")
-
-
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
     """Label points in order, omitting labels that would overlap; return the number of labels."""
     from matplotlib.patheffects import withStroke
@@ -247,29 +232,6 @@ def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]
     return len(taken)
 
 
-def draw_matrix(
-    ax: Axes | None, values: NDArray[Any], names: NDArray[Any], what: str, **kwargs: Any
-) -> Axes:
-    """Draw a matrix of raters, with room for their names if shown; missing entries are grey."""
-    inches = min(max(1.5 + 0.25 * len(names), 3.4), LARGEST)
-    few = READABLE * len(names) <= 0.6 * POINTS * inches  # then name_columns shows them
-    room = max(width_of(names) - 0.5, 0.0) if few else 0.0
-    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1, (room, room))
-    ax.set_facecolor("0.9")
-    image = ax.imshow(values, **kwargs)
-    name_columns(ax, names, "rater")
-    name_rows(ax, names, "rater")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
-    return ax
-
-
-def on_blue(value: float, largest: float) -> str:
-    """Return the colour of a number on a cell of the colour map "Blues"."""
-    return "white" if value > 0.55 * largest else "black"
-
-
 def draw_table(
     ax: Axes,
     values: NDArray[Any],
@@ -291,7 +253,8 @@ def draw_table(
     for (row, column), value in np.ndenumerate(values):
         if size < READABLE or np.isnan(value):
             continue
-        style: dict[str, Any] = {"ha": "center", "color": on_blue(value, largest)}
+        colour = "white" if value > 0.55 * largest else "black"
+        style: dict[str, Any] = {"ha": "center", "color": colour}
         place = "center" if below is None else "bottom"
         ax.text(column, row, text(value), va=place, size=size, **style)
         if below is not None:

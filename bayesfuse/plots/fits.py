@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
 from bayesfuse.checks.scores import of_known
-from bayesfuse.errors import ModelError, require_count
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.axes import ink, name_points, new_axes
+from bayesfuse.plots.axes import new_axes
 from bayesfuse.results.contents import require_draws
 
 MOST = 20  # largest number of bins, unless the user asks for more
@@ -22,15 +19,14 @@ SURE = 0.9  # if half of the labels are more probable than this, the axes have t
 TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
 
 
-def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
+def var_names(result: xr.DataTree) -> list[str]:
     """Return the smallest variables of a posterior, for as many panels as ArviZ draws.
+
+    ArviZ draws ``az.rcParams["plot.max_subplots"]`` panels, which is 40 by default.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.fuse``.
-    most : int, optional
-        Largest number of their entries. Default ``az.rcParams["plot.max_subplots"]``, which is 40.
+    result : DataTree, from ``bf.sample``, ``bf.fit`` or ``bf.fuse``
 
     Returns
     -------
@@ -53,10 +49,7 @@ def var_names(result: xr.DataTree, most: int | None = None) -> list[str]:
     """
     import arviz as az
 
-    if most is not None:
-        require_count("most", most)
-    left = az.rcParams["plot.max_subplots"] if most is None else most
-    left = np.inf if left is None else left  # ArviZ's setting for no limit
+    left = az.rcParams["plot.max_subplots"] or np.inf  # None is no limit
     draws = require_draws(result, "A choice of variables")
     sizes = {
         str(name): own[0, 0].size
@@ -74,8 +67,6 @@ def plot_calibration(
     truth: Any,
     *,
     bins: int | None = None,
-    equal: Literal["count", "width"] = "count",
-    scale: Literal["linear", "logit"] | None = None,
     ci_prob: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -83,28 +74,23 @@ def plot_calibration(
 
     Parameters
     ----------
-    labels, truth, ci_prob
-        As in :func:`bayesfuse.checks.calibration`.
+    labels, truth, ci_prob : as in :func:`bayesfuse.checks.calibration`
     bins : int, optional
-        Number of bins. Default half the square root of the number of items, at most 20.
-    equal : {"count", "width"}
-        Bins of equal numbers of items, or of equal width.
-    scale : {"linear", "logit"}, optional
-        "logit" shows log-odds, so that .9, .99 and .999 are apart. Default this if more than half
-        of the labels have a probability above .9.
+        Number of bins of equal numbers of items. Default half the square root of this number, at
+        most 20.
     ax : matplotlib Axes, default a new figure
 
     Returns
     -------
     Axes
-        Shares with Jeffreys intervals, and numbers of items where these differ; above them a
-        histogram of the probabilities. Points below the diagonal are overconfident. On the scale of
-        log-odds, points at the edge cannot be told from 1.
+        Shares with Jeffreys intervals. Points below the diagonal are overconfident. If more than
+        half of the labels have a probability above .9, axes have the scale of log-odds, so that .9,
+        .99 and .999 are apart; points at the edge cannot be told from 1.
 
     Raises
     ------
     ModelError
-        A result without label probabilities; another ``equal`` or ``scale``.
+        A result without label probabilities.
     ResponsesError
         Labels of other items or classes, or none.
 
@@ -116,14 +102,11 @@ def plot_calibration(
     >>> bf.plots.plot_calibration(point, dict(enumerate(made.truth.tolist()))).get_xlabel()
     'probability of the most probable label'
     """
-    if scale not in (None, "linear", "logit"):
-        raise ModelError(f"scale must be 'linear' or 'logit'. Got: {scale!r}.")
     top = of_known(labels, truth)[0].max(axis=1)
     if bins is None:
         bins = min(max(round(np.sqrt(len(top)) / 2), 1), MOST)
-    found = calibration(labels, truth, bins=bins, equal=equal, ci_prob=ci_prob)
-    if scale is None:
-        scale = "logit" if np.median(top) > SURE else "linear"
+    found = calibration(labels, truth, bins=bins, equal="count", ci_prob=ci_prob)
+    scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)
     low, high = _limits(ax, found, scale)
     ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
@@ -133,18 +116,14 @@ def plot_calibration(
     ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6, clip_on=False)
     ax.plot(stated, right, "o", color="C0", ms=5, clip_on=False, zorder=3)
     ax.set(xlabel="probability of the most probable label", ylabel="share of right labels")
-    _histogram(ax, np.clip(top, low, high), scale)
     count, scores = found["count"].values, found.attrs
     fewest, most = count.min(), count.max()
     size = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}" if len(count) > 1 else "one bin"
-    if most > 1.5 * fewest:
-        name_points(ax, stated, right, [f"{number:,}" for number in count])
     ax.set_title(
         f"{scores['items']:,} items: accuracy {scores['accuracy']:.3f}, "
         f"log-loss {scores['log_loss']:.3f}, ECE {scores['ece']:.3f}\n{said}",
         fontsize="small",
-        y=1.17,  # above the histogram
     )
     return ax
 
@@ -165,23 +144,3 @@ def _limits(ax: Axes, found: xr.Dataset, scale: str) -> tuple[float, float]:
         axis.set_ticks([*ticks, high], [*(f"{tick:g}".removeprefix("0") for tick in ticks), "1"])
         axis.set_ticks([], minor=True)
     return low, high
-
-
-def _histogram(ax: Axes, top: NDArray[Any], scale: str) -> None:
-    """Draw the distribution of probabilities above the axes."""
-    from scipy.special import expit, logit
-
-    above = ax.inset_axes((0.0, 1.02, 1.0, 0.14), sharex=ax)
-    low, high = ax.get_xlim()
-    edges: Array = np.linspace(low, high, 31)
-    if scale == "logit":
-        edges = expit(np.linspace(logit(low), logit(high), 31))
-    edges[[0, -1]] = low, high  # rounding must leave out no item
-    count = np.histogram(top, edges)[0]
-    above.stairs(count, edges, fill=True, color="0.6")
-    above.set_yticks([int(count.max())], [f"{count.max():,}"], fontsize="x-small")
-    above.set_ylim(0, 1.05 * count.max())
-    above.tick_params(axis="x", which="both", length=0, labelbottom=False)
-    above.tick_params(axis="y", length=2, color=ink())
-    above.set_ylabel("items", fontsize="x-small")
-    above.spines[["top", "right", "left"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Plots of labels on a grid or a graph, and of the phases of a Potts prior."""
+"""Plots of labels on a grid or a graph."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.graph import Graph, as_graph
-from bayesfuse.data.names import listed
 from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
-from bayesfuse.plots.overview import responses_per_item
+from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 
 WIDTH = 4.0  # width of a panel with a grid, in inches
@@ -27,79 +26,58 @@ SIZES = 6.0, 60.0  # areas, in square points, of items with uniform and with cer
 
 
 def plot_grid(
-    result: xr.DataTree,
-    shape: Sequence[int],
-    *,
-    classes: Sequence[Any] | None = None,
-    items: ArrayLike | None = None,
-    axes: Any = None,
+    result: xr.DataTree | xr.DataArray, shape: Sequence[int], *, axes: Any = None
 ) -> NDArray[Any]:
     """Plot the labels of items on a grid as maps.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``, with one item per cell.
-    shape : sequence of int, length 2
-        Rows and columns of the grid.
-    classes : sequence, optional
-        Classes with a map of their probability. Default the last of two, none of more.
-    items : array-like, shape (rows * columns,), optional
-        Names of the cells row by row. Default the items of the result in their order.
-    axes : array of matplotlib Axes, default a new figure
-        One for each map.
+    result : DataTree or DataArray, dims (item, class)
+        From ``bf.sample`` or ``bf.find_map``, or label probabilities, with one item per cell, row
+        by row.
+    shape : sequence of int, length 2: rows and columns of the grid
+    axes : sequence of two matplotlib Axes, default a new figure
 
     Returns
     -------
-    ndarray of Axes
-        The most probable labels, the probability that they are wrong, and that of ``classes``.
+    ndarray of Axes, shape (2,)
+        The most probable labels, and the probability that they are wrong.
 
     Raises
     ------
     ModelError
-        A shape of another number of items; unknown items or classes; no label posterior.
+        A shape of another number of items; no label posterior.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (5, 9), classes=[2])]
-    ['most probable label', 'uncertainty', 'probability of 2']
+    >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (5, 9))]
+    ['most probable label', 'uncertainty']
     """
-    from matplotlib.colors import to_rgb
+    from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    probability = label_probabilities(result)
-    if items is not None:
-        probability = _chosen(probability, "item", items)
+    probability = label_probabilities(result).transpose("item", "class")
     if len(shape) != 2 or int(np.prod(shape)) != probability.sizes["item"]:
         raise ModelError(
             "The grid must have one cell for each item. Got: shape "
             f"{tuple(shape)} for {probability.sizes['item']} items."
         )
-    names = probability["class"].values
-    if classes is None:
-        classes = listed(names[-1:]) if len(names) == 2 else []
-    share = _chosen(probability, "class", classes)
-    wide, tall = WIDTH + max(shared.width_of(names), 0.7), WIDTH * shape[0] / shape[1]
-    panels = shared.new_axes(axes, 2 + len(classes), (wide + 0.5, max(tall, 1.0) + 0.3), 3)
-    colours = shared.class_colours(names)
+    colours = shared.class_colours(probability["class"].values)
+    wide, tall = WIDTH + max(shared.width_of(colours), 0.7), WIDTH * shape[0] / shape[1]
+    axes = shared.new_axes(axes, 2, (wide + 0.5, max(tall, 1.0) + 0.3), 2)
     best, sure = probability.values.argmax(axis=1), probability.values.max(axis=1)
-    own = np.array([to_rgb(colour) for colour in colours.values()])[best]
-    maps: list[tuple[str, NDArray[Any], float, Any]] = [
-        ("most probable label", own, 1.0, None),
-        ("uncertainty", 1 - sure, 1 - 1 / len(names), "magma"),
-    ]
-    for name, values in zip(share["class"].values, share.values.T, strict=True):
-        maps.append((f"probability of {shared.escaped(name)}", values, 1.0, "viridis"))
-    for ax, (title, values, most, cmap) in zip(panels, maps, strict=True):
-        image = ax.imshow(values.reshape(*shape, *values.shape[1:]), vmin=0, vmax=most, cmap=cmap)
+    n_classes, shades = len(colours), ListedColormap(list(colours.values()))
+    axes[0].imshow(best.reshape(shape), cmap=shades, vmin=-0.5, vmax=n_classes - 0.5)
+    limits: dict[str, Any] = {"vmin": 0, "vmax": 1 - 1 / n_classes, "cmap": "magma"}
+    image = axes[1].imshow(1 - sure.reshape(shape), **limits)
+    axes[1].figure.colorbar(image, ax=axes[1], shrink=0.8)
+    for ax, title in zip(axes, ("most probable label", "uncertainty"), strict=True):
         shared.set_title(ax, title)
         ax.set_axis_off()
-        if ax is not panels[0]:
-            ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    shared.show_classes(panels[0], colours, [Patch(color=colour) for colour in colours.values()])
-    return panels
+    shared.show_classes(axes[0], colours, [Patch(color=colour) for colour in colours.values()])
+    return axes
 
 
 def plot_graph(
@@ -113,10 +91,8 @@ def plot_graph(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
-    graph : Graph
-        Of the same items, in any order.
+    result : DataTree, from ``bf.sample`` or ``bf.find_map``
+    graph : Graph of the same items, in any order
     layout : mapping of items to pairs, or array-like, shape (items, 2), optional
         Positions of the items, in the graph's order. Default a spectral layout of every component,
         refined by springs in components of up to 5,000 items.
@@ -144,7 +120,14 @@ def plot_graph(
     from matplotlib.lines import Line2D
 
     graph = as_graph(graph)
-    probability = _chosen(label_probabilities(result), "item", graph.items)
+    probability = label_probabilities(result)
+    at = probability.get_index("item").get_indexer(graph.items.tolist())
+    if (at < 0).any():
+        raise ModelError(
+            "Items of the graph must be items of the result. Got: item "
+            f"{shown(graph.items[at < 0], 3)}, not among {shown(probability['item'].values, 3)}."
+        )
+    probability = probability.isel(item=at)
     place = _layout(graph) if layout is None else _given_layout(graph, layout)
     colours = shared.class_colours(probability["class"].values)
     (ax,) = shared.new_axes(ax, 1, (7.0, 5.6), 1, (max(shared.width_of(colours) - 0.8, 0.0), 0.0))
@@ -155,7 +138,8 @@ def plot_graph(
     n_classes = probability.sizes["class"]
     certain = (sure * n_classes - 1) / (n_classes - 1)
     area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
-    answered = responses_per_item(result, probability["item"].values) > 0
+    place_of = constants(result, "item_index")["item_index"].values
+    answered = (np.bincount(place_of, minlength=at.max() + 1) > 0)[at]
     for k, colour in enumerate(colours.values()):
         for face, own in ((colour, answered), ("white", ~answered)):
             here = (best == k) & own
@@ -172,68 +156,10 @@ def plot_graph(
     return ax
 
 
-def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Plot the coupling and the phases of the prior.
-
-    Parameters
-    ----------
-    found : Dataset
-        From :func:`bayesfuse.checks.phase_transition`.
-    ax : matplotlib Axes, default a new figure
-
-    Returns
-    -------
-    Axes
-        The share of agreeing edges under the prior, by coupling, from random starts and from labels
-        of one class: where these differ there are two phases. Vertical lines are the critical
-        coupling and the mean of every chain.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20)
-    >>> model = bf.models.MarkovRandomField(responses, bf.Graph.grid((4, 10)))
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.plots.plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
-    'coupling'
-    """
-    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
-    grid = found["grid"].values
-    for start, colour in (("from_one_class", "C1"), ("from_random", "C0")):
-        name = f"prior, {start.replace('_', ' ')}"
-        ax.plot(grid, found[start].values, ".-", color=colour, label=name, markersize=4)
-    ax.axvline(found.attrs["critical"], color="0.5", linestyle=":", label="critical")
-    for chain, coupling in enumerate(found["coupling"].values):
-        ax.axvline(coupling, color="C2", linewidth=1, label="posterior, by chain" * (chain == 0))
-    most = max(2.5 * found.attrs["critical"], 1.2 * float(found["coupling"].max()))
-    ax.set(xlim=(0, most), xlabel="coupling", ylabel="share of agreeing edges")
-    ax.legend(loc="lower right", frameon=False, fontsize="small")
-    shared.set_title(ax, "trouble" if found.attrs["trouble"] else "no trouble")
-    return ax
-
-
-def _chosen(probability: xr.DataArray, dim: str, names: Any) -> xr.DataArray:
-    """Return the entries of the given names, in their order."""
-    place = probability.get_index(dim).get_indexer(list(names))
-    if (place < 0).any():
-        unknown = np.asarray(names, dtype=object)[place < 0]
-        raise ModelError(
-            f"Only the {dim} names of the result have probabilities. Got: {dim} "
-            f"{shown(unknown, 3)}, not among {shown(probability[dim].values, 3)}."
-        )
-    return probability.isel({dim: place})
-
-
 def _given_layout(graph: Graph, layout: Any) -> Array:
     """Return the user's position of every item, (items, 2)."""
     if isinstance(layout, Mapping):
-        missing = [name for name in graph.items.tolist() if name not in layout]
-        if missing:
-            raise ModelError(
-                "layout must give every item a position. Got: none for "
-                f"{shown(missing, 3)} ({len(missing)} in all)."
-            )
-        layout = [layout[name] for name in graph.items.tolist()]
+        layout = [layout.get(name, np.nan) for name in graph.items.tolist()]
     place = require_numbers("layout", layout)
     if place.shape != (graph.n_items, 2):
         raise ModelError(

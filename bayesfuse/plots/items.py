@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -24,7 +24,6 @@ from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 
-LINES = 200  # largest number of items without names whose intervals are drawn
 NAME = 14  # largest number of letters of the name of an item or class
 MOST_NAMES = 40  # largest number of items of a sequence that are named
 
@@ -38,8 +37,7 @@ def plot_labels(
     ----------
     result : DataTree or DataArray, dims (item, class)
         From ``bf.sample`` or ``bf.find_map``, or label probabilities.
-    most : int, optional
-        Number of items to name; None for all. Default 40.
+    most : int, optional: number of items to name; None for all. Default 40
     ax : matplotlib Axes, default a new figure
 
     Returns
@@ -71,9 +69,8 @@ def plot_labels(
     room = max(shared.width_of(items) - 0.4, 0.0)
     room += max(columns * shared.width_of(colours) - 0.7, 0.0)
     (ax,) = shared.new_axes(ax, 1, size, 1, (room, 0.0))
-    what = row_name(result)
-    draw_items(ax, ordered.values, items, colours, "least certain", what)
-    shared.set_title(ax, f"{n_items:,} {what}s")
+    draw_items(ax, ordered.values, items, colours)
+    shared.set_title(ax, f"{n_items:,} items")
     shared.show_classes(ax, colours, ax.containers, title="class", ncols=columns)
     return ax
 
@@ -83,8 +80,6 @@ def draw_items(
     probability: NDArray[Any],
     names: NDArray[Any],
     colours: dict[Any, Any],
-    first: str,
-    what: str,
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)
@@ -100,7 +95,7 @@ def draw_items(
         below = edges[: n_items - few + 1]
         shared.draw_bands(ax, rest[order], below, colours, orientation="horizontal")
     unnamed = np.full(n_items - few, "", dtype=object)
-    shared.name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
+    shared.name_rows(ax, np.append(unnamed, names[::-1]), "item", rows, ("least certain", ""))
     ax.set(xlim=(0, 1), ylim=edges[[0, -1]] + [-0.1, 0.1], xlabel="posterior probability")
     ax.tick_params(axis="y", length=0)
     ax.spines[:].set_visible(False)
@@ -110,12 +105,6 @@ def _rows(n_items: int, named: int) -> shared.Rows:
     """Return rows from below, of which the last have names, at 0, 1, …."""
     edges, last = shared.rows_of(np.arange(n_items) >= n_items - named)
     return shared.Rows(edges - edges[n_items - named] - 0.5, last)
-
-
-def row_name(result: xr.DataTree | xr.DataArray) -> str:
-    """Return what the rows of label probabilities are, in a table of counts patterns."""
-    counted = isinstance(result, xr.DataTree) and "multiplicity" in constants(result)
-    return "pattern" if counted else "item"
 
 
 def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:
@@ -140,11 +129,9 @@ def plot_hard_items(
 
     Parameters
     ----------
-    result, model, draws, ci_prob
-        As in :func:`bayesfuse.difficulty`.
+    result, model, draws, ci_prob : as in :func:`bayesfuse.difficulty`
     most : int, default 25
-        Number of items to name with their two most probable classes, the hardest; all others are
-        thin rows below them, of which 200 at most have their interval drawn.
+        Number of items to show with their two most probable classes, the hardest.
     axes : sequence of two matplotlib Axes, default a new figure
 
     Returns
@@ -188,32 +175,22 @@ def plot_hard_items(
 
 
 def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: list[str]) -> None:
-    """Draw the items in order from below, the last of which have names."""
-    from matplotlib.colors import to_rgba
+    """Draw the last items in order from below."""
     from matplotlib.lines import Line2D
 
-    count, few = found.sizes["item"], len(names)
-    edges, is_named = rows = _rows(count, few)
-    x, error, low, high = (found[name].values for name in ("disagreement", "error", "low", "high"))
-    colour = np.array([to_rgba(colours[name]) for name in listed(found["label"].values)])
-    small = 1.0 + 3.0 * min(1.0, LINES / max(count - few, 1))
-    for which, lw, area in ((~is_named, 0.5, small), (is_named, 2.0, 28.0)):
-        own = np.flatnonzero(which)
-        few_lines = own[:: -(-len(own) // LINES) or 1]  # more lines would cover each other
-        line: dict[str, Any] = {"color": colour[few_lines], "lw": lw, "alpha": 0.4}
-        ax.hlines(rows.places[few_lines], low[few_lines], high[few_lines], **line)
-        y = rows.places[own]
-        ax.scatter(x[own], y, s=area, color=colour[own], lw=0, zorder=3)
-        ax.scatter(error[own], y, s=area, color=shared.ink(), marker="x", lw=lw / 1.5, zorder=4)
-    size = min(shared.TEXT, 0.85 * shared.points(ax)[1] / (edges[-1] - edges[0]))
-    shown = is_named & (size >= shared.READABLE)
-    ax.set_yticks(rows.places[shown], names if shown.any() else [], fontsize=size)
+    numbers = (found[name].values for name in ("disagreement", "error", "low", "high"))
+    x, error, low, high = (each[-len(names) :] for each in numbers)
+    colour = [colours[name] for name in listed(found["label"].values[-len(names) :])]
+    rows = np.arange(len(names))
+    ax.hlines(rows, low, high, color=colour, lw=2, alpha=0.4)
+    ax.scatter(x, rows, s=28, color=colour, lw=0, zorder=3)
+    ax.scatter(error, rows, s=28, color=shared.ink(), marker="x", lw=1.3, zorder=4)
+    size = min(shared.TEXT, 0.85 * shared.points(ax)[1] / len(names))
+    ax.set_yticks(rows, names, fontsize=size)
     ax.tick_params(axis="y", length=0)
-    some = f", the {few} hardest named" if few < count and shown.any() else ""
-    ax.set_ylabel(f"{count:,} items{some}")
-    right = max(float(high.max()), float(error.max()), 0.1)
-    ax.set(xlim=(-0.02 * right, 1.04 * right), ylim=(edges[0] - 0.2, edges[-1] + 0.2))
-    ax.set_xlabel("probability")
+    ax.set_ylabel(f"the {len(names)} hardest of {found.sizes['item']:,} items")
+    right = max(high.max(), error.max(), 0.1)
+    ax.set(xlim=(-0.02 * right, 1.04 * right), ylim=(-0.7, len(names) - 0.3), xlabel="probability")
     ax.grid(axis="x", alpha=0.4)
     ax.set_title("items by difficulty", fontsize="medium")
     dots = [Line2D([], [], ls="", marker="o", color=c, label="?") for c in colours.values()]
@@ -247,14 +224,11 @@ def plot_sequence(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.find_map`` or ``bf.fuse``.
+    result : DataTree, from ``bf.sample``, ``bf.find_map`` or ``bf.fuse``
     model : pymc.Model, optional
         The model of the result, needed where :func:`bayesfuse.decode` needs it.
-    sequence : name, optional
-        Default the longest.
-    sequences : Sequences, optional
-        For models without sequences. Default the model's own.
+    sequence : name, default the longest
+    sequences : Sequences, for models without sequences; default the model's own
     axes : pair of matplotlib Axes, default a new figure
 
     Returns
@@ -278,25 +252,23 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    found: Any
     if averaged := averaged_models(result):
         responses = responses_of(result)
-        found = sequences_of(result, responses) if sequences is None else sequences
+        sequences = sequences_of(result, responses) if sequences is None else sequences
     else:
         observation = observation_of(result, model)
-        found = observation.known_by("sequences", sequences, "This plot needs sequences")
+        sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
         responses = observation.responses
-    require_kind("sequences", found, Sequences)
-    sequences = cast(Sequences, found)
-    names = listed(sequences.names)
+    order: Sequences = require_kind("sequences", sequences, Sequences)
+    names = listed(order.names)
     if sequence is not None and sequence not in names:
         raise ModelError(
-            f"sequence must be one of {shown(sequences.names)}; a result alone numbers them, and "
+            f"sequence must be one of {shown(order.names)}; a result alone numbers them, and "
             f"sequences= names them. Got: {sequence!r}."
         )
-    number = int(np.argmax(sequences.lengths)) if sequence is None else names.index(sequence)
-    part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
-    place = sequences.places(responses)[part]
+    number = int(np.argmax(order.lengths)) if sequence is None else names.index(sequence)
+    part = slice(int(order.start[number]), int(order.start[number + 1]))
+    place = order.places(responses)[part]
     probability = label_probabilities(result, None if averaged else model).values[place]
     best = responses.classes[probability.argmax(axis=1)]
     path = best if averaged else decode(result, model).values[place]
@@ -321,7 +293,7 @@ def plot_sequence(
     above.set(xlim=edges[[0, -1]], ylim=(0, 1.34), ylabel="posterior probability")
     above.set_yticks([0, 0.5, 1])
     above.spines[:].set_visible(False)
-    name = sequences.names[number]
+    name = order.names[number]
     shared.set_title(above, shared.escaped(name if isinstance(name, str) else f"sequence {name}"))
     _tiles(below, said, edges, list(colours.values()))
     shared.name_rows(below, raters[::-1], "rater")
@@ -341,12 +313,11 @@ def _responses(
     """Return the raters of the items and their labels (raters, items), NaN for no response."""
     position = np.full(responses.n_items, -1)
     position[place] = np.arange(len(place))
-    own = position[responses.item] >= 0
-    item, rater, label = responses.item[own], responses.rater[own], responses.label[own]
-    used, row = np.unique(rater, return_inverse=True)
-    said = np.full((len(used), len(place)), np.nan)
-    said[row, position[item]] = label
-    return responses.raters[used], said
+    at = position[responses.item]
+    said = np.full((responses.n_raters, len(place)), np.nan)
+    said[responses.rater[at >= 0], at[at >= 0]] = responses.label[at >= 0]
+    used = np.isfinite(said).any(axis=1)
+    return responses.raters[used], said[used]
 
 
 def _tiles(ax: Axes, said: NDArray[np.float64], edges: NDArray[Any], shades: list[Any]) -> None:

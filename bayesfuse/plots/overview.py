@@ -1,29 +1,32 @@
-"""One picture of a result, and the numbers that it shares with other pictures."""
+"""One picture of a result."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
-from bayesfuse.plots.items import draw_items, item_names, row_name
-from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, class_names, constants, named, require_result
-from bayesfuse.results.difficulty import difficulty, has_types
+from bayesfuse.plots.items import draw_items, item_names
+from bayesfuse.results.contents import (
+    all_draws,
+    constants,
+    named,
+    of_all_draws,
+    require_result,
+)
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_accuracy import rater_accuracy
-from bayesfuse.results.rater_tables import of_votes, sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -33,10 +36,6 @@ from bayesfuse.results.summaries import (
 
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]  # ends of the bins of label probabilities
 CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
-FEW = 8  # largest number of raters drawn below the labels
-DRAWS = 100  # joint draws of the labels, for the number of wrong ones, and draws for the difficulty
-LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
-SEED = 1  # of the joint draws: a picture is the same each time
 
 AFTER: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
 AFTER |= {"fontsize": shared.TEXT, "annotation_clip": False}
@@ -57,9 +56,7 @@ def plot_overview(
     result : DataTree
         From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
     model : pymc.Model, optional
-        The model of the result. With it, the number of wrong labels has an interval (for up to a
-        million items without counts), items with types are sorted by difficulty, and labelling
-        functions have accuracies.
+        The model of the result, needed if the result has no label probabilities.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
     figure : matplotlib Figure or SubFigure, default a new one
@@ -70,10 +67,10 @@ def plot_overview(
     dict of str to Axes
         What the result has of these. "classes": the expected share of every class, and the
         prevalence with its interval. "labels": numbers of labels by probability, and how many are
-        expected to be wrong. "raters": accuracies of the best and the worst with intervals,
-        averaged over the classes (of labelling functions those of their votes), and all others as a
-        band. "items": label probabilities of the hardest or least certain items, and all others as
-        a band. "models": the weights of several models.
+        expected to be wrong, with an interval if the result has joint draws of them. "raters":
+        accuracies with intervals of the best and the worst, and all others as a band. "items":
+        label probabilities of the least certain items, and all others as a band. "models": the
+        weights of several models.
 
     Raises
     ------
@@ -89,26 +86,30 @@ def plot_overview(
     >>> list(axes), axes["labels"].get_title()
     (['classes', 'labels', 'raters', 'items'], '... of 45 labels expected to be wrong\n(...)')
     """
-    probability = coverage(ci_prob)
     labels = None
     if model is not None or "label_posterior" in require_result(result).children:
         labels = label_probabilities(result, model)
-    raters = rater_qualities(result, model, ci_prob)
+    raters = _rater_qualities(result, ci_prob)
     weight = result["comparison"].dataset if "comparison" in result.children else None
-    n_raters = 0 if raters is None else len(raters.name)
-    figure, axes = _panels(figure, labels is not None, n_raters, weight is not None)
+    figure, axes = _panels(figure, labels is not None, raters is not None, weight is not None)
     if labels is not None:
         copies = constants(result).get("multiplicity")
         number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
         colours = shared.class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
-        jointly = copies is None and len(number) <= LARGE and all_draws(result)
-        said = _wrong(result, model if jointly else None, labels, number, probability)
+        wrong = number @ (1.0 - labels.values.max(axis=1))
+        said = f"{wrong:,.{int(wrong < 99.5)}f} of {number.sum():,.0f} labels expected to be wrong"
+        if {GROUP, "label_posterior"} <= set(result.children):
+            errors = expected_errors(result, ci_prob=ci_prob)
+            ends = f"{errors['low']:,.0f} to {errors['high']:,.0f}"
+            said += f"\n({coverage(ci_prob):.0%} interval: {ends})"
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
-        hard = item_difficulty(result, model)
-        _draw_items(axes["items"], result, labels, hard, colours)
+        order = np.argsort(labels.values.max(axis=1), kind="stable")
+        names = item_names(result, labels["item"].values[order[:ITEMS]])
+        draw_items(axes["items"], labels.values[order], names, colours)
+        shared.set_title(axes["items"], "items (least certain on top)")
     if raters is not None:
-        _draw_raters(axes["raters"], raters)
+        _draw_raters(axes["raters"], *raters)
     if weight is not None:
         _draw_weights(axes["models"], weight)
     for ax in axes.values():
@@ -119,38 +120,28 @@ def plot_overview(
     return axes
 
 
-def _panels(figure: Any, labels: bool, n_raters: int, models: bool) -> tuple[Any, dict[str, Axes]]:
+def _panels(figure: Any, labels: bool, raters: bool, models: bool) -> tuple[Any, dict[str, Axes]]:
     """Return the figure and its axes by name, in columns of six rows."""
-    # what is short stands below the labels: a few raters, or models without raters
-    aside = "r" if n_raters and not models else "m"
-    short = labels and n_raters <= FEW and bool(n_raters) != models
-    columns = []
-    if labels:
-        columns.append("ccll" + 2 * aside if short else "ccclll")
-    if (n_raters or models) and not short:
-        half = n_raters <= FEW or not labels
-        both = "rrrmmm" if half else "rrrrmm"
-        columns.append(both if n_raters and models else 6 * aside)
-    if labels:
-        columns.append("iiiiii")
+    columns = ["ccclll"] * labels
+    if raters or models:
+        columns.append("rrrrmm" if raters and models else 6 * ("r" if raters else "m"))
+    columns += ["iiiiii"] * labels
     if not columns:
         raise ModelError(
             "An overview shows labels, raters or weights of models. Got: a result without label "
             "probabilities, sensitivity and specificity, or weights."
         )
-    widths = [1.0, 1.25, 1.25][: len(columns)]
     if figure is None:
         from matplotlib import pyplot as plt
 
-        figure = plt.figure(figsize=(3.9 * sum(widths), 6.4), layout="constrained")
+        figure = plt.figure(figsize=(4.5 * len(columns), 6.4), layout="constrained")
     elif figure.axes:
         raise ModelError(
             "figure= must be empty, because an overview fills it. Got: a figure of "
             f"{len(figure.axes)} axes."
         )
     names = {"c": "classes", "l": "labels", "r": "raters", "i": "items", "m": "models"}
-    rows = np.array([list(column) for column in columns]).T.tolist()
-    made = figure.subplot_mosaic(rows, width_ratios=widths)
+    made = figure.subplot_mosaic(np.array([list(column) for column in columns]).T.tolist())
     return figure, {name: made[key] for key, name in names.items() if key in made}
 
 
@@ -160,7 +151,7 @@ def _size(result: xr.DataTree, labels: xr.DataArray | None) -> str:
     numbers = {}
     if labels is not None:
         numbers["item"] = int(known.get("multiplicity", xr.ones_like(labels["item"], int)).sum())
-    if has_responses(result):
+    if {"rater_index", "item_index"} <= set(known.data_vars):
         numbers["rater"] = known.sizes["rater"]
         numbers["response"] = int(responses_per_rater(result).sum())
     if labels is not None:
@@ -204,23 +195,6 @@ def _draw_classes(
     shared.set_title(ax, f"classes{some}")
 
 
-def _wrong(
-    result: xr.DataTree,
-    model: pm.Model | None,
-    labels: xr.DataArray,
-    number: Array,
-    probability: float,
-) -> str:
-    """Say how many labels are expected to be wrong, with an interval if there is a model."""
-    wrong = number @ (1.0 - labels.values.max(axis=1))
-    few = int(wrong < 99.5)
-    said = f"{wrong:,.{few}f} of {number.sum():,.0f} labels expected to be wrong"
-    if model is None:
-        return said
-    found = expected_errors(result, model, draws=DRAWS, ci_prob=probability, random_seed=SEED)
-    return f"{said}\n({probability:.0%} interval: {found['low']:,.0f} to {found['high']:,.0f})"
-
-
 def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     """Draw how many labels are how probable, the most probable on top."""
     n_cells = len(CERTAINTY) - 1
@@ -243,41 +217,15 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     ax.set_title(title, fontsize="medium")
 
 
-def _draw_raters(ax: Axes, found: Qualities) -> None:
-    order = np.argsort(found.mean, kind="stable")
-    rows = shared.place_rows(ax, len(order), RATERS)
-    mean, low, high = (values[order] for values in (found.mean, found.low, found.high))
+def _draw_raters(ax: Axes, found: pd.DataFrame, measure: str) -> None:
+    """Draw accuracies, the best on top."""
+    found = found.sort_values("accuracy", kind="stable")
+    rows = shared.place_rows(ax, len(found), RATERS)
+    mean, low, high = (found[name].to_numpy() for name in ("accuracy", "low", "high"))
     shared.draw_intervals(ax, mean, low, high, rows, "C0")
-    shared.name_rows(ax, found.name[order], "rater", rows)
-    ax.set_xlabel(found.measure)
-    if found.chance is not None:
-        ax.axvline(found.chance, color="0.5", lw=1, ls="--", zorder=0)
-        ax.set_xlabel(f"{found.measure} (dashed: chance)")
+    shared.name_rows(ax, found["rater"].to_numpy(), "rater", rows)
+    ax.set_xlabel(measure)
     shared.set_title(ax, "raters")
-
-
-def _draw_items(
-    ax: Axes,
-    result: xr.DataTree,
-    labels: xr.DataArray,
-    hard: xr.DataArray | None,
-    colours: dict[Any, Any],
-) -> None:
-    """Draw label probabilities, the hardest items or the least certain on top."""
-    error = 1.0 - labels.values.max(axis=1)
-    by, first = error, "least certain"
-    if hard is not None:
-        by, first = hard.sel(item=labels["item"].values).values, "hardest"
-    order = np.lexsort((-error, -by))
-    few = min(ITEMS, len(order))
-    names = item_names(result, labels["item"].values[order[:few]])
-    draw_items(ax, labels.values[order], names, colours, first, row_name(result))
-    if hard is not None:
-        ax.annotate("difficulty", (1.0, few - 0.4), **AFTER | {"va": "bottom"})
-        for row, value in enumerate(by[order[:few]][::-1]):
-            said = f"{value:.2f}".removeprefix("0")
-            ax.annotate(said, (1.0, row), **AFTER)
-    shared.set_title(ax, f"items ({first} on top)")
 
 
 def _bars(
@@ -302,72 +250,18 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     shared.set_title(ax, "models")
 
 
-class Qualities(NamedTuple):
-    """Accuracy of every rater, with its interval, number of responses and accuracy of guessing."""
-
-    name: NDArray[Any]
-    mean: Array
-    low: Array
-    high: Array
-    responses: NDArray[np.int64] | None
-    measure: str
-    chance: float | None
-
-
-def rater_qualities(
-    result: xr.DataTree, model: pm.Model | None, ci_prob: float | None
-) -> Qualities | None:
-    """Return the accuracies of raters, of labelling functions those of votes; None if unknown."""
-    observation = None if model is None else observation_of(result, model)
-    if observation is not None and of_votes(model, observation):
-        table = sources(model, result, ci_prob=ci_prob)
-        names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
-        mean, low, high = (table[f"accuracy{end}"].to_numpy() for end in ("", "_lower", "_upper"))
-        n_items = observation.responses.multiplicity.sum()
-        number = np.rint(table["coverage"].to_numpy() * n_items).astype(np.int64)
-        return Qualities(names, mean, low, high, number, "accuracy of the votes", None)
+def _rater_qualities(result: xr.DataTree, ci_prob: float | None) -> tuple[pd.DataFrame, str] | None:
+    """Return the accuracies of raters and the name of this measure, as in the answer's table."""
+    needed = {GROUP, "label_posterior", "observed_data"}
+    if needed <= set(result.children) and of_all_draws(result):
+        table = rater_accuracy(result, ci_prob=ci_prob).dropna(subset="accuracy")
+        return table, "accuracy (share of right responses)"
     draws = all_draws(result)
     if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
         return None
-    chance = 1.0 / len(class_names(result))
-    if "comparison" in result.children and GROUP in result.children:  # as in the answer's table
-        table = rater_accuracy(result, ci_prob=ci_prob).dropna(subset="balanced_accuracy")
-        mean, low, high = (
-            table[f"balanced_accuracy{end}"].to_numpy() for end in ("", "_low", "_high")
-        )
-        names, number = table["rater"].to_numpy(), table["responses"].to_numpy()
-        return Qualities(names, mean, low, high, number, "balanced accuracy", chance)
     accuracy = balanced_accuracy(result)
-    low, high = (end.values for end in interval(accuracy, ci_prob))
-    mean = accuracy.mean(("chain", "draw")).values
-    number = responses_per_rater(result) if has_responses(result) else None
-    measure = "accuracy, mean over the classes"
-    return Qualities(accuracy["rater"].values, mean, low, high, number, measure, chance)
-
-
-def responses_per_item(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number of responses to the given items."""
-    known = constants(result, "item_index")
-    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
-    found: NDArray[np.int64] = number[known.get_index("item").get_indexer(list(items))]
-    return found
-
-
-def has_responses(result: xr.DataTree) -> bool:
-    """Return whether a result has the raters and items of its responses."""
-    return {"rater_index", "item_index"} <= set(constants(result).data_vars)
-
-
-def item_difficulty(result: xr.DataTree, model: pm.Model | None) -> xr.DataArray | None:
-    """Return the difficulty of every item, stored or of a model of item types; None if unknown."""
-    if "difficulty" in result.children:
-        stored = result["difficulty"].dataset
-        own = [name for name, values in stored.data_vars.items() if values.dims == ("item",)]
-        for name in ("disagreement", "difficulty", *own[:1]):
-            if name in own:
-                return stored[name]
-    if model is None or not all_draws(result):
-        return None
-    if not has_types(observation_of(result, model)):
-        return None
-    return difficulty(result, model, draws=DRAWS)["disagreement"]
+    low, high = interval(accuracy, ci_prob)
+    numbers = {"accuracy": accuracy.mean(("chain", "draw")), "low": low, "high": high}
+    columns = {name: own.values for name, own in numbers.items()}
+    table = pd.DataFrame({"rater": accuracy["rater"].values, **columns})
+    return table, "accuracy, mean over the classes"

@@ -15,12 +15,11 @@ from bayesfuse.data.names import listed
 from bayesfuse.decisions.next_items import accept, errors_after
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
+from bayesfuse.plots.checks import plot_dependence
 from bayesfuse.plots.fits import plot_calibration
 from bayesfuse.results.contents import constants, observed_rows, require_result
 from bayesfuse.results.rater_accuracy import rater_accuracy
 
-ROOM = 26.0  # width of a number in a cell, in points
-COLUMNS = 100  # largest number of columns; more ranks are binned
 MORE = 100  # additional known labels on the axis, at most half of the unknown ones
 
 
@@ -29,8 +28,7 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
 
     Parameters
     ----------
-    shares : DataFrame
-        The first table of :func:`bayesfuse.class_shares`.
+    shares : DataFrame: the first table of :func:`bayesfuse.class_shares`
     axes : sequence of matplotlib Axes, default a new figure
         One for each class, of two classes for the second alone.
 
@@ -90,8 +88,7 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
 
     Parameters
     ----------
-    found : Dataset
-        From :func:`bayesfuse.decisions.panel`.
+    found : Dataset, from :func:`bayesfuse.decisions.panel`
     axes : sequence of two matplotlib Axes, default a new figure
 
     Returns
@@ -110,10 +107,7 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     """
     axes = shared.new_axes(axes, 2, (5.4, 4.6), 2)
     names = found["rater"].values
-    values = np.where(np.eye(len(names), dtype=bool), np.nan, found["correlation"].values)
-    most = float(np.nanmax(np.abs(values), initial=0.1))
-    limits = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
-    shared.draw_matrix(axes[0], values, names, "correlation of errors", **limits)
+    plot_dependence(found["correlation"].rename("correlation of errors"), ax=axes[0])
     votes = float(found["effective_votes"])
     shared.set_title(axes[0], f"{len(names)} raters are worth {votes:.1f} independent ones")
     ax = axes[1]
@@ -134,8 +128,7 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
 
     Parameters
     ----------
-    found : Dataset
-        From :func:`bayesfuse.decisions.rank_raters`.
+    found : Dataset, from :func:`bayesfuse.decisions.rank_raters`
     most : int, optional
         Number of raters to name, half of them the best and half the worst; None for as many as
         fit. Default 40.
@@ -144,8 +137,7 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     Returns
     -------
     Axes
-        Darker cells are more probable. Cells show probabilities if these fit, else lines are
-        intervals of the rank and points expected ranks.
+        Darker cells are more probable. Lines are intervals of the rank, and points expected ranks.
 
     Examples
     --------
@@ -164,28 +156,15 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     names = shown["rater"].values
     (ax,) = shared.new_axes(ax, 1, size, 1, (max(shared.width_of(names) - 0.7, 0.0), 0.3))
     rows = shared.place_rows(ax, n_raters, most)
-    step = -(-n_raters // COLUMNS)
-    starts = np.arange(0, n_raters, step)
-    probability = np.add.reduceat(shown["probability"].values, starts, axis=1)
-    edges = np.append(starts, n_raters) + 0.5
-    largest = probability.max()
-    image = ax.pcolormesh(edges, rows.edges, probability, cmap="Blues", vmin=0, vmax=largest)
-    width, tall = shared.points(ax)
-    if rows.named.all() and width / n_raters >= ROOM and tall / n_raters >= 1.2 * shared.TEXT:
-        for (row, rank), value in np.ndenumerate(probability):
-            if value >= 0.005:
-                text = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
-                style: dict[str, Any] = {"ha": "center", "va": "center", "size": shared.TEXT - 2}
-                ax.text(rank + 1, row, text, color=shared.on_blue(value, largest), **style)
-    else:
-        for which, lw, alpha in ((rows.named, 1.0, 1.0), (~rows.named, 0.3, 0.3)):
-            y, own = rows.places[which], shown.isel(rater=which)
-            ax.hlines(y, own["low"], own["high"], color="C1", lw=lw, alpha=alpha)
-            ax.plot(own["expected_rank"], y, ".", color="C1", ms=4 * lw)
+    edges = np.arange(n_raters + 1) + 0.5
+    image = ax.pcolormesh(edges, rows.edges, shown["probability"], cmap="Blues", vmin=0)
+    for which, lw, alpha in ((rows.named, 1.0, 1.0), (~rows.named, 0.3, 0.3)):
+        y, own = rows.places[which], shown.isel(rater=which)
+        ax.hlines(y, own["low"], own["high"], color="C1", lw=lw, alpha=alpha)
+        ax.plot(own["expected_rank"], y, ".", color="C1", ms=4 * lw)
     shared.name_rows(ax, names, "rater", rows)
     ax.set_xticks(range(1, n_raters + 1, max(-(-n_raters // 20), 1)))
-    counted = f", in steps of {step}" if step > 1 else ""
-    ax.set_xlabel(f"rank by {shared.escaped(found.attrs['by'].replace('_', ' '))}{counted}")
+    ax.set_xlabel(f"rank by {shared.escaped(found.attrs['by'].replace('_', ' '))}")
     shared.set_title(ax, f"{n_raters:,} raters")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -198,8 +177,7 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.fuse(gold=…)`` for independent items, or of ``WeightedVotes``.
+    result : DataTree, from ``bf.fuse(gold=…)`` for independent items, or of ``WeightedVotes``
     axes : sequence of four matplotlib Axes, default a new figure
 
     Returns

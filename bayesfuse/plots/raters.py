@@ -29,12 +29,10 @@ def plot_raters(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, or from ``bf.find_map`` (without intervals).
+    result : DataTree, from ``bf.sample``, or from ``bf.find_map`` (without intervals)
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
-    axes : sequence of matplotlib Axes, default a new figure
-        One for each class.
+    axes : sequence of matplotlib Axes, default a new figure: one for each class
 
     Returns
     -------
@@ -85,8 +83,7 @@ def plot_sensitivity_specificity(
 
     Parameters
     ----------
-    result, ci_prob
-        As in :func:`plot_raters`.
+    result, ci_prob : as in :func:`plot_raters`
     ax : matplotlib Axes, default a new figure
 
     Returns
@@ -176,14 +173,10 @@ def plot_confusion(
 
     Parameters
     ----------
-    result, ci_prob
-        As in :func:`plot_raters`.
-    raters : name or list of names, optional
-        Default the ``most`` raters with the most responses.
-    most : int, optional
-        Number of raters to show unless they are named; None for all. Default 12.
-    axes : sequence of matplotlib Axes, default a new figure
-        One for each rater.
+    result, ci_prob : as in :func:`plot_raters`
+    raters : name or list of names, default the ``most`` raters with the most responses
+    most : int, optional: number of raters to show unless they are named; None for all. Default 12
+    axes : sequence of matplotlib Axes, default a new figure: one for each rater
 
     Returns
     -------
@@ -258,8 +251,7 @@ def plot_graders(
 
     Parameters
     ----------
-    result, ci_prob
-        As in :func:`plot_raters`, of a model with ``raters="graded"``.
+    result, ci_prob : as in :func:`plot_raters`, of a model with ``raters="graded"``
     ax : matplotlib Axes, default a new figure
 
     Returns

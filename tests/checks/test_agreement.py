@@ -12,7 +12,7 @@ from bayesfuse.checks.groups import _sampling_variance
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.moments.pairs import class_moments
-from bayesfuse.plots import plot_co_assignment, plot_covariance
+from bayesfuse.plots import plot_dependence
 from bayesfuse.pymc.model import observed, parameter_variables
 
 OBSERVERS = """
@@ -351,14 +351,13 @@ def test_sets_of_inferred_groups_have_their_probabilities():
 
 def test_pictures_show_the_numbers(fitted):
     responses, *_, result = fitted
-    ax = plot_covariance(result, responses)
-    (points,) = ax.collections
     found = rater_covariance(result, responses)
-    upper = np.triu_indices(10, 1)
-    assert np.allclose(points.get_offsets()[:, 0], found["implied"].values[upper])
-    assert np.allclose(points.get_offsets()[:, 1], found["observed"].values[upper])
-    ax = plot_co_assignment(result)
-    assert np.allclose(ax.images[0].get_array(), co_assignment(result))
+    for values in (found["observed"] - found["implied"], co_assignment(result)):
+        ax = plot_dependence(values)
+        names = [tick.get_text() for tick in ax.get_yticklabels()]
+        off = ~np.eye(10, dtype=bool)
+        expected = values.sel(rater=names, other=names).values
+        assert np.allclose(ax.images[0].get_array()[off], expected[off])
 
 
 def test_results_without_groups_are_refused():

@@ -39,12 +39,14 @@ sys.exit(main(sys.argv[1:]))
 
 CUT = """from pathlib import Path
 import numpy as np, xarray as xr
+from bayesfuse.command_line.files import replacing
 from bayesfuse.command_line.outputs import write_netcdf
 result, whole = xr.open_datatree("whole.nc").load(), Path("whole.nc").stat().st_size
 for size in np.linspace(0, whole, 13).astype(int).tolist():
     setrlimit(RLIMIT_FSIZE, (size, getrlimit(RLIMIT_FSIZE)[1]))
     try:
-        write_netcdf(result, Path("cut.nc"))
+        with replacing(Path("cut.nc")) as new:
+            write_netcdf(result, new)
     except OSError as error:
         print(error)
 """
@@ -136,9 +138,8 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     printed = capsys.readouterr().out
     assert "One draw in 4 was kept, so that the posterior takes about 0 MB. --thin 1" in printed
     assert tables()["posterior"].sizes["draw"] == 2
-    assert fit(*settings, "--thin", "1", "--precision", "double") == 0
+    assert fit(*settings, "--thin", "1") == 0
     assert tables()["posterior"].sizes["draw"] == 8
-    assert tables()["posterior"]["confusion"].dtype == np.float64
 
 
 def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
@@ -299,5 +300,3 @@ def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypa
     said = capsys.readouterr().err
     assert "error: --resume result.nc: " in said and "of the same" in said
     assert commands._inside(np.array([0.0, 0.5, 1.0])).tolist() == [1e-12, 0.5, 1 - 1e-12]
-    assert fit("--resume", "--pooled") == 2
-    assert "--resume needs the options of the saved result" in capsys.readouterr().err

@@ -18,4 +18,4 @@ responses = bf.Responses.from_matrix(answers)
 
 model = bf.models.DawidSkene(responses)
 point = bf.find_map(model)
-bf.plots.plot_agreement(bf.checks.pairwise_agreement(point, model, random_seed=1))
+bf.plots.plot_check(bf.checks.pairwise_agreement(point, model, random_seed=1))
