@@ -28,20 +28,9 @@ MOST_DRAWS = 200  # evenly spaced draws for passes over pairs of raters or over 
 
 
 def co_assignment(result: xr.DataTree) -> xr.DataArray:
-    """Return the posterior probability that two raters share a source.
+    """Return the posterior probability that two raters share a source, dims (rater, other).
 
-    Parameters
-    ----------
-    result : DataTree of :class:`bayesfuse.models.LatentGroup`
-
-    Returns
-    -------
-    DataArray, dims (rater, other), with ones on the diagonal
-
-    Raises
-    ------
-    ModelError
-        The result has no groups.
+    ``result`` is of :class:`bayesfuse.models.LatentGroup`, else there is a ModelError.
 
     Examples
     --------
@@ -77,20 +66,16 @@ def group_summary(
     Returns
     -------
     DataFrame
-        One row per set of raters, the most probable first: ``raters``; ``probability`` that
-        exactly these share a source; ``informedness`` (posterior mean), ``low`` and ``high``;
-        ``informative`` and ``opposed``, posterior probabilities. Informedness is
-        :math:`(\sum_k \phi_{gkk} - 1) / (K - 1)`, with two classes Youden's J: 1 for a verdict
+        One row per set of raters, the most probable first: ``raters``; ``probability`` that exactly
+        these share a source; ``informedness`` (posterior mean), ``low`` and ``high``;
+        ``informative`` and ``opposed``, posterior probabilities. Informedness is :math:`(\sum_k
+        \phi_{gkk} - 1) / (K - 1)`, with two classes Youden's J (Cancer 3, 1950): 1 for a verdict
         that is the truth, 0 for one independent of it.
 
     Raises
     ------
     ModelError
         The result has no groups.
-
-    References
-    ----------
-    Youden (1950), Cancer 3, 32–35. Parisi et al. (2014), PNAS 111, 1253–1258, on cartels.
 
     Examples
     --------
@@ -127,20 +112,11 @@ def group_summary(
 
 
 def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
-    """Return the posterior probabilities of every group's verdict on every item.
+    """Return the posterior probabilities of the verdicts of known groups on every item.
 
-    Parameters
-    ----------
-    result, model : as in :func:`bayesfuse.decode`; the groups must be known
-
-    Returns
-    -------
-    DataArray, dims (item, group, verdict), averaged over up to 200 evenly spaced draws
-
-    Raises
-    ------
-    ModelError
-        The model has no groups, or infers them, so that they differ between draws.
+    Dims are (item, group, verdict), ``result`` and ``model`` as in :func:`bayesfuse.decode`.
+    Averages are over up to 200 evenly spaced draws. There is a ModelError if the groups are
+    inferred, because they differ between draws.
 
     Examples
     --------
@@ -176,7 +152,8 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
 def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     """Compare the observed covariances of raters with those implied by the posterior.
 
-    Dependence that the model ignores makes raters agree more than it implies.
+    Dependence that the model ignores makes raters agree more than it implies (Jaffe, Fetaya,
+    Nadler, Jiang & Kluger 2016, AISTATS, eq. 10–12).
 
     Parameters
     ----------
@@ -185,21 +162,17 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
 
     Returns
     -------
-    Dataset
-        Over (rater, other), symmetric, NaN for pairs with fewer than two common items:
-        ``observed`` covariance of the labels, coded as −1 and +1 (with more than two classes, the
-        sum of one-versus-rest covariances); ``implied``, its posterior mean; ``z``, their
-        difference in standard errors (sampling and posterior); ``together``, the probability that
-        they share a source. Attributes: ``excess``, the mean of z², about 1 if the model fits.
+    Dataset, dims (rater, other)
+        Symmetric, NaN for pairs with fewer than two common items: ``observed`` covariance of the
+        labels, coded as −1 and +1 (with more than two classes, the sum of one-versus-rest
+        covariances); ``implied``, its posterior mean; ``z``, their difference in standard errors
+        (sampling and posterior); ``together``, the probability that they share a source.
+        Attributes: ``excess``, the mean of z², about 1 if the model fits.
 
     Raises
     ------
     ModelError
         No ``prevalence`` and ``confusion`` in the result; no two raters share two items.
-
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, eq. 10–12.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents, joint_labels
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
-from bayesfuse.results.posterior import complete, note_draws, round_off
+from bayesfuse.results.posterior import complete, round_off
 from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
@@ -49,8 +49,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
         between the chain's mean and the reference, before and after permuting; ``switched``
         (chain,), the share of draws that are permuted. Attributes: ``agree``, whether nothing is
         permuted; ``named``, whether most raters, weighted by their number of responses, most often
-        give the reference's classes their own names (under a Dirichlet prior one rater who almost
-        never does can outweigh them; with ``bf.priors.robust`` seldom); ``verdict``, both in words.
+        give the reference's classes their own names (see ``bf.priors.robust``); ``verdict``.
 
     Raises
     ------
@@ -59,8 +58,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
 
     References
     ----------
-    Stephens (2000), Dealing with label switching in mixture models, Journal of the Royal
-    Statistical Society B 62, 795–809.
+    Stephens (2000), Journal of the Royal Statistical Society B 62, 795–809.
 
     Examples
     --------
@@ -103,18 +101,16 @@ def align_labels(
 ) -> xr.DataTree:
     """Undo label switching by permuting the classes of every draw.
 
-    Classes are permuted as found by :func:`bayesfuse.checks.switching`, and sensitivity and
-    specificity recomputed. The labels given by raters, known labels and the verdicts of groups are
-    not permuted; with known labels, label probabilities and log likelihoods are recomputed, too.
-    Unless the prior is the same for all classes and no label is known, a permuted draw has another
-    posterior density: of chains in different modes, ``bf.find_map`` tells which the prior prefers.
+    Classes are permuted as found by :func:`bayesfuse.checks.switching`; sensitivity, specificity,
+    label probabilities and log likelihoods are computed anew. The labels given by raters, known
+    labels and the verdicts of groups are not permuted. Unless the prior is the same for all classes
+    and no label is known, a permuted draw has another posterior density: of chains in different
+    modes, ``bf.find_map`` tells which the prior prefers.
 
     Parameters
     ----------
     result : DataTree, from ``bf.sample``
-    model : pymc.Model, optional
-        The model of the result. Needed to recompute label probabilities, which are means over
-        draws, if only some draws are permuted or some labels are known.
+    model : pymc.Model, optional: that of the result, needed where :func:`bayesfuse.decode` needs it
     reference : as in :func:`bayesfuse.checks.switching`
 
     Returns
@@ -122,13 +118,13 @@ def align_labels(
     DataTree
         A new result with the groups of ``result``. The attribute ``aligned`` is the number of
         permuted draws, ``dropped`` lists what does not hold for permuted draws: the densities in
-        ``sample_stats``, ``log_prior``, and with known labels ``label_draws``.
+        ``sample_stats``, ``log_prior``, and with known labels on a graph ``label_draws``.
 
     Raises
     ------
     ModelError
-        Raters with accuracies instead of confusion matrices; covariates or a classifier; different
-        permutations, or known labels, without a model; a result without ``confusion``.
+        Raters with accuracies instead of confusion matrices; covariates or a classifier; a result
+        without ``confusion``, or of another model.
 
     Examples
     --------
@@ -139,77 +135,48 @@ def align_labels(
     0
     """
     posterior = contents.require_draws(result, "Aligning classes")
-    observation = None if model is None else observation_of(result, model)
+    if model is not None:
+        observation_of(result, model)  # refuses a model of something else
     order = _orders(_profiles(result), _target(result, reference))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    scaled, accuracy = (contents.named(posterior, n) for n in ("classifier_scale", "accuracy"))
-    informed = "other_class" in posterior.dims or scaled is not None
-    if informed or accuracy is not None:
+    what = None
+    if "other_class" in posterior.dims or contents.named(posterior, "classifier_scale") is not None:
+        what = "covariates or a classifier cannot be permuted, because these inform the classes"
+    elif contents.named(posterior, "accuracy") is not None:
         what = "accuracies cannot be permuted, because wrong labels have no accuracy"
-        if informed:
-            what = "covariates or a classifier cannot be permuted, because these inform the classes"
+    if what is not None:
         raise ModelError(
             f"Classes of models with {what}: start all chains at one point (start='moments') "
             f"instead. Got: {int(moved.sum())} permuted draws of such a model."
         )
-    groups = result.children
-    has_labels, has_likelihood = "label_posterior" in groups, "log_likelihood" in groups
-    common = bool((order == order[0, 0]).all()) and (
-        not has_labels or contents.of_all_draws(result)
-    )
-    known = "gold" in contents.constants(result)
-    anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
-    if observation is None and anew:
-        raise ModelError(
-            "Label probabilities must be recomputed if only some draws are permuted or some labels "
-            f"are known: give the model. Got: {int(moved.sum())} of {moved.size} draws to permute, "
-            "and no model."
-        )
+    labels = contents.kept_labels(result)
+    if "gold" in contents.constants(result):  # a permutation would move the known labels, too
+        labels = None
+    if labels is not None:
+        own = np.take_along_axis(np.argsort(order, axis=2), labels.astype(np.int64), axis=2)
+        labels = own.astype(labels.dtype)
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
-    dropped = _align_others(aligned, order, known, common)
-    if anew and observation is not None:
-        values, labels = parameters(aligned, model), contents.kept_labels(aligned)
-        complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
-        joint_labels.keep(aligned, observation, values)
-    elif has_labels:
-        probability = result["label_posterior"].dataset
-        swapped = probability.isel({"class": order[0, 0]}).assign_coords(probability.coords)
-        aligned["label_posterior"] = xr.DataTree(swapped)
-    note_draws(aligned)
-    aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
-    if aligned.attrs.get("precision") == "single":
-        round_off(aligned, "single")
-    return aligned
-
-
-def _align_others(
-    aligned: xr.DataTree, order: NDArray[np.int64], known: bool, common: bool
-) -> set[str]:
-    """Permute the drawn labels; drop and return what does not hold for permuted draws."""
-    dropped = {"log_prior"} & set(aligned.children)
-    if "label_draws" in aligned.children:
-        drawn = aligned["label_draws"].dataset
-        values, joint = drawn["label"].values, "sample" in drawn.dims
-        if known or (joint and not common):
-            dropped.add("label_draws")
-        else:
-            back = np.argsort(order, axis=2)
-            at = np.maximum(values, 0)  # −1 stands for no label and must not index the last class
-            moved = back[0, 0][at] if joint else np.take_along_axis(back, at, axis=2)
-            moved = np.where(values < 0, values, moved).astype(values.dtype)
-            aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
+    dropped = {"log_prior", "label_draws"} & set(result.children)
     for name in dropped:
         del aligned[name]
-    if "sample_stats" in aligned.children:
+    if "sample_stats" in result.children:
         stats = aligned["sample_stats"].dataset
         densities = [name for name in DENSITIES if name in stats]
         aligned["sample_stats"] = xr.DataTree(stats.drop_vars(densities))
         dropped.update(densities)
-    return dropped
+    if "label_posterior" in result.children:
+        observation, values = observation_of(aligned, model), parameters(aligned, model)
+        pointwise = "log_likelihood" in result.children
+        complete(aligned, observation, values, log_likelihood=pointwise, labels=labels)
+        joint_labels.keep(aligned, observation, values)
+    aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
+    if aligned.attrs.get("precision") == "single":
+        round_off(aligned, "single")
+    return aligned
 
 
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:

@@ -33,33 +33,29 @@ def runs(
 ) -> xr.Dataset:
     """Check how long majority labels stay the same, against replicated data.
 
-    In data replicated from a model of independent items, majority labels change too often. A Markov
-    chain may also fail: its runs have geometric lengths.
+    In data replicated from a model of independent items, majority labels change too often. The runs
+    of a Markov chain have geometric lengths, which may also be wrong.
 
     Parameters
     ----------
     result, model, draws, ci_prob, random_seed
         As in :func:`bayesfuse.checks.pairwise_agreement`.
-    sequences : Sequences, optional
-        For models without sequences. Default the model's own.
+    sequences : Sequences, default those of the model
     longest : int, default 12
         Runs of this length and longer are counted together.
 
     Returns
     -------
     Dataset, dims (length,)
-        Runs of one majority label per item, by length (the last entry: that length or more):
-        ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``.
-        Attributes: ``observed``, ``replicated`` (mean) and ``p_value`` (two-sided) of the share of
-        consecutive items with the same majority label; ``verdict``. Ties go to the first class, in
-        the data as in replications; items without responses are skipped.
+        Runs of one majority label per item: ``observed``, ``replicated`` (mean), ``low``, ``high``,
+        ``p_value`` and ``unusual``. Attributes: ``observed``, ``replicated`` and two-sided
+        ``p_value`` of the share of consecutive items with the same majority label; ``verdict``.
+        Ties go to the first class; items without responses are skipped.
 
     Raises
     ------
-    ModelError
-        No sequences, neither given nor in the model; a result of another model; a table of counts.
-    ResponsesError
-        Sequences of other items.
+    ModelError, ResponsesError
+        No sequences, or those of other items; a result of another model.
 
     Examples
     --------
@@ -131,24 +127,20 @@ def neighbour_agreement(
     ----------
     result, model, draws, ci_prob, random_seed
         As in :func:`bayesfuse.checks.pairwise_agreement`.
-    graph : Graph, optional
-        For models without a graph. Default the model's own.
+    graph : Graph, default that of the model
 
     Returns
     -------
     Dataset, dims (class,)
-        Share of the edges whose items both have that majority label: ``observed``, ``replicated``
-        (mean), ``low``, ``high``, ``p_value`` and ``unusual``. Attributes: ``observed``,
-        ``replicated`` (mean) and ``p_value`` (two-sided) of their sum; ``verdict``. Edges are
-        weighted; ties as in :func:`runs`. Edges to items without responses are ignored.
+        Share of the (weighted) edges between items with responses whose items both have that
+        majority label, with columns, attributes (of the sum over classes) and ties as in
+        :func:`runs`.
 
     Raises
     ------
-    ModelError
-        No graph, neither given nor in the model; no edge between items with responses; a result of
-        another model; a table of counts.
-    ResponsesError
-        A graph of other items.
+    ModelError, ResponsesError
+        No graph, or that of other items; no edge between items with responses; a result of another
+        model.
 
     Examples
     --------
@@ -198,10 +190,9 @@ def item_difficulty(
     """Check how much agreement varies over items, against replicated data.
 
     If some items are harder than others of their class, agreement varies more over items than
-    confusion matrices alone can explain. :class:`bayesfuse.models.ItemTypes` models this: on four
-    crowds, p-values were at least 0.20, and under ``DawidSkene`` at most 0.03. With few responses
-    per rater and class, confusion matrices stay near their prior. If it is flatter than the raters,
-    replicated raters agree too little, with another deviation, so the verdict starts with the mean.
+    confusion matrices can explain; :class:`bayesfuse.models.ItemTypes` models this. If the prior of
+    the raters is flatter than these and responses are few, replicated raters agree too little, with
+    another deviation, so the verdict starts with the mean.
 
     Parameters
     ----------
@@ -211,11 +202,10 @@ def item_difficulty(
     Returns
     -------
     Dataset, dims (agreement,)
-        Items by the share of their pairs of responses that agree, in bins with their midpoints as
-        coordinate: ``observed`` share of the items, ``replicated`` (mean), ``low``, ``high``,
-        ``p_value`` and ``unusual``. Attributes: ``observed``, ``replicated`` (mean) and ``p_value``
-        (two-sided) of the standard deviation of the agreement over items; ``mean_observed``,
-        ``mean_replicated`` and ``mean_p_value`` of the mean agreement; ``verdict``.
+        Share of the items by the share of their pairs of responses that agree (midpoints of bins),
+        with columns as in :func:`runs`. Attributes: ``observed``, ``replicated`` and two-sided
+        ``p_value`` of the standard deviation of the agreement over items; ``mean_observed``,
+        ``mean_replicated`` and ``mean_p_value`` of its mean; ``verdict``.
 
     Raises
     ------

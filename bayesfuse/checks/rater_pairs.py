@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import scipy
 import xarray as xr
@@ -132,19 +133,18 @@ def conditional_dependence(
     Dataset, dims (pair,) and (rater,)
         ``first`` and ``second`` rater, ``items`` they share; ``observed`` and ``expected`` common
         mistakes (posterior means), ``p_value`` (one-sided, of a Poisson variable scaled to the
-        replications' variance) and ``unusual``. ``cluster`` numbers the raters connected by
-        unusual pairs, −1 for all others. The attribute ``groups`` lists these clusters by name, as
+        replications' variance) and ``unusual``. ``cluster`` numbers the raters connected by unusual
+        pairs, −1 for all others. The attribute ``groups`` lists these clusters by name, as
         :class:`bayesfuse.models.LatentGroup` takes them; ``verdict`` is a summary in words.
 
     Raises
     ------
     ModelError
-        A result of another model; no two raters share enough items.
+        As :func:`pairwise_agreement`.
 
     References
     ----------
     Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807 (realised discrepancies).
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, on groups of dependent raters.
 
     Examples
     --------
@@ -222,11 +222,14 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     number = (per_item * (per_item - 1) // 2).sum()
     part = np.arange(responses.n_items) % max(-(-int(number) // MOST_MEETINGS), 1) == 0
     rows = np.flatnonzero(part[responses.item])
-    item = responses.item[rows].astype(np.int64)
-    cells = np.unique(item * n_raters + responses.rater[rows])
+    rows = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
+    item, rater = responses.item[rows].astype(np.int64), responses.rater[rows].astype(np.int64)
+    cells = np.unique(item * n_raters + rater)
     shape = responses.n_items, n_raters
     answered = scipy.sparse.csr_array((np.ones(len(cells)), np.divmod(cells, n_raters)), shape)
-    shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
+    shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr()
+    shared.sort_indices()
+    shared = shared.tocoo()
     kept = shared.data >= least
     if not kept.any():
         raise ModelError(
@@ -234,26 +237,15 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
             f"Got: no pair of {n_raters} raters with {least} in common."
         )
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
-    order = np.lexsort((second, first))
-    pairs = first[order], second[order]
-    meetings = _meetings(responses, pairs, rows)
-    return pairs, shared.data[kept][order].astype(np.int64), meetings
-
-
-def _meetings(responses: Responses, pairs: Pairs, rows: NDArray[np.int64]) -> Meetings:
-    """Return the meetings of pairs, which are in ascending order, among some responses."""
-    order = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
-    item, rater = responses.item[order], responses.rater[order].astype(np.int64)
-    known, found = pairs[0] * responses.n_raters + pairs[1], []
-    for apart in range(1, len(item)):
+    known, found = first * n_raters + second, []
+    for apart in range(1, int(per_item.max())):
         (at,) = np.nonzero(item[apart:] == item[:-apart])
-        if not len(at):
-            break
-        own = rater[at] * responses.n_raters + rater[at + apart]
+        own = rater[at] * n_raters + rater[at + apart]
         place = np.minimum(np.searchsorted(known, own), len(known) - 1)
         here = known[place] == own
-        found.append((order[at[here]], order[at[here] + apart], place[here]))
-    return Meetings(*map(np.concatenate, zip(*found, strict=True)))
+        found.append((rows[at[here]], rows[at[here] + apart], place[here]))
+    meetings = Meetings(*map(np.concatenate, zip(*found, strict=True)))
+    return (first, second), shared.data[kept].astype(np.int64), meetings
 
 
 def _mistakes(
@@ -312,11 +304,10 @@ def _clusters(pairs: Pairs, n_raters: int) -> NDArray[np.int64]:
     """Number the connected components of raters in order; −1 for raters in no pair."""
     graph = scipy.sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(n_raters, n_raters))
     _, component = scipy.sparse.csgraph.connected_components(graph, directed=False)
-    size = np.bincount(component)
-    used = [c for c in dict.fromkeys(component.tolist()) if size[c] > 1]
-    number = np.full(len(size), ALONE)
-    number[used] = np.arange(len(used))
-    return number[component]
+    several = np.bincount(component)[component] > 1
+    number = np.full(n_raters, ALONE)
+    number[several] = pd.factorize(component[several])[0]
+    return number
 
 
 def _pair_coords(responses: Responses, pairs: Pairs) -> dict[Any, Any]:

@@ -127,7 +127,7 @@ def test_replicated_mistakes_are_those_expected():
     rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
     pairs = tuple(np.array(list(combinations(range(4), 2))).T)
     chance = rater_pairs._common_mistake(observation, rows, pairs)
-    meetings = rater_pairs._meetings(observation.responses, pairs, np.arange(240))
+    meetings = rater_pairs._pairs(observation.responses, 1)[2]
     rng = np.random.default_rng(1)
     excess = []
     for _ in range(400):
