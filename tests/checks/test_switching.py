@@ -62,13 +62,11 @@ def test_planted_switches_are_found_and_undone(fit):
     model, result = fit
     sound = bf.checks.switching(result)
     assert sound.attrs["agree"] and sound.attrs["named"] and not sound["switched"].any()
-    assert np.array_equal(sound["distance"], sound["best_distance"])
     assert "not switched in 3 chains" in sound.attrs["verdict"]
     bad = with_order(result, mixed_order())
     found = bf.checks.switching(bad)
     assert found["permutation"].values.tolist()[:2] == [[0, 1, 2], [2, 0, 1]]
     assert found["switched"].values.tolist() == [0, 1, 0.5]
-    assert found["best_distance"][1] < 0.2 * found["distance"][1]
     assert not found.attrs["agree"]
     assert "switched in chains [1" in found.attrs["verdict"]
     back = bf.align_labels(bad, model)
