@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.answer.fuse import fuse as fuse
     from bayesfuse.answer.fused import Fused as Fused
     from bayesfuse.answer.load import load as load
-    from bayesfuse.checks.agreement import agreement as agreement
     from bayesfuse.checks.label_switching import align_labels as align_labels
+    from bayesfuse.checks.scores import agreement as agreement
     from bayesfuse.data.graph import Graph as Graph
     from bayesfuse.data.partitions import Partitions as Partitions
     from bayesfuse.data.responses import Responses as Responses

@@ -1,37 +1,28 @@
-"""Checks of a fitted model, as tables of numbers; :mod:`bayesfuse.plots` draws them."""
+"""Checks of a fitted model, as tables of numbers; :mod:`bayesfuse.plots` draws them.
 
-from bayesfuse.checks.collapse import collapse, phase_transition
+They raise :class:`bayesfuse.errors.ModelError` for results that lack what is checked (label
+probabilities, confusion matrices, groups, a graph), or that belong to another model.
+"""
+
+from bayesfuse.checks.collapse import collapse as collapse, phase_transition as phase_transition
 from bayesfuse.checks.groups import (
-    co_assignment,
-    group_summary,
-    rater_covariance,
-    verdict_probabilities,
+    co_assignment as co_assignment,
+    group_summary as group_summary,
+    rater_covariance as rater_covariance,
+    verdict_probabilities as verdict_probabilities,
 )
-from bayesfuse.checks.identifiability import identifiability
-from bayesfuse.checks.label_switching import switching
-from bayesfuse.checks.predictive import item_difficulty, neighbour_agreement, runs
-from bayesfuse.checks.rater_drift import rater_drift
-from bayesfuse.checks.rater_pairs import conditional_dependence, pairwise_agreement
-from bayesfuse.checks.scores import calibration, label_scores
+from bayesfuse.checks.identifiability import identifiability as identifiability
+from bayesfuse.checks.label_switching import switching as switching
+from bayesfuse.checks.predictive import neighbour_agreement as neighbour_agreement, runs as runs
+from bayesfuse.checks.rater_drift import rater_drift as rater_drift
+from bayesfuse.checks.rater_pairs import (
+    conditional_dependence as conditional_dependence,
+    item_difficulty as item_difficulty,
+    pairwise_agreement as pairwise_agreement,
+)
+from bayesfuse.checks.scores import calibration as calibration, label_scores as label_scores
 
-__all__ = [
-    "calibration",
-    "co_assignment",
-    "collapse",
-    "conditional_dependence",
-    "group_summary",
-    "identifiability",
-    "item_difficulty",
-    "label_scores",
-    "neighbour_agreement",
-    "pairwise_agreement",
-    "phase_transition",
-    "rater_covariance",
-    "rater_drift",
-    "runs",
-    "switching",
-    "verdict_probabilities",
-]
+__all__ = sorted(name for name, thing in globals().items() if callable(thing))
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.replicates import expanded
+from bayesfuse.checks.predictive import expanded
 from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.labels import Potts
 from bayesfuse.labels.couplings import reach
@@ -33,40 +33,29 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
     With all items in one class, confusion matrices can explain any responses. If raters share few
-    items, or give only one label each, such a solution can have the highest posterior density. A
-    class that raters often name by mistake is lost rightly; the responses alone cannot show this.
-    In small tables, classes of a few items may be lost, too. On two tables of labelling functions
-    the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a collapse, but 0.91 and 0.60 with
-    ``prevalence_prior`` equal shares times the number of items.
+    items, or give only one label each, such a solution can have the highest posterior density;
+    equal shares times the number of items as ``prevalence_prior`` prevent it. A class that raters
+    often name by mistake is lost rightly; the responses alone cannot show this.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, which warn of a collapse
-        (:class:`bayesfuse.errors.CollapseWarning`).
-    model : pymc.Model, optional: that of the result, needed where :func:`bayesfuse.decode` needs it
+    result, model : as in :func:`bayesfuse.decode`
 
     Returns
     -------
     Dataset
         By class: ``favoured``, the number of items with a majority for it (tied classes share an
         item); ``expected``, its expected number of items by the label probabilities; ``lost``,
-        whether it is favoured for at least 5 % of the items (and 20) but expected to have less
-        than one item or 2 % of the favoured. By rater: ``one_label``, whether all responses (ten or
-        more) give the same label. Items of known class and items without responses do not count.
-        Attributes: ``collapsed``, whether any class is lost, or (of tags) half of the spans;
-        ``verdict``.
-
-    Raises
-    ------
-    ModelError
-        A result without label probabilities, or of other items.
+        whether it is favoured for at least 5 % of the items (and 20) but expected to have less than
+        one item or 2 % of the favoured. By rater: ``one_label``, whether all responses (ten or
+        more) give the same label. Only items of unknown class with responses count. Attributes:
+        ``collapsed``, whether any class is lost, or (of tags) half of the spans; ``verdict``.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
-    >>> print(bf.checks.collapse(bf.find_map(model), model).attrs["verdict"])
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> print(bf.checks.collapse(result).attrs["verdict"])
     Labels have not collapsed: every class that many responses name has items.
     """
     observation = observation_of(result, model)
@@ -91,30 +80,21 @@ def phase_transition(
 
     Parameters
     ----------
-    result : DataTree, from ``bf.sample`` or ``bf.find_map``
-    model : pymc.Model of the result, with a :class:`bayesfuse.Potts` prior
-    draws : int, default 50
-        Number of replications of the responses given the labels.
-    random_seed : int, Generator, optional
+    result, model : a DataTree, and its pymc.Model with a :class:`bayesfuse.Potts` prior
+    draws, random_seed : number of replications of the responses given the labels, and seed
 
     Returns
     -------
     Dataset
         By class: ``voted`` share of the responses, ``unanswered`` share of the items without
-        responses (posterior mean, NaN if there are none). By chain: ``coupling`` (mean), ``share``
-        of every class among the items and whether it is ``lost`` (chain, class), the ``expected``
-        agreement of raters given the labels and the ``z`` of the observed one. By ``step`` of a
-        grid of couplings: ``grid`` and the share of agreeing edges under the prior,
-        ``from_random`` and ``from_one_class`` starts. Attributes: ``critical`` coupling and the
-        posterior probability of being ``above`` it; the raters' ``agreement``; ``collapsed`` (a
-        class is lost, and raters agree more often than the remaining labels explain), ``apart``
-        (chains in different phases), ``one_class`` (all items without responses have the same
-        class), ``trouble`` (any of the three), ``verdict``.
-
-    Raises
-    ------
-    ModelError
-        A model without a graph, or with a graph without edges; a result of another model.
+        responses. By chain: mean ``coupling``, ``share`` of every class among the items and whether
+        it is ``lost`` (chain, class), ``expected`` agreement of raters given the labels and ``z``
+        of the observed one. By ``step`` of a ``grid`` of couplings: the share of agreeing edges
+        under the prior, ``from_random`` and ``from_one_class`` starts. Attributes: ``critical``
+        coupling and the posterior probability of being ``above`` it; the raters' ``agreement``;
+        ``collapsed`` (a class is lost, and raters agree more than the remaining labels explain),
+        ``apart`` (chains in different phases), ``one_class`` (all items without responses have the
+        same class), ``trouble`` (any of the three), ``verdict``.
 
     Examples
     --------

@@ -52,13 +52,11 @@ class Identifiability:
     problems: list[str]
 
     def __repr__(self) -> str:
-        facts = [
-            [TOLD.get(str(name), str(name)), f"{value:,}"] for name, value in self.facts.items()
-        ]
+        facts = [[TOLD.get(str(name), str(name)), f"{n:,}"] for name, n in self.facts.items()]
         lines = []
-        for name, row in self.questions.iterrows():
-            remedy = f". Needed for more: {row['remedy']}" if row["remedy"] else ""
-            lines.append(f"{name}: {row['answer']}, {row['because']}{remedy}.")
+        for name, (answer, because, remedy) in self.questions.iterrows():
+            more = f". Needed for more: {remedy}" if remedy else ""
+            lines.append(f"{name}: {answer}, {because}{more}.")
         lines += self.problems or ["No other problem of the table was found."]
         said = (fill(x, WIDTH, initial_indent="* ", subsequent_indent="  ") for x in lines)
         return "\n".join([as_columns(["of the table", "number"], facts), "", *said])
@@ -83,43 +81,31 @@ def identifiability(
 
     Parameters
     ----------
-    responses, gold, item, rater, label, missing
-        Table and known labels, as in :func:`bayesfuse.fuse`.
-    groups : optional
-        Raters of one source, as in :class:`bayesfuse.models.LatentGroup`; they count as one.
-    populations : mapping, Series or array, optional
-        Population of every item, as in :class:`bayesfuse.models.DawidSkene`.
+    responses, gold, item, rater, label, missing : as in :func:`bayesfuse.fuse`
+    groups : raters of one source, as in :class:`bayesfuse.models.LatentGroup`; they count as one
+    populations : population of every item, as in :class:`bayesfuse.models.DawidSkene`
 
     Returns
     -------
     Identifiability
         ``facts``, a Series: ``raters``, ``classes``, ``items``, ``responses``, ``meetings`` (pairs
-        of responses of different raters to one item), ``parts`` (groups of raters connected by
-        common items), ``populations``, ``known`` labels of items with responses, ``parameters`` and
+        of responses of different raters to one item), ``parts`` (raters connected by common items),
+        ``populations``, ``known`` labels of items with responses, ``parameters`` and
         ``degrees_of_freedom``. ``questions``, a DataFrame by ``question`` ("labels", "raters",
         "shares"): ``answer`` ("yes", "with assumptions", "no"), ``because`` and ``remedy``.
         ``problems``, a list of sentences. ``print`` shows all.
 
     Raises
     ------
-    ModelError
-        Something else than a table; groups of unknown raters.
-    ResponsesError
-        A table that cannot be read; known labels or populations of unknown items.
+    ModelError, ResponsesError : a table that cannot be read; unknown raters or items
 
     Notes
     -----
-    For K classes, R raters and P populations a model has :math:`RK(K-1) + P(K-1)` parameters, and
-    the table, if all raters respond to all items, :math:`P(K^R - 1)` degrees of freedom
-    [1]_. In general each set of raters T who respond to the same item in a population adds
-    :math:`(K-1)^{|T|}`; for more than 12 raters only single raters and pairs are counted, so the
-    number is a lower bound. More parameters than degrees of freedom are not identified.
-
-    References
-    ----------
-    .. [1] Jones, Johnson, Hanson & Christensen (2010), Identifiability of models for multiple
-       diagnostic testing in the absence of a gold standard, Biometrics 66, 855–863. Hui & Walter
-       (1980), Estimating the error rates of diagnostic tests, Biometrics 36, 167–171.
+    For K classes, R raters and P populations a model has :math:`RK(K-1) + P(K-1)` parameters, and a
+    complete table :math:`P(K^R - 1)` degrees of freedom (Jones, Johnson, Hanson & Christensen 2010,
+    Biometrics 66, 855–863): :math:`(K-1)^{|T|}` for each set of raters T who respond to the same
+    item of a population; for more than 12 raters only single raters and pairs are counted, a lower
+    bound.
 
     Examples
     --------
@@ -142,13 +128,10 @@ def identifiability(
         source = np.where(assignment >= 0, table.n_raters + assignment, source)
         source = np.unique(source, return_inverse=True)[1]
     seen = _Seen(table, source)
-    n_sources, n_classes = seen.n_sources, table.n_classes
-    n_populations = int(of_item.max()) + 1
-    parameters = n_sources * n_classes * (n_classes - 1) + n_populations * (n_classes - 1)
-    freedom = sum(seen.freedom(n_classes, of_item == number) for number in range(n_populations))
+    others, n_populations = table.n_classes - 1, int(of_item.max()) + 1
     facts = {
         "raters": table.n_raters,
-        "classes": n_classes,
+        "classes": table.n_classes,
         "items": int(table.multiplicity.sum()),
         "responses": int(table.multiplicity[table.item].sum())
         + (0 if table.stated is None else len(table.stated.rater)),
@@ -156,13 +139,14 @@ def identifiability(
         "parts": len(np.unique(seen.part[seen.active])),
         "populations": n_populations,
         "known": int((codes[np.unique(seen.item)] >= 0).sum()),
-        "parameters": parameters,
-        "degrees_of_freedom": freedom,
+        "parameters": (seen.n_sources * table.n_classes + n_populations) * others,
+        "degrees_of_freedom": sum(seen.freedom(others, of_item == n) for n in range(n_populations)),
     }
+    short = facts["degrees_of_freedom"] < facts["parameters"]
     # a lower bound for many raters, and silence says more than is counted here
-    few = freedom < parameters and n_sources <= SUBSETS and table.silent is None
+    few = short and seen.n_sources <= SUBSETS and table.silent is None
     judged = seen.odd & (not few)
-    if n_populations > 1 and n_sources > 1 and facts["parts"] == 1 and freedom >= parameters:
+    if n_populations > 1 and seen.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
     problems = _classes(table, codes) + _silent(table, seen, codes)
@@ -184,9 +168,6 @@ class _Seen:
         self.item, self.source = np.divmod(pair, self.n_sources)
         self.number = np.bincount(self.item, minlength=self.n_items)
         self.source_of = source
-        begin = table.start[:-1][table.per_item > 0]  # rows are item by item
-        low, high = (end.reduceat(table.label, begin) for end in (np.minimum, np.maximum))
-        self.unanimous = table.stated is None and bool((low == high).all())
         self.active = np.unique(self.source)
         # sources of an item form a path, and three or more also an odd cycle
         first = np.flatnonzero(np.diff(self.item) == 0)
@@ -197,16 +178,16 @@ class _Seen:
         size = self.n_sources
         self.part = _components(one, two, size)
         # the double cover of a part is one piece if it has an odd cycle, and two pieces otherwise
-        cover = _components(
-            np.concatenate([one, one + size]), np.concatenate([two + size, two]), 2 * size
-        )
+        ends = np.concatenate([one, one + size]), np.concatenate([two + size, two])
+        cover = _components(*ends, 2 * size)
         self.odd = cover[:size] == cover[size:]
 
-    def freedom(self, n_classes: int, among: NDArray[np.bool_]) -> int:
-        """Return the degrees of freedom of the responses to some items."""
-        own, others = among[self.item], n_classes - 1
+    def freedom(self, others: int, among: NDArray[np.bool_]) -> int:
+        """Return the degrees of freedom of the responses, with ``others`` + 1 classes, to items."""
+        own = among[self.item]
+        item, source = self.item[own], self.source[own]
         if self.n_sources <= SUBSETS:
-            masks = np.bincount(self.item[own], 2.0 ** self.source[own], self.n_items)
+            masks = np.bincount(item, 2.0**source, self.n_items)
             subsets: set[int] = set()
             for mask in np.unique(masks.astype(np.int64)).tolist():
                 part = mask
@@ -214,12 +195,11 @@ class _Seen:
                     subsets.add(part)
                     part = (part - 1) & mask
             return sum(others ** part.bit_count() for part in subsets)
-        singles = len(np.unique(self.source[own]))
+        singles = len(np.unique(source))
         if int((self.number[among].astype(np.int64) ** 2).sum()) > PAIRS:
             return singles * others
-        ones = np.ones(int(own.sum()), dtype=np.int32)
-        shape = self.n_items, self.n_sources
-        responded = coo_array((ones, (self.item[own], self.source[own])), shape).tocsr()
+        ones, shape = np.ones(len(item), dtype=np.int32), (self.n_items, self.n_sources)
+        responded = coo_array((ones, (item, source)), shape).tocsr()
         pairs = ((responded.T @ responded).nnz - singles) // 2
         return int(singles * others + pairs * others**2)
 
@@ -249,14 +229,13 @@ def _questions(
         assumed += ", and alike in all populations"
         assumed += "" if seen.odd.any() else ", whose class shares differ"
     items = judged[seen.source[np.unique(seen.item, return_index=True)[1]]]
+    more = f"{OF_CLASS} known labels of every class"
     if every_class:
         labels = YES, f"at least {OF_CLASS} items of every class are known", ""
         shares = YES, "items are known; if these were chosen at random", ""
     elif items.any():
-        left = int((~items).sum())
-        more = f"; not of {left:,} items" if left else ""
-        labels = ASSUMED, f"if {assumed}{more}", f"{OF_CLASS} known labels of every class"
-        shares = ASSUMED, labels[1], f"{OF_CLASS} known labels of every class, chosen at random"
+        why = f"if {assumed}{_but_not(items, 'items')}"
+        labels, shares = (ASSUMED, why, more), (ASSUMED, why, f"{more}, chosen at random")
     else:
         why = "the responses fit many truths equally well"
         if seen.number.max(initial=0) <= 1:
@@ -267,10 +246,9 @@ def _questions(
     if own.all():
         raters = YES, f"every rater answered {OF_RATER} known items or more", ""
     elif (own | each).any():
-        left = int((~(own | each)).sum())
         why = f"only of {int(own.sum()):,} raters, by known items"
         if each.any():
-            why = f"if {assumed}" + (f"; not of {left:,} raters" if left else "")
+            why = f"if {assumed}{_but_not(own | each, 'raters')}"
         raters = ASSUMED, why, f"responses of every rater to {OF_RATER} known items"
     else:
         why = "agreement of fewer than three connected raters is no evidence of who is right"
@@ -281,67 +259,67 @@ def _questions(
     return answers.rename_axis("question")
 
 
+def _but_not(these: NDArray[np.bool_], what: str) -> str:
+    left = int((~these).sum())
+    return f"; not of {left:,} {what}" if left else ""
+
+
 def _of_raters(
     table: Responses, seen: _Seen, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
 ) -> list[str]:
     """Return in a sentence why responses do not show who is right, with the remedy."""
     raters = "raters" if facts["raters"] == seen.n_sources else "sources of raters"
-    beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
+    alone = f"No item has responses of two {raters}"
     if len(seen.active) == 1:
-        said = (
-            "Only one rater responded, so the accuracy of this rater cannot be estimated: the "
-            "labels are this rater's, and their probabilities follow from the prior. Collect "
-            "responses of two more raters to the same items, or give known labels (gold=)."
-        )
-    elif facts["meetings"] == 0:
-        said = (
-            f"No item has responses of two {raters}, so their accuracy cannot be estimated: the "
-            "probabilities of labels follow from the prior. Collect responses of three raters to "
-            "the same items, or give known labels (gold=)."
-        )
-    elif len(seen.active) == 2 and few:
-        said = (
+        alone = "Only one rater responded"
+    several, rows_alike = int((seen.number > 1).sum()), np.diff(table.item) == 0
+    unanimous = table.stated is None and not np.diff(table.label)[rows_alike].any()
+    cases = [
+        (
+            facts["meetings"] == 0,
+            f"{alone}, so accuracy cannot be estimated: label probabilities follow from the "
+            "prior. Collect responses of three raters to the same items, or give known labels "
+            "(gold=).",
+        ),
+        (
+            len(seen.active) == 2 and few,
             f"With two {raters} the table shows how often they agree, not which is right where "
             "they differ: that depends on the prior. Add a third rater, known labels (gold=), or "
-            "populations with different shares of the classes (populations=)."
-        )
-    elif facts["parts"] > 1:
-        said = _of_parts(table, seen)
-    elif few:
-        said = (
+            "populations with different shares of the classes (populations=).",
+        ),
+        (facts["parts"] > 1, _of_parts(table, seen)),
+        (
+            few,
             f"The model has {facts['parameters']:,} parameters and the table only "
             f"{facts['degrees_of_freedom']:,} degrees of freedom, so part of the answer depends on "
-            'the prior. Add raters or known labels, or use fewer parameters (raters="coin").'
-        )
-    elif not judged[seen.active].any():
-        said = (
+            'the prior. Add raters or known labels, or use fewer parameters (raters="coin").',
+        ),
+        (
+            not judged[seen.active].any(),
             f"No three {raters} have items in common pair by pair, so their agreement does not "
-            "show who is right. Let some items have three responses."
-        )
-    elif len(np.unique(table.label)) == 1 and table.stated is None:
-        return ["All responses are the same, so good and bad raters cannot be distinguished."]
-    elif (several := int((seen.number > 1).sum())) >= FEW_AGREED and seen.unanimous:
-        said = (
+            "show who is right. Let some items have three responses.",
+        ),
+        (
+            unanimous and (several >= FEW_AGREED or len(np.unique(table.label)) == 1),
             f"All responses to an item agree (of {several:,} items with several), so the table "
             "does not show how often raters are wrong together, and labels look too certain: known "
-            "labels (gold=) would show it."
-        )
-    else:
-        return []
-    return [said + beyond]
+            "labels (gold=) would show it.",
+        ),
+    ]
+    beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
+    return [said + beyond for holds, said in cases if holds][:1]
 
 
 def _of_parts(table: Responses, seen: _Seen) -> str:
     """Return a sentence on parts of raters who never respond to the same items."""
-    part = seen.part[seen.source_of]  # of every rater
-    responded = np.isin(seen.source_of, seen.active)
-    parts = np.unique(part[responded])
-    listed = "; ".join(_names(table.raters[(part == n) & responded]) for n in parts[:LISTED])
+    part = np.where(np.isin(seen.source_of, seen.active), seen.part[seen.source_of], -1)
+    parts = np.unique(seen.part[seen.active]).tolist()
+    named = "; ".join(_names(table.raters[part == n]) for n in parts[:LISTED])
     more = f"; and {len(parts) - LISTED:,} more" if len(parts) > LISTED else ""
-    weak = sum(not seen.odd[seen.part == n].any() for n in parts.tolist())
+    weak = sum(not seen.odd[seen.part == n].any() for n in parts)
     lacks = f" In {weak:,} of them no three raters meet." if weak else ""
     return (
-        f"The raters form {len(parts):,} parts that never respond to the same items ({listed}"
+        f"The raters form {len(parts):,} parts that never respond to the same items ({named}"
         f"{more}), so only the prior compares raters of different parts.{lacks} Let raters of "
         "different parts respond to some items in common."
     )

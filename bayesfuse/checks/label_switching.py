@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
@@ -15,7 +16,7 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents, joint_labels
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
-from bayesfuse.results.posterior import complete, note_draws, round_off
+from bayesfuse.results.posterior import complete, round_off
 from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
@@ -23,16 +24,15 @@ DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"  # a permut
 NEARER = 0.5  # a permutation must reduce the squared distance to the reference to this share
 CANDIDATES = 50  # draws among which the most central one is the initial reference
 ROUNDS = 20  # largest number of times that the reference is updated
-AT_ONCE = 10**7  # entries of profiles compared at one time
 
 
 def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
     """Check for label switching between and within chains.
 
     The likelihood is invariant to permutations of the classes, so a chain may be in a permuted mode
-    or change modes. Classes are matched with those of a reference by the squared distances of the
-    prevalence and of the raters' confusion rows, weighted by their number of responses. The best
-    assignment counts as a switch if it halves the distance.
+    or change modes. Classes are matched with those of a reference (Stephens 2000, JRSS B 62,
+    795–809) by the squared distances of the prevalence and of the raters' confusion rows, weighted
+    by their number of responses. The best assignment counts as a switch if it halves the distance.
 
     Parameters
     ----------
@@ -45,22 +45,10 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     -------
     Dataset
         ``permutation`` (chain, class): the class that matches each class of the reference at most
-        draws of the chain; ``distance`` and ``best_distance`` (chain,), root mean squared distance
-        between the chain's mean and the reference, before and after permuting; ``switched``
-        (chain,), the share of draws that are permuted. Attributes: ``agree``, whether nothing is
-        permuted; ``named``, whether most raters, weighted by their number of responses, most often
-        give the reference's classes their own names (under a Dirichlet prior one rater who almost
-        never does can outweigh them; with ``bf.priors.robust`` seldom); ``verdict``, both in words.
-
-    Raises
-    ------
-    ModelError
-        The result lacks the variables; a reference of other raters or classes.
-
-    References
-    ----------
-    Stephens (2000), Dealing with label switching in mixture models, Journal of the Royal
-    Statistical Society B 62, 795–809.
+        draws; ``switched`` (chain,), the share of draws that are permuted. Attributes: ``agree``,
+        whether nothing is permuted; ``named``, whether most raters, weighted by their number of
+        responses, most often give the reference's classes their own names (see
+        ``bf.priors.robust``); ``verdict``.
 
     Examples
     --------
@@ -70,31 +58,24 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> print(bf.checks.switching(result).attrs["verdict"])
     Labels are not switched in 2 chains. Most raters give every class its own name.
     """
-    profile, weight = _profiles(result), _weights(result)
     target = _target(result, reference)
-    by_draw = _orders(profile, target)
+    by_draw = _orders(_profiles(result), target)
     counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)
     best = np.array([found[count.argmax()] for found, count in counted])  # most frequent
-    own = np.arange(profile.shape[2])
-
-    def apart(order: NDArray[np.int64]) -> Array:
-        chains = map(_aligned_mean, profile, order)
-        return np.sqrt([np.trace(_costs(mean, target)) / len(own) for mean in chains])
-
-    switched = (by_draw != own).any(axis=2).mean(axis=1)
-    named = _uses_names(target, weight)
-    agree = bool((best == own).all() and not switched.any())
+    switched = (by_draw != np.arange(len(target))).any(axis=2).mean(axis=1)
+    named = _uses_names(target, _weights(result))
     draws = posterior_draws(result, "confusion")["confusion"]
-    chain = {"chain": draws["chain"].values}
     return xr.Dataset(
         {
             "permutation": (("chain", "class"), draws["class"].values[best]),
-            "distance": ("chain", apart(np.broadcast_to(own, by_draw.shape))),
-            "best_distance": ("chain", apart(by_draw)),
             "switched": ("chain", switched),
         },
-        chain | {"class": draws["class"].values},
-        {"agree": agree, "named": named, "verdict": _in_words(best, switched, named)},
+        {dim: draws[dim].values for dim in ("chain", "class")},
+        {
+            "agree": not switched.any(),
+            "named": named,
+            "verdict": _in_words(best, switched, named),
+        },
     )
 
 
@@ -103,32 +84,29 @@ def align_labels(
 ) -> xr.DataTree:
     """Undo label switching by permuting the classes of every draw.
 
-    Classes are permuted as found by :func:`bayesfuse.checks.switching`, and sensitivity and
-    specificity recomputed. The labels given by raters, known labels and the verdicts of groups are
-    not permuted; with known labels, label probabilities and log likelihoods are recomputed, too.
-    Unless the prior is the same for all classes and no label is known, a permuted draw has another
-    posterior density: of chains in different modes, ``bf.find_map`` tells which the prior prefers.
+    Classes are permuted as found by :func:`bayesfuse.checks.switching`; sensitivity, specificity,
+    label probabilities and log likelihoods are computed anew. Labels given by raters, known labels
+    and verdicts of groups stay. Unless the prior is the same for all classes and no label is known,
+    a permuted draw has another posterior density: ``bf.find_map`` tells which mode the prior
+    prefers.
 
     Parameters
     ----------
-    result : DataTree, from ``bf.sample``
-    model : pymc.Model, optional
-        The model of the result. Needed to recompute label probabilities, which are means over
-        draws, if only some draws are permuted or some labels are known.
+    result, model : as in :func:`bayesfuse.decode`
     reference : as in :func:`bayesfuse.checks.switching`
 
     Returns
     -------
     DataTree
-        A new result with the groups of ``result``. The attribute ``aligned`` is the number of
-        permuted draws, ``dropped`` lists what does not hold for permuted draws: the densities in
-        ``sample_stats``, ``log_prior``, and with known labels ``label_draws``.
+        A new result. The attribute ``aligned`` is the number of permuted draws, ``dropped`` lists
+        what does not hold for these: densities in ``sample_stats``, ``log_prior``, and with known
+        labels on a graph ``label_draws``.
 
     Raises
     ------
     ModelError
-        Raters with accuracies instead of confusion matrices; covariates or a classifier; different
-        permutations, or known labels, without a model; a result without ``confusion``.
+        Raters with accuracies instead of confusion matrices; covariates or a classifier; a result
+        without ``confusion``, or of another model.
 
     Examples
     --------
@@ -139,77 +117,48 @@ def align_labels(
     0
     """
     posterior = contents.require_draws(result, "Aligning classes")
-    observation = None if model is None else observation_of(result, model)
+    if model is not None:
+        observation_of(result, model)  # refuses a model of something else
     order = _orders(_profiles(result), _target(result, reference))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    scaled, accuracy = (contents.named(posterior, n) for n in ("classifier_scale", "accuracy"))
-    informed = "other_class" in posterior.dims or scaled is not None
-    if informed or accuracy is not None:
+    what = None
+    if "other_class" in posterior.dims or contents.named(posterior, "classifier_scale") is not None:
+        what = "covariates or a classifier cannot be permuted, because these inform the classes"
+    elif contents.named(posterior, "accuracy") is not None:
         what = "accuracies cannot be permuted, because wrong labels have no accuracy"
-        if informed:
-            what = "covariates or a classifier cannot be permuted, because these inform the classes"
+    if what is not None:
         raise ModelError(
             f"Classes of models with {what}: start all chains at one point (start='moments') "
             f"instead. Got: {int(moved.sum())} permuted draws of such a model."
         )
-    groups = result.children
-    has_labels, has_likelihood = "label_posterior" in groups, "log_likelihood" in groups
-    common = bool((order == order[0, 0]).all()) and (
-        not has_labels or contents.of_all_draws(result)
-    )
-    known = "gold" in contents.constants(result)
-    anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
-    if observation is None and anew:
-        raise ModelError(
-            "Label probabilities must be recomputed if only some draws are permuted or some labels "
-            f"are known: give the model. Got: {int(moved.sum())} of {moved.size} draws to permute, "
-            "and no model."
-        )
+    labels = contents.kept_labels(result)
+    if "gold" in contents.constants(result):  # a permutation would move the known labels, too
+        labels = None
+    if labels is not None:
+        own = np.take_along_axis(np.argsort(order, axis=2), labels.astype(np.int64), axis=2)
+        labels = own.astype(labels.dtype)
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
-    dropped = _align_others(aligned, order, known, common)
-    if anew and observation is not None:
-        values, labels = parameters(aligned, model), contents.kept_labels(aligned)
-        complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
-        joint_labels.keep(aligned, observation, values)
-    elif has_labels:
-        probability = result["label_posterior"].dataset
-        swapped = probability.isel({"class": order[0, 0]}).assign_coords(probability.coords)
-        aligned["label_posterior"] = xr.DataTree(swapped)
-    note_draws(aligned)
-    aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
-    if aligned.attrs.get("precision") == "single":
-        round_off(aligned, "single")
-    return aligned
-
-
-def _align_others(
-    aligned: xr.DataTree, order: NDArray[np.int64], known: bool, common: bool
-) -> set[str]:
-    """Permute the drawn labels; drop and return what does not hold for permuted draws."""
-    dropped = {"log_prior"} & set(aligned.children)
-    if "label_draws" in aligned.children:
-        drawn = aligned["label_draws"].dataset
-        values, joint = drawn["label"].values, "sample" in drawn.dims
-        if known or (joint and not common):
-            dropped.add("label_draws")
-        else:
-            back = np.argsort(order, axis=2)
-            at = np.maximum(values, 0)  # −1 stands for no label and must not index the last class
-            moved = back[0, 0][at] if joint else np.take_along_axis(back, at, axis=2)
-            moved = np.where(values < 0, values, moved).astype(values.dtype)
-            aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
+    dropped = {"log_prior", "label_draws"} & set(result.children)
     for name in dropped:
         del aligned[name]
-    if "sample_stats" in aligned.children:
+    if "sample_stats" in result.children:
         stats = aligned["sample_stats"].dataset
         densities = [name for name in DENSITIES if name in stats]
         aligned["sample_stats"] = xr.DataTree(stats.drop_vars(densities))
         dropped.update(densities)
-    return dropped
+    if {"label_posterior", "log_likelihood"} & set(result.children):
+        observation, values = observation_of(aligned, model), parameters(aligned, model)
+        pointwise = "log_likelihood" in result.children
+        complete(aligned, observation, values, log_likelihood=pointwise, labels=labels)
+        joint_labels.keep(aligned, observation, values)
+    aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
+    if aligned.attrs.get("precision") == "single":
+        round_off(aligned, "single")
+    return aligned
 
 
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
@@ -227,9 +176,6 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
     return f"{said}. Most raters give some class another name: a few gold labels would settle it."
 
 
-# ---------------------------------------------------------------- matching
-
-
 def _weights(result: xr.DataTree) -> Array:
     """Return every rater's share of the responses."""
     answered = responses_per_rater(result).astype(float)
@@ -237,10 +183,7 @@ def _weights(result: xr.DataTree) -> Array:
 
 
 def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
-    """Return the profile of every class (chain, draw, class, 1 + raters × labels).
-
-    It consists of the prevalence and the confusion rows, times the root of the rater's weight.
-    """
+    """Return prevalence and weighted confusion rows (chain, draw, class, 1 + raters × labels)."""
     found, names = contents.all_draws(result), ("prevalence", "confusion")
     if missing := [name for name in names if contents.named(found, name) is None]:
         raise ModelError(
@@ -255,11 +198,7 @@ def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
 
 
 def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
-    """Return the profile of the reference, by default the first chain: the mean in one mode.
-
-    Draws are aligned to the most central one, then to the mean of the aligned draws, until nothing
-    changes (Stephens 2000, section 4).
-    """
+    """Return the profile of the reference, by default the first chain: the mean in one mode."""
     if reference is None:
         profile = _profiles(result)[0]
     else:
@@ -275,58 +214,41 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
     few = profile[contents.evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
     apart = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
     found = few[np.argmin(apart)]
-    order: NDArray[np.int64] | None = None
     for _ in range(ROUNDS):
-        before, order = order, _orders(profile, found)
-        if before is not None and np.array_equal(before, order):
+        order = _orders(profile, found)
+        before, found = found, np.take_along_axis(profile, order[..., None], axis=1).mean(axis=0)
+        if np.array_equal(before, found):
             break
-        found = _aligned_mean(profile, order)
     return found
-
-
-def _aligned_mean(profile: Array, order: NDArray[np.int64]) -> Array:
-    """Return the mean over draws with classes in the given order (draw, class)."""
-    mean: Array = np.take_along_axis(profile, order[..., None], axis=1).mean(axis=0)
-    return mean
 
 
 def _costs(profile: Array, target: Array) -> Array:
     """Return squared distances (…, class of the target, class)."""
     # expanded as |a|² − 2ab + |b|² to save memory
-    squares = np.einsum("...kf,...kf->...k", profile, profile)
-    wanted = np.einsum("kf,kf->k", target, target)
+    squares, wanted = (profile**2).sum(axis=-1), (target**2).sum(axis=-1)
     distance = wanted[:, None] + squares[..., None, :] - 2 * target @ profile.swapaxes(-1, -2)
     return np.maximum(distance, 0.0)
 
 
 def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
     """Return the class that matches each class of the target at every draw, (…, class)."""
-    from scipy.optimize import linear_sum_assignment
-
-    flat = profile.reshape(-1, *target.shape)
-    own = np.arange(len(target))
+    flat, own = profile.reshape(-1, *target.shape), np.arange(len(target))
     order = np.tile(own, (len(flat), 1))
-    step = max(AT_ONCE // target.size, 1)
-    for at in range(0, len(flat), step):
-        for n, cost in enumerate(_costs(flat[at : at + step], target), at):
-            _, best = linear_sum_assignment(cost)
-            if cost[own, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
-                order[n] = best
+    for n, one in enumerate(flat):
+        cost = _costs(one, target)
+        _, best = linear_sum_assignment(cost)
+        if cost[own, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
+            order[n] = best
     return order.reshape(profile.shape[:-1])
 
 
 def _uses_names(target: Array, weight: Array) -> bool:
     """Return whether no permutation of the classes makes more raters mostly right."""
-    from scipy.optimize import linear_sum_assignment
-
     own = np.arange(len(target))
     label = target[:, 1:].reshape(len(own), len(weight), -1).argmax(axis=-1)  # (classes, raters)
     votes = (label[..., None] == own).swapaxes(1, 2) @ weight
     _, best = linear_sum_assignment(votes, maximize=True)
     return bool(votes[own, best].sum() <= np.trace(votes) + 1e-9)
-
-
-# ---------------------------------------------------------------- permuting
 
 
 def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:

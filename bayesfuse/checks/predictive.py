@@ -1,24 +1,29 @@
-"""Checks against replicated data: runs in sequences, neighbours on graphs, difficulty of items."""
+"""Data replicated from the posterior, compared with the data: runs, and neighbours on graphs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from scipy import stats
 
-from bayesfuse.checks import replicates
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, require_count, require_kind
+from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.observation import Observation
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
+from bayesfuse.results.summaries import tails
 
+DRAWS = 200  # posterior draws at which data are replicated
+LEVEL = 0.05  # of p-values that are evidence against the model, and of false discoveries
 LONGEST = 12  # runs of this length and longer are counted together
-BINS = 10  # bins of the agreement of an item's raters
 
 
 def runs(
@@ -27,39 +32,32 @@ def runs(
     sequences: Sequences | None = None,
     *,
     longest: int = LONGEST,
-    draws: int = replicates.DRAWS,
+    draws: int = DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
     """Check how long majority labels stay the same, against replicated data.
 
-    In data replicated from a model of independent items, majority labels change too often. A Markov
-    chain may also fail: its runs have geometric lengths.
+    In data replicated from a model of independent items, majority labels change too often. The runs
+    of a Markov chain have geometric lengths, which may also be wrong.
 
     Parameters
     ----------
-    result, model, draws, ci_prob, random_seed
-        As in :func:`bayesfuse.checks.pairwise_agreement`.
-    sequences : Sequences, optional
-        For models without sequences. Default the model's own.
-    longest : int, default 12
-        Runs of this length and longer are counted together.
+    result, model, draws, ci_prob, random_seed : as in :func:`bayesfuse.checks.pairwise_agreement`
+    sequences : Sequences, default those of the model
+    longest : int, default 12: runs of this length and longer are counted together
 
     Returns
     -------
     Dataset, dims (length,)
-        Runs of one majority label per item, by length (the last entry: that length or more):
-        ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``.
-        Attributes: ``observed``, ``replicated`` (mean) and ``p_value`` (two-sided) of the share of
-        consecutive items with the same majority label; ``verdict``. Ties go to the first class, in
-        the data as in replications; items without responses are skipped.
+        Runs of one majority label per item: ``observed``, ``replicated`` (mean), ``low``, ``high``,
+        ``p_value`` and ``unusual``. Attributes: ``observed``, ``replicated`` and two-sided
+        ``p_value`` of the share of consecutive items with the same majority label; ``verdict``.
+        Ties go to the first class; items without responses are skipped.
 
     Raises
     ------
-    ModelError
-        No sequences, neither given nor in the model; a result of another model; a table of counts.
-    ResponsesError
-        Sequences of other items.
+    ModelError, ResponsesError : no sequences, or of other items; a result of another model
 
     Examples
     --------
@@ -71,25 +69,21 @@ def runs(
     True
     """
     require_count("longest", longest)
-    observation = replicates.expanded(observation_of(result, model))
-    sequences = observation.known_by("sequences", sequences, "Runs need sequences")
+    data = Replicated(result, model, draws, random_seed)
+    sequences = data.observation.known_by("sequences", sequences, "Runs need sequences")
     require_kind("sequences", sequences, Sequences)
-    place, first = _order(observation.responses, sequences)
+    place, first = _order(data.responses, sequences)
     n_items, followers = len(place), max(int((~first).sum()), 1)
 
     def count(responses: Responses) -> tuple[Array, float]:
         counts = _count(responses, place, first, longest)
         return counts, (n_items - counts.sum()) / followers  # the others begin a run
 
-    fit, entries = (result, model, observation), ("length", np.arange(1, longest + 1))
-    total = np.full(longest, float(n_items))
-    found, (same,) = replicates.against_replications(
-        count, fit, entries, draws, ci_prob, random_seed, total
-    )
+    entries, total = ("length", np.arange(1, longest + 1)), np.full(longest, float(n_items))
+    found, (same,) = data.compared(count, entries, total, ci_prob)
     said = f"{same['observed']:.1%} of consecutive items have the same majority label"
     ends = (f"labels change {how} often than the model expects" for how in ("less", "more"))
-    found.attrs = same | {"verdict": replicates.verdict(said, same, ".1%", *ends)}
-    return found
+    return found.assign_attrs(same, verdict=verdict(said, same, ".1%", *ends))
 
 
 def _order(
@@ -118,7 +112,7 @@ def neighbour_agreement(
     model: pm.Model | None = None,
     graph: Graph | None = None,
     *,
-    draws: int = replicates.DRAWS,
+    draws: int = DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -129,26 +123,19 @@ def neighbour_agreement(
 
     Parameters
     ----------
-    result, model, draws, ci_prob, random_seed
-        As in :func:`bayesfuse.checks.pairwise_agreement`.
-    graph : Graph, optional
-        For models without a graph. Default the model's own.
+    result, model, graph, draws, ci_prob, random_seed
+        As in :func:`runs`, with the graph of the model by default.
 
     Returns
     -------
     Dataset, dims (class,)
-        Share of the edges whose items both have that majority label: ``observed``, ``replicated``
-        (mean), ``low``, ``high``, ``p_value`` and ``unusual``. Attributes: ``observed``,
-        ``replicated`` (mean) and ``p_value`` (two-sided) of their sum; ``verdict``. Edges are
-        weighted; ties as in :func:`runs`. Edges to items without responses are ignored.
+        Share of the (weighted) edges between items with responses whose items both have that
+        majority label, with columns, attributes (of the sum over classes) and ties as in
+        :func:`runs`.
 
     Raises
     ------
-    ModelError
-        No graph, neither given nor in the model; no edge between items with responses; a result of
-        another model; a table of counts.
-    ResponsesError
-        A graph of other items.
+    ModelError, ResponsesError : as :func:`runs`; no edge between items with responses
 
     Examples
     --------
@@ -156,14 +143,13 @@ def neighbour_agreement(
     >>> answers = [[0, 0, 0]] * 20 + [[1, 1, 1]] * 20
     >>> result = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
     >>> graph = bf.Graph.grid((4, 10))
-    >>> found = bf.checks.neighbour_agreement(result, None, graph, random_seed=1)
-    >>> found.attrs["p_value"] < 0.05
+    >>> bf.checks.neighbour_agreement(result, None, graph, random_seed=1).attrs["p_value"] < 0.05
     True
     """
-    observation = replicates.expanded(observation_of(result, model))
-    graph = observation.known_by("graph", graph, "Agreement of neighbours needs a graph")
-    ordered = as_graph(graph).ordered(observation.responses)
-    both = (observation.responses.per_item[ordered.edges] > 0).all(axis=1)
+    data = Replicated(result, model, draws, random_seed)
+    graph = data.observation.known_by("graph", graph, "Agreement of neighbours needs a graph")
+    ordered = as_graph(graph).ordered(data.responses)
+    both = (data.responses.per_item[ordered.edges] > 0).all(axis=1)
     if not both.any():
         raise ModelError(
             "Agreement of neighbours needs an edge between two items with responses. Got: no edge "
@@ -177,101 +163,145 @@ def neighbour_agreement(
         share = np.bincount(one[same], weights[same], minlength=responses.n_classes)
         return share, share.sum()
 
-    fit, entries = (result, model, observation), ("class", observation.responses.classes)
-    found, (same,) = replicates.against_replications(
-        agreeing, fit, entries, draws, ci_prob, random_seed
-    )
+    found, (same,) = data.compared(agreeing, ("class", data.responses.classes), None, ci_prob)
     said = f"{same['observed']:.1%} of the edges join items with the same majority label"
     ends = (f"neighbours agree {how} than the model expects" for how in ("more", "less"))
-    found.attrs = same | {"verdict": replicates.verdict(said, same, ".1%", *ends)}
-    return found
+    return found.assign_attrs(same, verdict=verdict(said, same, ".1%", *ends))
 
 
-def item_difficulty(
-    result: xr.DataTree,
-    model: pm.Model | None = None,
-    *,
-    draws: int = replicates.DRAWS,
+def expanded(observation: Observation) -> Observation:
+    """Return an observation with one row per item, as replicated data have."""
+    if observation.table is observation.responses and observation.responses.is_plain:
+        return observation
+    responses = observation.responses.expand()
+    gold = np.repeat(observation.gold, observation.responses.multiplicity)
+    return replace(
+        observation,
+        responses=responses,
+        table=responses,
+        inverse=np.arange(responses.n_items),
+        gold=gold,
+        label_structure=observation.labels.structure(responses),
+    )
+
+
+def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
+    """Return an :func:`expanded` observation with other responses, row by row."""
+    table = observation.responses.relabelled(label)
+    return replace(observation, responses=table, table=table)
+
+
+class Replicated:
+    """Responses of a result, and others drawn with their labels for the same items and raters."""
+
+    def __init__(self, result: xr.DataTree, model: Any, draws: int, random_seed: Any) -> None:
+        self.observation = expanded(observation_of(result, model))
+        self.responses = self.observation.responses
+        self.rng = require_seed(random_seed)
+        self.points = evenly_spaced_rows(result, model, self.observation, draws, least=2)
+
+    def compared(
+        self,
+        statistic: Callable[[Responses], tuple[Any, ...]],
+        entries: tuple[str, Any],
+        total: Array | None,
+        ci_prob: float | None,
+    ) -> tuple[xr.Dataset, list[dict[str, float]]]:
+        """Compare statistics of the responses with those of the replications.
+
+        ``statistic`` returns an array of ``entries`` (dimension and coordinate), then single
+        numbers, which are returned with their places among the replications.
+        """
+        seen, *numbers = statistic(self.responses)
+        labels = (self.observation.simulate(rows, self.rng)[1] for rows in self.points)
+        drawn = [statistic(self.responses.relabelled(label)) for label in labels]
+        replicated, *others = (np.array(each) for each in zip(*drawn, strict=True))
+        places = [place_among(*both) for both in zip(numbers, others, strict=True)]
+        return compare(seen, replicated, entries, total, ci_prob), places
+
+
+def compare(
+    seen: Array,
+    replicated: Array,
+    entries: tuple[str, Any],
+    total: Array | None = None,
     ci_prob: float | None = None,
-    random_seed: Any = None,
 ) -> xr.Dataset:
-    """Check how much agreement varies over items, against replicated data.
+    """Compare statistics (entries,) with their replications (draws, entries).
 
-    If some items are harder than others of their class, agreement varies more over items than
-    confusion matrices alone can explain. :class:`bayesfuse.models.ItemTypes` models this: on four
-    crowds, p-values were at least 0.20, and under ``DawidSkene`` at most 0.03. With few responses
-    per rater and class, confusion matrices stay near their prior. If it is flatter than the raters,
-    replicated raters agree too little, with another deviation, so the verdict starts with the mean.
-
-    Parameters
-    ----------
-    result, model, draws, ci_prob, random_seed
-        As in :func:`bayesfuse.checks.pairwise_agreement`.
-
-    Returns
-    -------
-    Dataset, dims (agreement,)
-        Items by the share of their pairs of responses that agree, in bins with their midpoints as
-        coordinate: ``observed`` share of the items, ``replicated`` (mean), ``low``, ``high``,
-        ``p_value`` and ``unusual``. Attributes: ``observed``, ``replicated`` (mean) and ``p_value``
-        (two-sided) of the standard deviation of the agreement over items; ``mean_observed``,
-        ``mean_replicated`` and ``mean_p_value`` of the mean agreement; ``verdict``.
-
-    Raises
-    ------
-    ModelError
-        A result of another model; no item with two responses.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> bf.checks.item_difficulty(result, random_seed=1).attrs["p_value"] > 0.05
-    True
+    Counts with a ``total`` become shares and have beta-binomial tails, others normal ones. The
+    attribute ``p_value`` is of the sum of squared standardised deviations of all entries.
     """
-    observation = replicates.expanded(observation_of(result, model))
-    edges = np.linspace(0, 1, BINS + 1)
-
-    def by_agreement(responses: Responses) -> tuple[Array, float, float]:
-        agreement = _agreement(responses)
-        counts = np.histogram(agreement, edges)[0].astype(float)
-        return counts, float(agreement.std()), float(agreement.mean())
-
-    n_items = len(_agreement(observation.responses))
-    if n_items == 0:
-        raise ModelError("Agreement needs items with two or more responses. Got: no such item.")
-    fit, entries = (result, model, observation), ("agreement", (edges[1:] + edges[:-1]) / 2)
-    total = np.full(BINS, float(n_items))
-    found, (deviation, mean) = replicates.against_replications(
-        by_agreement, fit, entries, draws, ci_prob, random_seed, total
+    n_draws = len(replicated)
+    mean, variance = replicated.mean(axis=0), replicated.var(axis=0, ddof=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        z = (np.vstack([seen, replicated]) - mean) / np.sqrt(variance)
+    if total is not None:
+        below, above = _tails(seen, mean, variance, total, n_draws)
+    else:
+        apart = np.where(seen == mean, 0.0, z[0])
+        below, above = stats.norm.cdf(apart), stats.norm.sf(apart)
+    p_value = np.minimum(2 * np.minimum(below, above), 1.0)
+    scale = 1.0 if total is None else total
+    low, high = np.quantile(replicated, tails(ci_prob), axis=0) / scale
+    own, *others = (z[:, variance > 0] ** 2).sum(axis=1)
+    # the mean includes the replication that is compared with it
+    further = np.array(others) * (n_draws / (n_draws - 1)) ** 2 >= own
+    dim, coordinate = entries
+    found = {
+        "observed": seen / scale,
+        "replicated": mean / scale,
+        "low": low,
+        "high": high,
+        "p_value": p_value,
+        "unusual": unusual(p_value),
+    }
+    return xr.Dataset(
+        {name: (dim, values) for name, values in found.items()},
+        {dim: coordinate},
+        {"p_value": float(1 + further.sum()) / (1 + n_draws)},
     )
-    found.attrs = deviation | {f"mean_{name}": value for name, value in mean.items()}
-    return found.assign_attrs(verdict=_in_words(deviation, mean, observation))
 
 
-def _in_words(deviation: dict[str, float], mean: dict[str, float], observation: Any) -> str:
-    said = f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
-    if mean["p_value"] <= replicates.LEVEL:
-        more = "more" if mean["observed"] > mean["replicated"] else "less"
-        model = replicates.model_of_hard_items(observation)
-        learnt = f" ({model} learns it)" if model == replicates.ITEM_TYPES else ""
-        said = (
-            f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
-            f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
-            f"of the raters may be too strong{learnt}. {said}"
-        )
-    more = (
-        "some items are harder than others of their class, or raters share sources, so label "
-        f"probabilities are overconfident. Try {replicates.model_of_hard_items(observation)}"
+def place_among(seen: float, replicated: Array) -> dict[str, float]:
+    """Return a statistic, the mean of its replications, and its two-sided p-value among them."""
+    below = 1 + np.count_nonzero(replicated <= seen)
+    above = 1 + np.count_nonzero(replicated >= seen)
+    return {
+        "observed": float(seen),
+        "replicated": float(replicated.mean()),
+        "p_value": float(min(1.0, 2 * min(below, above) / (1 + len(replicated)))),
+    }
+
+
+def verdict(said: str, found: Mapping[str, float], digits: str, more: str, less: str) -> str:
+    """Return a sentence on the result of :func:`place_among`."""
+    said = f"{said} (expected {format(found['replicated'], digits)})"
+    if found["p_value"] > LEVEL:
+        return f"{said}: no evidence against the model."
+    return f"{said}: {more if found['observed'] > found['replicated'] else less}."
+
+
+def unusual(p_value: Array) -> NDArray[np.bool_]:
+    """Return which p-values are small, given their number (Benjamini & Hochberg 1995)."""
+    rank = np.arange(1, len(p_value) + 1)
+    small = np.sort(p_value) <= LEVEL * rank / max(len(p_value), 1)  # SciPy's would import jax
+    flagged: NDArray[np.bool_] = p_value <= np.sort(p_value)[small].max(initial=-1.0)
+    return flagged
+
+
+def _tails(
+    seen: Array, mean: Array, variance: Array, total: Array, n_draws: int
+) -> tuple[Array, Array]:
+    """Return the lower and upper tail (mid-p: each counts half of the observed value)."""
+    share = (mean * n_draws + 0.5) / (total * n_draws + 1)  # never quite 0 or 1
+    binomial = total * share * (1 - share)
+    correlation = np.divide(
+        variance / binomial - 1, total - 1, out=np.zeros_like(mean), where=total > 1
     )
-    less = "agreement varies less than the model expects"
-    return replicates.verdict(said, deviation, ".3f", more, less)
-
-
-def _agreement(responses: Responses) -> Array:
-    """Return the share of agreeing pairs of responses, for items with two or more."""
-    votes = responses.without_statements().votes()
-    votes = votes[votes.sum(axis=1) >= 2]
-    size = votes.sum(axis=1)
-    share: Array = (votes * (votes - 1)).sum(axis=1) / (size * (size - 1))
-    return share
+    correlation = np.clip(correlation, 1e-6, 0.999)  # at the lower end nearly a binomial
+    a, b = (p * (1 - correlation) / correlation for p in (share, 1 - share))
+    exactly = stats.betabinom.pmf(seen, total, a, b)
+    below = stats.betabinom.cdf(seen, total, a, b) - exactly / 2
+    above = stats.betabinom.sf(seen, total, a, b) + exactly / 2
+    return below, above

@@ -1,26 +1,30 @@
-"""Checks of pairs of raters: their agreement, and their common mistakes."""
+"""Checks of the agreement of raters, by pair and by item, and of their common mistakes."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks import replicates
+from bayesfuse.checks import predictive
+from bayesfuse.checks.predictive import Replicated
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_count, require_seed
+from bayesfuse.errors import ModelError, require_count
+from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
-from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 from bayesfuse.results.difficulty import has_types
 
+ITEM_TYPES = "bayesfuse.models.ItemTypes"
+BINS = 10  # bins of the agreement of an item's raters
 LEAST = 10  # items that two raters must share to be compared: fewer carry little information
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
 
@@ -36,24 +40,23 @@ def pairwise_agreement(
     model: pm.Model | None = None,
     *,
     least: int = LEAST,
-    draws: int = replicates.DRAWS,
+    draws: int = predictive.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
     """Check how often each pair of raters agrees, against data replicated from the posterior.
 
     Raters who copy each other agree more often than the model expects, and so do all raters if
-    items of a class differ in difficulty.
+    items of a class differ in difficulty. P-values are conservative, because the data are used
+    twice (Gelman, Meng & Stern 1996, Statistica Sinica 6, 733–807).
 
     Parameters
     ----------
-    result : DataTree, from ``bf.sample`` or ``bf.find_map`` (whose point is the only draw)
-    model : pymc.Model, optional: that of the result, needed where :func:`bayesfuse.decode` needs it
+    result, model : as in :func:`bayesfuse.decode`; the point of ``bf.find_map`` is the only draw
     least, draws : int, default 10 and 200
         Smallest number of shared items of a pair, and number of replicated data sets. Where raters
         meet more than ten million times, evenly spaced items are compared.
-    ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
-    random_seed : int, Generator, optional
+    ci_prob, random_seed : probability of the interval, default that of ArviZ, and seed
 
     Returns
     -------
@@ -62,17 +65,11 @@ def pairwise_agreement(
         agree: ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``
         (false discovery rate 0.05). Attributes: ``p_value`` of all pairs together; ``observed``,
         ``replicated`` and ``mean_p_value`` of their mean agreement, which too strong a prior
-        lowers. The p-values are conservative, because the data are used twice.
+        lowers.
 
     Raises
     ------
-    ModelError
-        A result of another model; no two raters share enough items.
-
-    References
-    ----------
-    Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807 (posterior predictive checks).
-    Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57, 289–300.
+    ModelError : a result of another model; no two raters share enough items
 
     Examples
     --------
@@ -82,22 +79,19 @@ def pairwise_agreement(
     >>> found.sizes["pair"], int(found["unusual"].sum())
     (10, 0)
     """
-    observation = replicates.expanded(observation_of(result, model))
-    responses = observation.responses
-    pairs, shared, meetings = _pairs(responses, least)
+    data = Replicated(result, model, draws, random_seed)
+    pairs, shared, meetings = _pairs(data.responses, least)
     together = meetings.sums(len(shared))
 
     def agreeing(answers: Responses) -> tuple[Array, float]:
         same = meetings.sums(len(shared), meetings.agree(answers))
         return same, (same / together).mean()
 
-    fit, entries = (result, model, observation), ("pair", np.arange(len(shared)))
-    found, (mean,) = replicates.against_replications(
-        agreeing, fit, entries, draws, ci_prob, random_seed, together
-    )
+    entries = "pair", np.arange(len(shared))
+    found, (mean,) = data.compared(agreeing, entries, together, ci_prob)
     mean["mean_p_value"] = mean.pop("p_value")  # p_value is of all pairs together
     found.attrs |= mean
-    found = found.drop_vars("pair").assign_coords(_pair_coords(responses, pairs))
+    found = found.drop_vars("pair").assign_coords(_pair_coords(data.responses, pairs))
     return found.assign(items=("pair", shared))
 
 
@@ -106,45 +100,33 @@ def conditional_dependence(
     model: pm.Model | None = None,
     *,
     least: int = LEAST,
-    draws: int = replicates.DRAWS,
+    draws: int = predictive.DRAWS,
     random_seed: Any = None,
 ) -> xr.Dataset:
     r"""Find pairs of raters who make the same mistakes more often than the model allows.
 
-    Given parameters and labels, the number of common mistakes of raters a and b (the same wrong
-    label for the same item) has a known mean. The excess over it, by the labels' posterior,
+    The number of common mistakes of raters a and b (the same wrong label for the same item) has a
+    known mean, given parameters and labels. The excess over it, by the labels' posterior,
 
     .. math:: \sum_n \sum_k p(y_n = k \mid x, \theta) \Bigl( 1[x_{an} = x_{bn} \ne k]
               - \sum_{c \ne k} \theta_{akc} \theta_{bkc} \Bigr)
 
     (the latter summed over verdicts of groups and types of items), is compared with that of data
     replicated at the same draws of θ, for which it is zero on average. If a cartel outvotes the
-    other raters, the others appear to share mistakes. Those shared by all raters indicate hard
-    items, see :func:`item_difficulty`.
+    other raters, the others appear to share mistakes; mistakes shared by all indicate hard items.
 
     Parameters
     ----------
-    result, model, least, draws, random_seed
-        As in :func:`pairwise_agreement`.
+    result, model, least, draws, random_seed : as in :func:`pairwise_agreement`
 
     Returns
     -------
     Dataset, dims (pair,) and (rater,)
         ``first`` and ``second`` rater, ``items`` they share; ``observed`` and ``expected`` common
         mistakes (posterior means), ``p_value`` (one-sided, of a Poisson variable scaled to the
-        replications' variance) and ``unusual``. ``cluster`` numbers the raters connected by
-        unusual pairs, −1 for all others. The attribute ``groups`` lists these clusters by name, as
+        replications' variance) and ``unusual``. ``cluster`` numbers the raters connected by unusual
+        pairs, −1 for all others. The attribute ``groups`` lists these clusters by name, as
         :class:`bayesfuse.models.LatentGroup` takes them; ``verdict`` is a summary in words.
-
-    Raises
-    ------
-    ModelError
-        A result of another model; no two raters share enough items.
-
-    References
-    ----------
-    Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807 (realised discrepancies).
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, on groups of dependent raters.
 
     Examples
     --------
@@ -153,20 +135,18 @@ def conditional_dependence(
     >>> bf.checks.conditional_dependence(result, random_seed=1).attrs["groups"]
     []
     """
-    observation = replicates.expanded(observation_of(result, model))
-    responses = observation.responses
+    data = Replicated(result, model, draws, random_seed)
+    observation, responses = data.observation, data.responses
     pairs, shared, meetings = _pairs(responses, least)
-    rng = require_seed(random_seed)
-    points = evenly_spaced_rows(result, model, observation, draws, least=2)
     numbers, excess = [], []
-    for rows in points:
+    for rows in data.points:
         chance = _common_mistake(observation, rows, pairs)
-        other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
+        other = predictive.relabelled(observation, observation.simulate(rows, data.rng)[1])
         numbers.append(_mistakes(observation, rows, chance, meetings))
         excess.append(np.subtract(*_mistakes(other, rows, chance, meetings)))
     mistakes, expected = np.mean(numbers, axis=0)
     p_value = _more(mistakes, expected, np.var(excess, axis=0))
-    flagged = replicates.unusual(p_value)
+    flagged = predictive.unusual(p_value)
     cluster = _clusters((pairs[0][flagged], pairs[1][flagged]), responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
     table = {"observed": mistakes, "expected": expected, "p_value": p_value, "unusual": flagged}
@@ -185,7 +165,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
         for g in groups
     )
     said = f"These raters share more mistakes than the model expects: {named}."
-    model = replicates.model_of_hard_items(observation)
+    model = _model_of_hard_items(observation)
     source = "share a source: try bayesfuse.models.LatentGroup."
     if max(map(len, groups)) > max(observation.responses.n_raters / 2, 4):
         hard = "some items may be harder than others (see item_difficulty)"
@@ -195,7 +175,99 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
     return f"{said} Some items may be harder than others: try {model}. Or these raters may {source}"
 
 
-# ---------------------------------------------------------------- counting over pairs
+def item_difficulty(
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    draws: int = predictive.DRAWS,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> xr.Dataset:
+    """Check how much agreement varies over items, against replicated data.
+
+    If some items are harder than others of their class, agreement varies more over items than
+    confusion matrices can explain; :class:`bayesfuse.models.ItemTypes` models this. If the prior of
+    the raters is flatter than these and responses are few, replicated raters agree too little, with
+    another deviation, so the verdict starts with the mean.
+
+    Parameters
+    ----------
+    result, model, draws, ci_prob, random_seed : as in :func:`bayesfuse.checks.pairwise_agreement`
+
+    Returns
+    -------
+    Dataset, dims (agreement,)
+        Share of the items by the share of their pairs of responses that agree (midpoints of bins),
+        with columns as in :func:`runs`. Attributes: ``observed``, ``replicated`` and two-sided
+        ``p_value`` of the standard deviation of the agreement over items; ``mean_observed``,
+        ``mean_replicated`` and ``mean_p_value`` of its mean; ``verdict``.
+
+    Raises
+    ------
+    ModelError : a result of another model; no item with two responses
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> bf.checks.item_difficulty(result, random_seed=1).attrs["p_value"] > 0.05
+    True
+    """
+    data = Replicated(result, model, draws, random_seed)
+    n_items = len(_agreement(data.responses))
+    if n_items == 0:
+        raise ModelError("Agreement needs items with two or more responses. Got: no such item.")
+    edges = np.linspace(0, 1, BINS + 1)
+
+    def by_agreement(responses: Responses) -> tuple[Array, float, float]:
+        agreement = _agreement(responses)
+        counts = np.histogram(agreement, edges)[0].astype(float)
+        return counts, float(agreement.std()), float(agreement.mean())
+
+    entries, total = ("agreement", (edges[1:] + edges[:-1]) / 2), np.full(BINS, float(n_items))
+    found, (deviation, mean) = data.compared(by_agreement, entries, total, ci_prob)
+    attrs = deviation | {f"mean_{name}": value for name, value in mean.items()}
+    return found.assign_attrs(attrs, verdict=_of_difficulty(deviation, mean, data.observation))
+
+
+def _of_difficulty(deviation: dict[str, float], mean: dict[str, float], observation: Any) -> str:
+    said = f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
+    if mean["p_value"] <= predictive.LEVEL:
+        more = "more" if mean["observed"] > mean["replicated"] else "less"
+        model = _model_of_hard_items(observation)
+        learnt = f" ({model} learns it)" if model == ITEM_TYPES else ""
+        said = (
+            f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
+            f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
+            f"of the raters may be too strong{learnt}. {said}"
+        )
+    more = (
+        "some items are harder than others of their class, or raters share sources, so label "
+        f"probabilities are overconfident. Try {_model_of_hard_items(observation)}"
+    )
+    less = "agreement varies less than the model expects"
+    return predictive.verdict(said, deviation, ".3f", more, less)
+
+
+def _agreement(responses: Responses) -> Array:
+    """Return the share of agreeing pairs of responses, for items with two or more."""
+    votes = responses.without_statements().votes()
+    votes = votes[votes.sum(axis=1) >= 2]
+    size = votes.sum(axis=1)
+    share: Array = (votes * (votes - 1)).sum(axis=1) / (size * (size - 1))
+    return share
+
+
+def _model_of_hard_items(observation: Observation) -> str:
+    """Return the model for data in which some items of a class are harder than others."""
+    if isinstance(raters := observation.raters, Consensus):
+        if raters.pairs or observation.table.n_classes == 2:
+            return "bayesfuse.models.LatentGroup"
+        return 'classes that compete (consensus="pairs")'
+    if isinstance(observation.labels, Independent):
+        return ITEM_TYPES
+    kind = type(observation.labels).__name__
+    return f"the channel bayesfuse.Consensus with {kind} labels"
 
 
 class Meetings(NamedTuple):
@@ -222,11 +294,14 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     number = (per_item * (per_item - 1) // 2).sum()
     part = np.arange(responses.n_items) % max(-(-int(number) // MOST_MEETINGS), 1) == 0
     rows = np.flatnonzero(part[responses.item])
-    item = responses.item[rows].astype(np.int64)
-    cells = np.unique(item * n_raters + responses.rater[rows])
+    rows = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
+    item, rater = responses.item[rows].astype(np.int64), responses.rater[rows].astype(np.int64)
+    cells = np.unique(item * n_raters + rater)
     shape = responses.n_items, n_raters
     answered = scipy.sparse.csr_array((np.ones(len(cells)), np.divmod(cells, n_raters)), shape)
-    shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
+    shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr()
+    shared.sort_indices()
+    shared = shared.tocoo()
     kept = shared.data >= least
     if not kept.any():
         raise ModelError(
@@ -234,26 +309,15 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
             f"Got: no pair of {n_raters} raters with {least} in common."
         )
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
-    order = np.lexsort((second, first))
-    pairs = first[order], second[order]
-    meetings = _meetings(responses, pairs, rows)
-    return pairs, shared.data[kept][order].astype(np.int64), meetings
-
-
-def _meetings(responses: Responses, pairs: Pairs, rows: NDArray[np.int64]) -> Meetings:
-    """Return the meetings of pairs, which are in ascending order, among some responses."""
-    order = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
-    item, rater = responses.item[order], responses.rater[order].astype(np.int64)
-    known, found = pairs[0] * responses.n_raters + pairs[1], []
-    for apart in range(1, len(item)):
+    known, found = first * n_raters + second, []
+    for apart in range(1, int(per_item.max())):
         (at,) = np.nonzero(item[apart:] == item[:-apart])
-        if not len(at):
-            break
-        own = rater[at] * responses.n_raters + rater[at + apart]
+        own = rater[at] * n_raters + rater[at + apart]
         place = np.minimum(np.searchsorted(known, own), len(known) - 1)
         here = known[place] == own
-        found.append((order[at[here]], order[at[here] + apart], place[here]))
-    return Meetings(*map(np.concatenate, zip(*found, strict=True)))
+        found.append((rows[at[here]], rows[at[here] + apart], place[here]))
+    meetings = Meetings(*map(np.concatenate, zip(*found, strict=True)))
+    return (first, second), shared.data[kept].astype(np.int64), meetings
 
 
 def _mistakes(
@@ -273,10 +337,7 @@ def _mistakes(
 
 
 def _more(seen: Array, mean: Array, variance: Array) -> Array:
-    """Return the upper tail (mid-p) of Poisson variables scaled to a given variance.
-
-    Means over labels are not whole numbers; the incomplete gamma function extends the tail to them.
-    """
+    """Return the upper tail (mid-p) of Poisson variables, scaled to a given variance."""
     unit = np.maximum(variance, 1e-12) / np.maximum(mean, 1e-12)
     many, rate = seen / unit, np.maximum(mean, 1e-12) / unit
     as_many = np.where(many > 0, scipy.special.gammainc(np.maximum(many, 1e-12), rate), 1.0)
@@ -312,11 +373,10 @@ def _clusters(pairs: Pairs, n_raters: int) -> NDArray[np.int64]:
     """Number the connected components of raters in order; −1 for raters in no pair."""
     graph = scipy.sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(n_raters, n_raters))
     _, component = scipy.sparse.csgraph.connected_components(graph, directed=False)
-    size = np.bincount(component)
-    used = [c for c in dict.fromkeys(component.tolist()) if size[c] > 1]
-    number = np.full(len(size), ALONE)
-    number[used] = np.arange(len(used))
-    return number[component]
+    several = np.bincount(component)[component] > 1
+    number = np.full(n_raters, ALONE)
+    number[several] = pd.factorize(component[several])[0]
+    return number
 
 
 def _pair_coords(responses: Responses, pairs: Pairs) -> dict[Any, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from bayesfuse.data.known import read_populations
 from bayesfuse.decisions.ranks import interval_of_errors
@@ -39,15 +41,14 @@ def next_items(
 ) -> pd.DataFrame:
     """Choose the items whose labels to find out next; never one whose label is known.
 
-    In simulations with the real truth of six tables (``benchmarks/known_labels.py --ask``), least
-    certain items taught as much of the other items as random ones, and corrected more labels. But
-    raters' accuracies, shares and expected errors are safe only if known items are random.
+    Least certain items teach about as much of the others as random ones, and correct more labels
+    (``benchmarks/known_labels.py --ask``). But accuracies, shares and expected errors are safe only
+    if known items are random.
 
     Parameters
     ----------
     result : DataTree with label probabilities, such as that of ``bf.fuse``
-    n : int, default 20
-        Number of items, fewer if fewer are unknown.
+    n : int, default 20: number of items, fewer if fewer are unknown
     aim : {"learn", "correct"}
         "learn" chooses at random among the items with responses, to learn how far raters and models
         are to be believed on all others. "correct" chooses the least certain labels.
@@ -58,11 +59,6 @@ def next_items(
     DataFrame
         ``item``, its most probable label as ``guess``, and ``error``, the probability that it is
         wrong.
-
-    Raises
-    ------
-    ModelError
-        No label probabilities; another aim.
 
     Examples
     --------
@@ -96,13 +92,12 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     """Choose the labels to accept as they are, so that at most a share of them is wrong.
 
     The most certain labels are accepted as long as the expected share of wrong ones among them is
-    at most ``error``. Known labels do not count.
+    at most ``error`` (El-Yaniv & Wiener 2010, JMLR 11). Known labels do not count.
 
     Parameters
     ----------
     result : DataTree with label probabilities, such as that of ``bf.fuse``
-    error : float, default 0.02
-        Largest expected share of wrong labels.
+    error : float, default 0.02: largest expected share of wrong labels
     ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
@@ -110,29 +105,17 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     Dataset
         ``accepted`` by item (also if known); ``items``, the number of accepted labels that were not
         known, and ``coverage``, their share of all unknown ones; ``expected``, ``low`` and
-        ``high``, the share of wrong labels among them (NaN if none can be accepted). And by
-        ``order``, from the most to the least certain unknown item: ``item_of_order``, and ``risk``,
-        the expected share of wrong labels up to there. The attribute ``method`` is as in
-        :func:`expected_errors`.
-
-    Raises
-    ------
-    ModelError
-        No label probabilities; an error that is no probability; tables of counts.
-
-    References
-    ----------
-    El-Yaniv & Wiener (2010), On the foundations of noise-free selective classification, JMLR 11
-    (risk and coverage).
+        ``high``, the share of wrong labels among them (NaN if none). By ``order``, from the most to
+        the least certain unknown item: ``item_of_order``, and ``risk``, the expected share of wrong
+        labels up to there. The attribute ``method`` is as in :func:`expected_errors`.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(200, 9, 2, random_seed=1)
     >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> found = bf.decisions.accept(result, error=0.02)
-    >>> bool(found["expected"] <= 0.02), bool(found["low"] <= found["high"])
-    (True, True)
+    >>> bool(bf.decisions.accept(result, error=0.02)["expected"] <= 0.02)
+    True
     """
     limit = require_number("error", error, most=1.0)
     labels, wrong, unknown = _uncertain(result)
@@ -171,28 +154,20 @@ def errors_after(
     """Return how many labels are expected to be wrong after more are found out.
 
     Only the labels themselves are corrected here. What is learnt from them of raters corrects
-    others, too. If raters err more often than the models believe, it also shows that more labels
-    are wrong than expected, so the number may rise, most of all with few known labels.
+    others, too, but may also show that more labels are wrong than expected.
 
     Parameters
     ----------
     result : DataTree with label probabilities, such as that of ``bf.fuse``
-    sizes : sequence of int, default (10, 20, 50, 100)
-        Numbers of additional known labels; at most all unknown ones.
-    ci_prob : probability of the equal-tailed intervals, default ``az.rcParams["stats.ci_prob"]``
-    random_seed : int, Generator, optional
+    sizes : numbers of additional known labels, default (10, 20, 50, 100); at most all unknown ones
+    ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
 
     Returns
     -------
     DataFrame
-        ``aim`` ("learn": random items, "correct": the least certain ones, as in
-        :func:`next_items`), ``labels`` (0 first), and the expected number of ``wrong`` labels of
-        all items with its interval ``low`` to ``high``, from joint draws of the labels.
-
-    Raises
-    ------
-    ModelError
-        No label probabilities; sizes that are not whole numbers; tables of counts.
+        ``aim`` ("learn": random items, "correct": the least certain ones), ``labels`` (0 first),
+        and the expected number of ``wrong`` labels of all items with its interval ``low`` to
+        ``high``, from joint draws of the labels.
 
     Examples
     --------
@@ -200,8 +175,6 @@ def errors_after(
     >>> made = bf.datasets.simulate_dawid_skene(100, 3, 2, random_seed=1)
     >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
     >>> found = bf.decisions.errors_after(result, [10], random_seed=1)
-    >>> found[["aim", "labels"]].values.tolist()
-    [['learn', 0], ['learn', 10], ['correct', 0], ['correct', 10]]
     >>> bool(found["wrong"][3] < found["wrong"][1] < found["wrong"][0])
     True
     """
@@ -240,15 +213,18 @@ def labels_needed(
 ) -> pd.DataFrame:
     r"""Return how many known labels, of random items, an interval of a wanted width takes.
 
+    Of n known among N items, the difference estimator of :func:`bayesfuse.class_shares`
+    (``method="ppi"``) has the width :math:`2 z s \sqrt{(1 - n / N) / n}`, where s is the standard
+    deviation of the differences between truth and predictions: that of known items left out, if
+    there are ten, else what the label probabilities expect. Posterior intervals are mostly
+    narrower.
+
     Parameters
     ----------
     result : DataTree, from ``bf.fuse`` or ``WeightedVotes``, best with known labels
-    width : float
-        Wanted width (upper minus lower end) of the interval, above 0.
-    of : {"shares", "raters"}
-        Shares of the classes among these items, or accuracies of the raters on theirs.
-    by : mapping, Series or array, optional
-        Group of every item, of which shares are wanted.
+    width : float: wanted width (upper minus lower end) of the interval, above 0
+    of : "shares" of the classes, or "raters": accuracies on the items that a rater answered
+    by : mapping, Series or array, optional: group of every item, of which shares are wanted
     ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
@@ -258,32 +234,14 @@ def labels_needed(
         known items (of a group; for a rater, of those that the rater answered) that gives this
         width, and ``more``, how many of all items to label at random to have as many.
 
-    Raises
-    ------
-    ModelError
-        A width that is not positive; a result without label probabilities; tables of counts.
-
-    Notes
-    -----
-    Of n known among N items, the difference estimator of :func:`bayesfuse.class_shares`
-    (``method="ppi"``) has the width :math:`2 z s \sqrt{(1 - n / N) / n}`, where s is the standard
-    deviation of the differences between truth and predictions. Here it is that of known items left
-    out, if there are ten, else what the label probabilities expect. Posterior intervals are mostly
-    narrower, and more known labels improve predictions, so that fewer may do.
-
     Examples
     --------
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(400, 5, 2, random_seed=1)
     >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> found = bf.decisions.labels_needed(result, 0.1)
-    >>> found.columns.tolist()
+    >>> bf.decisions.labels_needed(result, 0.1).columns.tolist()
     ['group', 'class', 'items', 'known', 'needed', 'more']
-    >>> bool((found["needed"] < 400).all())
-    True
     """
-    from scipy.stats import norm
-
     width = require_positive("width", width)
     require_choice("of", of, "shares", "raters")
     labels = label_probabilities(result).transpose("item", "class")
@@ -293,38 +251,36 @@ def labels_needed(
     said, gold = labels.values, known_classes(result, labels.sizes["item"])
     honest = result["label_posterior"].dataset.get("left_out", labels * np.nan).values
     enough = np.isfinite(honest[:, 0]).sum() >= ENOUGH
+    kinds = said.shape[1] if of == "shares" else 1  # cells are groups × classes, or raters
     if of == "shares":
         names, group = np.array([ALL], dtype=object), np.zeros(len(gold), dtype=np.int64)
         if by is not None:
             names, group = read_populations(labels["item"].values, by, what="by=", group="group")
-        item, truth = np.arange(len(gold)), np.eye(said.shape[1])[gold]
+        item, truth = np.arange(len(gold)).repeat(kinds), np.eye(kinds)[gold].ravel()
+        cell = (group[:, None] * kinds + np.arange(kinds)).ravel()
+        said, honest = said.ravel(), honest.ravel()
         rows = pd.MultiIndex.from_product([names.tolist(), labels["class"].values])
         table = rows.to_frame(index=False, name=["group", "class"])
     else:
-        item, group, label = require_rows(result, "The accuracy of raters")
-        truth = (gold[item] == label)[:, None]
-        said, honest = (each[item, label][:, None] for each in (said, honest))
+        item, cell, label = require_rows(result, "The accuracy of raters")
+        truth = gold[item] == label
+        said, honest = (each[item, label] for each in (said, honest))
         table = pd.DataFrame({"rater": constants(result)["rater"].values})
-    n_groups, n_columns = len(table) // said.shape[1], said.shape[1]
-
-    def total(values: NDArray[Any], of: NDArray[np.int64]) -> NDArray[Any]:
-        return np.stack([np.bincount(of, column, n_groups) for column in values.T], axis=1)
-
-    size = np.bincount(group, minlength=n_groups)[:, None]
-    known = np.bincount(group[gold[item] >= 0], minlength=n_groups)[:, None]
-    variance = total(said * (1.0 - said), group) / np.maximum(size, 1)
+    total = partial(np.bincount, cell, minlength=len(table))
+    size, known = total(), total(gold[item] >= 0)
+    variance = total(said * (1.0 - said)) / np.maximum(size, 1)
     if enough:
-        seen = np.isfinite(honest[:, 0])
-        squares, of_seen = (truth[seen] - honest[seen]) ** 2, group[seen]
-        number = np.bincount(of_seen, minlength=n_groups)[:, None]
+        seen = np.isfinite(honest)
+        squares, number = total(np.where(seen, (truth - honest) ** 2, 0.0)), total(seen)
+        sums = (each.reshape(-1, kinds).sum(axis=0) for each in (squares, number))
         # the variance of a group, as if that of all had been seen ten times more
-        variance = (total(squares, of_seen) + ENOUGH * squares.mean(axis=0)) / (number + ENOUGH)
+        variance = squares + ENOUGH * np.resize(np.divide(*sums), len(table))
+        variance /= number + ENOUGH
     needed = np.ceil(variance / (wanted + variance / np.maximum(size, 1)) - 1e-9)
     short = np.maximum(needed - known, 0) / np.maximum(size - known, 1)
     more = np.ceil(short * (gold < 0).sum() - 1e-9)
-    columns = {"items": size.repeat(n_columns, 1), "known": known.repeat(n_columns, 1)}
-    columns |= {"needed": needed, "more": more}
-    return table.assign(**{key: each.ravel().astype(np.int64) for key, each in columns.items()})
+    columns = {"items": size, "known": known, "needed": needed, "more": more}
+    return table.assign(**{name: each.astype(np.int64) for name, each in columns.items()})
 
 
 def _uncertain(result: xr.DataTree) -> tuple[xr.DataArray, NDArray[Any], NDArray[np.int64]]:

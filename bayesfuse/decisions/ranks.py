@@ -1,7 +1,8 @@
-"""Ranking items by the uncertainty of their labels, and raters; the number of wrong labels."""
+"""Ranking items by the uncertainty of their labels, raters, and further responses."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,36 +10,41 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from scipy import signal, special, stats
 
-from bayesfuse.errors import ModelError, require_choice, require_count, require_seed
-from bayesfuse.results.contents import constants, joint_labels
+from bayesfuse.data.arrays import as_array
+from bayesfuse.data.names import places
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.errors import (
+    ModelError,
+    require_choice,
+    require_count,
+    require_flag,
+    require_kind,
+    require_names,
+    require_seed,
+)
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
+from bayesfuse.results.contents import constants, joint_labels, require_result
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, posterior_draws, tails
+from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, tails
+
+ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
 
 
-def rank_items(
-    result: xr.DataTree | xr.DataArray, *, by: Literal["error", "entropy"] = "error"
-) -> pd.DataFrame:
-    r"""Rank items by the uncertainty of their labels, the most uncertain first.
+def rank_items(result: xr.DataTree | xr.DataArray) -> pd.DataFrame:
+    r"""Rank items by the probability that their most probable label is wrong, the largest first.
 
     Parameters
     ----------
     result : DataTree, or its label probabilities, a DataArray, dims (item, class)
-    by : {"error", "entropy"}
-        By the probability that the most probable label is wrong, or by the entropy of the label,
-        which may differ with more than two classes.
 
     Returns
     -------
     DataFrame
         One row per item: ``item``, ``label`` (the most probable), ``error`` (the probability that
         it is wrong) and ``entropy`` (:math:`-\sum_k p_k \log p_k`, in nats).
-
-    Raises
-    ------
-    ModelError
-        No label probabilities, or another ``by``.
 
     Examples
     --------
@@ -47,10 +53,9 @@ def rank_items(
     >>> bf.decisions.rank_items(point)["item"].head(3).tolist()
     [30, 32, 7]
     """
-    require_choice("by", by, "error", "entropy")
-    probability = most_uncertain(result)  # by error
+    probability = most_uncertain(result)
     values = probability.values
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "item": probability["item"].values,
             "label": probability["class"].values[values.argmax(axis=1)],
@@ -58,16 +63,11 @@ def rank_items(
             "entropy": entropy(values),
         }
     )
-    if by == "error":
-        return table
-    return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
 
 
 def entropy(probability: NDArray[Any]) -> NDArray[Any]:
     """Return the entropy of rows of probabilities, in nats."""
-    from scipy.special import entr
-
-    return np.maximum(entr(probability).sum(axis=-1), 0.0)
+    return np.maximum(special.entr(probability).sum(axis=-1), 0.0)
 
 
 def expected_errors(
@@ -80,38 +80,28 @@ def expected_errors(
 ) -> xr.Dataset:
     r"""Return the expected number of wrong labels among the most probable ones, with an interval.
 
-    The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, or if the
-    result has ``label_draws``, the interval is from joint draws of the labels and so reflects their
-    dependence (widened to hold the expected number). Else labels are treated as independent given
-    the data (Poisson-binomial), and the interval is too narrow if raters are few or of uncertain
-    accuracy.
+    The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, or if the result
+    has ``label_draws``, the interval is from joint draws of the labels (widened to hold the
+    expected number). Else labels are treated as independent given the data (Poisson-binomial), and
+    the interval is too narrow if raters are few or of uncertain accuracy.
 
     Parameters
     ----------
-    result, model
-        A result with label probabilities and, optionally, its model.
-    draws : int, default 1000
-        Number of joint draws of the labels, with a model.
-    ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
-    random_seed : int, Generator, optional
+    result, model : a result with label probabilities and, optionally, its model
+    draws : int, default 1000: number of joint draws of the labels, with a model
+    ci_prob, random_seed : probability of the interval, default that of ArviZ, and seed
 
     Returns
     -------
     Dataset
-        ``expected``, ``low``, ``high`` and ``items`` (the number of items, in a table of counts by
-        their count). The attribute ``method`` names the method of the interval.
-
-    Raises
-    ------
-    ModelError
-        A result without label probabilities, or of another model; with a model, a table of counts.
+        ``expected``, ``low``, ``high`` and ``items`` (in a table of counts by their count). The
+        attribute ``method`` names the method of the interval.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.decisions.expected_errors(result, model, random_seed=1)
+    >>> result = bf.fit(bf.models.DawidSkene(bf.datasets.anesthesia()), random_seed=1)
+    >>> found = bf.decisions.expected_errors(result)
     >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])
     (True, 45)
     """
@@ -153,61 +143,45 @@ def interval_of_errors(
 
 def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:
     """Return the Poisson-binomial distribution of the number of errors, by convolution in pairs."""
-    from scipy.signal import convolve
-    from scipy.stats import binom
-
     used = (error > 0) & (copies > 0)
-    parts = [
-        binom.pmf(np.arange(m + 1), m, q) for q, m in zip(error[used], copies[used], strict=True)
-    ] or [np.ones(1)]
+    pairs = zip(error[used], copies[used], strict=True)
+    parts = [stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs] or [np.ones(1)]
     while len(parts) > 1:
-        paired = [convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        paired = [signal.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
         parts = paired + parts[len(parts) - len(parts) % 2 :]
     return np.maximum(parts[0], 0.0)  # a Fourier transform may round below zero
 
 
 def rank_raters(
-    result: xr.DataTree,
-    by: Literal["balanced_accuracy", "accuracy", "sensitivity", "specificity"]
-    | xr.DataArray = "balanced_accuracy",
-    *,
-    ci_prob: float | None = None,
+    result: xr.DataTree, by: xr.DataArray | None = None, *, ci_prob: float | None = None
 ) -> xr.Dataset:
-    """Rank the raters, with the posterior probability of every rank.
+    """Rank the raters, with the posterior probability of every rank (Laird & Louis 1989).
 
     Parameters
     ----------
-    result : DataTree with ``confusion``, ``sensitivity`` and ``specificity``, from ``bf.sample``
-    by : str or DataArray, dims (chain, draw, rater)
-        "balanced_accuracy" (the mean over classes; informedness gives the same ranks), "accuracy"
-        (weighted by prevalence), with two classes "sensitivity" or "specificity", or other draws.
+    result : DataTree with ``sensitivity`` and ``specificity``, from ``bf.sample``
+    by : DataArray, dims (chain, draw, rater), optional
+        Draws of what is ranked, such as ``result["posterior"]["specificity"]``. Default the
+        balanced accuracy, the mean over classes (informedness gives the same ranks).
     ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
     -------
     Dataset, dims (rater, rank)
         ``probability`` of every rank, 1 being the best; ``expected_rank``, ``low`` and ``high``
-        (rater,); ``quality``, the posterior mean of the ranked quantity. Raters are sorted by
-        expected rank.
-
-    Raises
-    ------
-    ModelError
-        The result lacks the variables; another ``by``.
-
-    References
-    ----------
-    Laird & Louis (1989), Empirical Bayes ranking methods, J. of Educational Statistics 14, 29–46.
+        (rater,); ``quality``, the posterior mean of what is ranked. Raters are sorted by expected
+        rank.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
-    >>> found = bf.decisions.rank_raters(result)
-    >>> found["rater"].values.tolist()[0], found.sizes["rank"]
-    ('dentist 2', 5)
+    >>> bf.decisions.rank_raters(result)["rater"].values.tolist()[0]
+    'dentist 2'
     """
-    quality = _quality(result, by).transpose("chain", "draw", "rater")
+    if by is None:
+        by = balanced_accuracy(result).rename("balanced_accuracy")
+    quality = require_kind("by", by, xr.DataArray).transpose("chain", "draw", "rater")
     values = quality.values.reshape(-1, quality.sizes["rater"])
     n_draws, n_raters = values.shape
     order = np.argsort(-values, axis=1, kind="stable")
@@ -226,26 +200,178 @@ def rank_raters(
             "quality": ("rater", values.mean(axis=0)),
         },
         {"rater": quality["rater"].values, "rank": ranks},
-        {"by": by if isinstance(by, str) else str(by.name or "quality")},
+        {"by": str(by.name or "quality")},
     )
     return found.isel(rater=np.argsort(expected, kind="stable"))
 
 
-def _quality(result: xr.DataTree, by: Any) -> xr.DataArray:
-    if isinstance(by, xr.DataArray):
-        return by
-    if by == "balanced_accuracy":
-        return balanced_accuracy(result)
-    if by == "accuracy":
-        draws = posterior_draws(result, "prevalence", "confusion")
-        confusion, prevalence = draws["confusion"].values, draws["prevalence"].values
-        right = np.einsum("...rkk,...k->...r", confusion, prevalence)
-        return xr.DataArray(right, {"rater": draws["rater"]}, ("chain", "draw", "rater"))
-    if by in ("sensitivity", "specificity"):
-        draws = posterior_draws(result, by)[by]
-        if "class" not in draws.dims:
-            return draws
-    raise ModelError(
-        "by must be 'balanced_accuracy', 'accuracy', draws, or with two classes 'sensitivity' or "
-        f"'specificity' (with more, give the draws of one class). Got: {by!r}."
+def value_of_response(
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    raters: Any = None,
+    candidates: int = 20,
+    most: int = 3,
+    of: Literal["errors", "entropy"] = "errors",
+    repeats: bool = False,
+    draws: int = 50,
+) -> xr.Dataset:
+    r"""Return the expected value of one more response, and the best raters to ask, for every item.
+
+    With :math:`J_{kc} = \mathrm{E}_\theta[p(y_n = k \mid x, \theta)\, p(c \mid k, x_n, \theta)]`,
+    the probability that item n is of class k *and* the rater responds c, the expected number of
+    wrong labels falls by :math:`\sum_c \max_k J_{kc} - \max_k \sum_c J_{kc}` (Howard 1966), and the
+    entropy by the mutual information of label and response (Lindley 1956). The information about
+    other items is ignored. Labels on graphs are summed out approximately; of rows that depend on
+    the rater's previous answer, the average is used.
+
+    Parameters
+    ----------
+    result, model : as in :func:`bayesfuse.decode`; of ``bf.fuse``, the model of the largest weight
+    raters : names of those who can be asked, default the ``candidates`` of highest accuracy
+    candidates, most, draws : int, default 20, 3 and 50
+        Numbers of raters who can be asked, unless they are named, of raters to return for each
+        item, and of evenly spaced posterior draws to average over.
+    of : minimise the expected number of wrong labels ("errors"), or the "entropy" (in nats)
+    repeats : whether raters may be asked again (as if independently, rarely true), default False
+
+    Returns
+    -------
+    Dataset, dims (item, choice)
+        ``rater``, the best choice first, and ``value``; an empty name and NaN if no rater is left
+        to ask. ``now`` (item,), the current expected error or entropy.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> found = bf.decisions.value_of_response(result, repeats=True)
+    >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())
+    (3, True)
+    """
+    require_choice("of", of, "errors", "entropy")
+    for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
+        require_count(name, number)
+    require_flag("repeats", repeats)
+    if model is None and "models" in require_result(result).children:
+        fitted = dict(result["models"].children)
+        weight = result["comparison"].dataset["weight"].to_series()
+        result = fitted[weight[list(fitted)].idxmax()]
+    observation = observation_of(result, model)
+    responses = observation.responses
+    if responses.silent is not None:
+        raise ModelError(
+            "One more response is of value where a rater was not asked yet, and sources that may "
+            "abstain have been. Got: a table with silence."
+        )
+    asked = _candidates(result, responses, raters, candidates)
+    points = list(evenly_spaced_rows(result, model, observation, draws))
+    probability = np.array(
+        [observation.by_item(observation.marginal(p).probability) for p in points]
     )
+    channel = observation.raters.bare()
+    at_points = [(point, observation.tables(point)) for point in points]
+    n_items, n_classes = probability.shape[1:]
+    most = min(most, len(asked))
+    value, choice = np.full((n_items, most), np.nan), np.zeros((n_items, most), dtype=np.int64)
+    rows_each = (responses.per_item.mean() + 1) * len(asked) * n_classes
+    step = max(int(ROWS_AT_ONCE / rows_each), 1)
+    answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
+    for at in range(0, n_items, step):
+        part = np.arange(at, min(at + step, n_items))
+        joint = _joint(responses, channel, at_points, probability[:, part], part, asked)
+        gain = _gain(joint, of)
+        if not repeats:
+            own = answered[responses.start[at] : responses.start[part[-1] + 1]]
+            gain[np.isin(part[:, None] * responses.n_raters + asked, own)] = -np.inf
+        choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
+        value[part] = np.take_along_axis(gain, choice[part], axis=1)
+    if (nobody := value == -np.inf).all():
+        raise ModelError(
+            "One more response is by a rater who has not answered the item; repeats=True asks "
+            f"raters again. Got: {len(asked)} raters who have answered all items."
+        )
+    names = responses.raters[asked][choice].astype(object)
+    names[nobody], value[nobody] = "", np.nan
+    mean = probability.mean(axis=0)
+    now = 1 - mean.max(axis=1) if of == "errors" else entropy(mean)
+    pair = ("item", "choice")
+    return xr.Dataset(
+        {"rater": (pair, names), "value": (pair, value), "now": ("item", now)},
+        {"item": responses.items, "choice": np.arange(1, most + 1)},
+        {"of": of, "draws": len(points)},
+    )
+
+
+def _candidates(
+    result: xr.DataTree, responses: Responses, raters: Any, candidates: int
+) -> NDArray[np.int64]:
+    """Return the indices of the raters who can be asked."""
+    if raters is None:
+        quality = balanced_accuracy(result).mean(("chain", "draw")).values
+        return np.argsort(-quality, kind="stable")[:candidates]
+    raters = require_names("raters", raters)
+    code = places(as_array(raters), responses.raters)
+    if code.min() < 0:
+        raise ModelError(
+            "raters must be raters of the table, because the accuracy of others is unknown. Got: "
+            f"{raters[code.argmin()]!r}."
+        )
+    return code
+
+
+def _joint(
+    responses: Responses,
+    channel: Any,
+    points: list[tuple[dict[str, Any], tuple[Any, ...]]],
+    probability: NDArray[Any],
+    part: NDArray[np.int64],
+    asked: NDArray[np.int64],
+) -> NDArray[Any]:
+    """Return p(class, next response) of some items, (items, candidates, classes, labels).
+
+    ``points`` are parameters and log tables of the channel. The probability of a response is a
+    ratio of likelihoods with and without it, so any dependence on earlier responses is included.
+    """
+    n_classes = responses.n_classes
+    before = replace(responses.take(part), multiplicity=np.ones(len(part), dtype=np.int64))
+    structures = []
+    if not channel.needs:
+        both = before, _with_one_more(before, asked)
+        structures = [channel.structure(each, np.full(each.n_items, -1)) for each in both]
+    total = np.zeros((len(part), len(asked), n_classes, n_classes))
+    for (point, tables), share in zip(points, probability, strict=True):
+        if channel.needs:  # the answer to another item decides on the matrix: take the average one
+            total += share[:, None, :, None] * channel.confusion(tables, n_classes, np)[asked]
+            continue
+        at = (channel.at(point, structure) for structure in structures)
+        now, then = (known.log_lik(tables, arranged) for known, arranged in at)
+        then = then.reshape(total.shape)  # (…, label, class)
+        now = np.where(now > -np.inf, now, np.inf)[:, None, None, :]  # ratios of zero
+        total += share[:, None, :, None] * np.exp(then - now).swapaxes(2, 3)
+    return total / len(points)
+
+
+def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
+    """Return a copy of every item for each candidate and label, with that response added."""
+    n_classes = responses.n_classes
+    n_cells = responses.n_raters * n_classes
+    options = (asked[:, None] * n_classes + np.arange(n_classes)).ravel()
+    number = np.arange(responses.n_items * len(options))
+    copies = responses.take(np.repeat(np.arange(responses.n_items), len(options)))
+    old = copies.item * n_cells + copies.cell
+    new = number * n_cells + np.tile(options, responses.n_items)
+    key = np.concatenate([old, new])
+    table = from_key(key, number, responses.raters, responses.classes)
+    return replace(table, stated=copies.stated)
+
+
+def _gain(joint: NDArray[Any], of: str) -> NDArray[Any]:
+    """Return the expected decrease of errors or entropy, (items, candidates)."""
+    label, response = joint.sum(axis=3), joint.sum(axis=2)
+    if of == "errors":
+        gain = joint.max(axis=2).sum(axis=2) - label.max(axis=2)
+    else:
+        whole = entropy(joint.reshape(*joint.shape[:2], -1))
+        gain = entropy(label) + entropy(response) - whole
+    return np.maximum(gain, 0.0)

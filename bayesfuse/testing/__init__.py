@@ -1,39 +1,19 @@
-"""Test helpers: enumeration of labels, checks of kernels, simulation-based calibration.
-
-Use them for your own label priors and rater channels. Failures name the worst point.
-"""
+"""Tests of your own label priors and rater channels; failures name the worst point."""
 
 from bayesfuse.testing.calibration import (
-    assert_close,
-    assert_frequencies,
-    assert_uniform,
-    assert_within_mcse,
-    sbc_ranks,
-    simulate,
+    assert_close as assert_close,
+    assert_frequencies as assert_frequencies,
+    assert_uniform as assert_uniform,
+    sbc_ranks as sbc_ranks,
+    simulate as simulate,
 )
 from bayesfuse.testing.factors import (
-    Enumerated,
-    check_label_prior,
-    check_rater_channel,
-    check_tangent,
-    enumerate_labels,
-    relative,
+    check_label_prior as check_label_prior,
+    check_rater_channel as check_rater_channel,
+    enumerate_labels as enumerate_labels,
 )
 
-__all__ = [
-    "Enumerated",
-    "assert_close",
-    "assert_frequencies",
-    "assert_uniform",
-    "assert_within_mcse",
-    "check_label_prior",
-    "check_rater_channel",
-    "check_tangent",
-    "enumerate_labels",
-    "relative",
-    "sbc_ranks",
-    "simulate",
-]
+__all__ = sorted(name for name, thing in globals().items() if callable(thing))
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -22,20 +23,7 @@ from bayesfuse.testing.calibration import assert_close, assert_frequencies
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Posterior of the labels; ``configurations`` (number, items) and their ``weight``.
-
-    ``total`` is the log evidence, ``probability`` (items, classes) that of the labels, and
-    ``expected`` how often they use each entry of the kernels' tables, in expectation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesfuse.testing import Enumerated
-    >>> share = np.array([0.3, 0.7])
-    >>> one_item = Enumerated(-1.2, share[None], (share,), np.array([[0], [1]]), share)
-    >>> one_item.configurations[one_item.weight.argmax()].tolist()
-    [1]
-    """
+    """Posterior of the labels: what :func:`enumerate_labels` returns."""
 
     total: float
     probability: Array
@@ -47,7 +35,7 @@ class Enumerated:
 def enumerate_labels(
     prior: LabelPrior, log_parameters: tuple[Array, ...], log_lik: Array, structure: tuple[Any, ...]
 ) -> Enumerated:
-    """Sum over all ``classes ** items`` configurations: slow but exact.
+    """Sum over all ``classes ** items`` configurations of the labels: slow but exact.
 
     The normalising constant is that of ``prior.log_prob``, which for labels on a graph with cycles
     may be an approximation; probabilities do not depend on it.
@@ -56,23 +44,23 @@ def enumerate_labels(
     ----------
     prior : LabelPrior
     log_parameters : tuple of ndarray
-        Logarithms of the parameters of the prior, in their order; log-odds and couplings
-        unchanged. Or the kernels' tables, from ``prior.expand``.
+        Logarithms of the parameters of the prior, in their order; log-odds and couplings unchanged.
+        Or the kernels' tables, from ``prior.expand``.
     log_lik : ndarray, shape (items, classes)
-    structure : tuple of ndarray
-        From ``prior.structure``, with every item once.
+    structure : tuple of ndarray: from ``prior.structure``, with every item once
 
     Returns
     -------
     Enumerated
+        ``total`` log evidence, ``probability`` (items, classes), ``expected`` uses of each entry of
+        the kernels' tables, and ``configurations`` (number, items) with their posterior ``weight``.
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.testing import enumerate_labels
     >>> prior, log_lik = bf.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
-    >>> found = enumerate_labels(prior, (np.log([0.7, 0.3]),), log_lik, structure)
+    >>> found = bf.testing.enumerate_labels(prior, (np.log([0.7, 0.3]),), log_lik, structure)
     >>> found.probability.round(2).tolist()
     [[0.95, 0.05], [0.54, 0.46]]
     """
@@ -104,18 +92,7 @@ def _tables(
 
 
 def relative(log_lik: Array) -> tuple[Array, Array]:
-    """Return likelihoods relative to the largest of each item, and the log scales.
-
-    Rater channels pass these to label priors; ``log_lik`` has shape (items, classes).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesfuse.testing import relative
-    >>> likelihood, log_scale = relative(np.log([[0.2, 0.1], [0.03, 0.3]]))
-    >>> likelihood.round(2).tolist(), np.exp(log_scale).round(2).tolist()
-    ([[1.0, 0.5], [0.1, 1.0]], [0.2, 0.3])
-    """
+    """Return likelihoods (items, classes) relative to the largest of an item, and log scales."""
     likelihood = log_lik.copy()
     return likelihood, np.array([rescale.py_func(likelihood, n) for n in range(len(likelihood))])
 
@@ -138,16 +115,14 @@ def check_label_prior(
 
     Raises
     ------
-    AssertionError
-        Names the quantity and its worst entry.
+    AssertionError : names the quantity and its worst entry
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.testing import check_label_prior
     >>> prior, log_lik = bf.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
-    >>> check_label_prior(prior, (np.log([0.7, 0.3]),), log_lik, structure)
+    >>> bf.testing.check_label_prior(prior, (np.log([0.7, 0.3]),), log_lik, structure)
     """
     log_parameters = _tables(prior, log_parameters, log_lik.shape[1])
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
@@ -196,27 +171,24 @@ def check_rater_channel(
     """Check the kernels of a rater channel.
 
     The probabilities of all possible answers to an item must sum to one for every truth; expected
-    counts must be the derivative of the weighted log-likelihood (central differences); the
-    log-likelihood must pass :func:`check_tangent`; a known truth must rule out the other classes.
-    With ``values``, the logarithms that ``expand`` turns into these tables, counts that
-    ``collapse`` returns must be the derivatives by them, the dimensions of parameters must be
-    known, and predictions for some of the raters, in another order, must be those of the channel.
+    counts must be the derivative of the weighted log-likelihood (central differences), which lies
+    above its tangents, as EM needs; a known truth must rule out the other classes. With ``values``,
+    the logarithms that ``expand`` turns into these tables, counts that ``collapse`` returns must be
+    the derivatives by them, the dimensions of parameters must be known, and predictions for some of
+    the raters, in another order, must be those of the channel.
 
     Raises
     ------
-    AssertionError
-        Names the quantity and its worst entry.
-    ModelError
-        Dimensions of parameters that ``sizes`` does not know; settings that predictions need.
+    AssertionError : names the quantity and its worst entry
+    ModelError : dimensions of parameters that ``sizes`` does not know; settings of predictions
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.testing import check_rater_channel
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, -1]], missing=-1)
     >>> tables = (np.log([[[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.4, 0.6]]]),)
     >>> channel = bf.Confusion(None)  # kernels take the tables, not the variables of a model
-    >>> check_rater_channel(channel, tables, responses)
+    >>> bf.testing.check_rater_channel(channel, tables, responses)
     """
     n_items, n_classes = responses.n_items, responses.n_classes
     if values is not None:
@@ -230,18 +202,11 @@ def check_rater_channel(
     def total(*changed: Array) -> float:
         return float((weight * channel.log_lik(changed, structure)).sum())
 
-    found = channel.expected_kernel(*tables, weight, *structure)
-    for which, table in enumerate(tables):
-        slope = np.empty_like(table)
-        for place in np.ndindex(table.shape):
-            moved = [t.copy() for t in tables]
-            moved[which][place] += step
-            above = total(*moved)
-            moved[which][place] -= 2 * step
-            slope[place] = (above - total(*moved)) / (2 * step)
-        scale = max(abs(total(*tables)), 1.0)
-        # central differences lose rounding / step, and the third derivative times step²
-        assert_close(found[which], slope, "expected counts", atol=scale * 1e-15 / step + 1e-6)
+    # central differences lose rounding / step, and the third derivative times step²
+    error = max(abs(total(*tables)), 1.0) * 1e-15 / step + 1e-6
+    counts = channel.expected_kernel(*tables, weight, *structure)
+    for found, slope in zip(counts, _slopes(total, tables, step), strict=True):
+        assert_close(found, slope, "expected counts", atol=error)
     labels = channel.log_lik(tables, structure).argmax(axis=1)
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
     drawn = [channel.tally(tables, labels, structure, rng) for _ in range(HIDDEN)]
@@ -250,7 +215,7 @@ def check_rater_channel(
         error = np.sqrt(np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / HIDDEN)
         gap = np.abs(np.mean(counts, axis=0) - weighed)
         assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
-    check_tangent(channel, tables, structure)
+    _check_tangent(channel, tables, structure)
     gold = np.arange(n_items) % n_classes
     known = channel.log_lik(tables, channel.structure(responses, gold))
     free = channel.log_lik(tables, structure)
@@ -271,18 +236,29 @@ def _check_collapse(
     for table, own in zip(tables, channel.expand(values, n_classes, np), strict=True):
         assert_close(own, table, "tables from values")
     counts = tuple(rng.random(table.shape) for table in tables)
-    collapsed = channel.collapse(counts)
-    for which, value in enumerate(values):
-        slope = np.empty_like(value)
-        for place in np.ndindex(value.shape):
-            moved = [each.copy() for each in values]
-            moved[which][place] += 1.0
-            ends = [channel.expand(tuple(each), n_classes, np) for each in (values, moved)]
-            below, above = (
-                sum(float((c * t).sum()) for c, t in zip(counts, end, strict=True)) for end in ends
-            )
-            slope[place] = above - below
-        assert_close(collapsed[which], slope, "collapsed counts", atol=1e-9)
+
+    def total(*changed: Array) -> float:
+        pairs = zip(counts, channel.expand(changed, n_classes, np), strict=True)
+        return sum(float((count * table).sum()) for count, table in pairs)
+
+    slopes = _slopes(total, values, 1.0)
+    for found, slope in zip(channel.collapse(counts), slopes, strict=True):
+        assert_close(found, slope, "collapsed counts", atol=1e-9)
+
+
+def _slopes(function: Callable[..., float], arrays: tuple[Array, ...], step: float) -> list[Array]:
+    """Return central differences of a function by every entry of its arguments."""
+    moved = tuple(np.array(each, dtype=float) for each in arrays)
+    slopes = [np.empty_like(each) for each in moved]
+    for table, slope in zip(moved, slopes, strict=True):
+        for place in np.ndindex(table.shape):
+            own = table[place]
+            table[place] = own + step
+            above = function(*moved)
+            table[place] = own - step
+            slope[place] = (above - function(*moved)) / (2 * step)
+            table[place] = own
+    return slopes
 
 
 def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: Responses) -> None:
@@ -308,23 +284,10 @@ def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: R
     assert_close(found[1], found[0], name, atol=1e-9)
 
 
-def check_tangent(
+def _check_tangent(
     channel: RaterChannel, tables: tuple[Array, ...], structure: tuple[Any, ...]
 ) -> None:
-    """Fail if a log-likelihood at random other tables lies below its tangent at these.
-
-    EM maximises the tangent, so it must be a lower bound. It is one where the likelihood is a sum
-    of exponentials of linear functions of the tables.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.testing import check_tangent
-    >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
-    >>> tables = (np.log([[[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.4, 0.6]]]),)
-    >>> channel = bf.Confusion(None)
-    >>> check_tangent(channel, tables, channel.structure(responses, np.full(2, -1)))
-    """
+    """Check that the log-likelihood at random other tables lies above its tangent at these."""
     rng = np.random.default_rng(1)
     other = [np.array(table + rng.standard_normal(table.shape)) for table in tables]
     for table, moved in zip(tables, other, strict=True):

@@ -10,8 +10,9 @@ from scipy import stats
 from typed_crowds import answers, hard_crowd
 
 import bayesfuse as bf
-from bayesfuse.checks import rater_pairs, replicates
-from bayesfuse.checks.predictive import _agreement, _count, _order
+from bayesfuse.checks import predictive, rater_pairs
+from bayesfuse.checks.predictive import _count, _order
+from bayesfuse.checks.rater_pairs import _agreement
 from bayesfuse.errors import ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
@@ -85,13 +86,13 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
     )
     values = {"prevalence": rng.dirichlet(np.ones(n_classes))}
     if kind == "types":
-        observation = replicates.expanded(observed(ItemTypes(responses))[1])
+        observation = predictive.expanded(observed(ItemTypes(responses))[1])
         values["share"] = rng.dirichlet(np.ones(36), n_classes)
         values["competence"] = rng.uniform(0.2, 0.95, 4)
         values["guess"] = rng.dirichlet(np.ones(n_classes), 4)
     else:
         model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
-        observation = replicates.expanded(observed(model)[1])
+        observation = predictive.expanded(observed(model)[1])
         # a group of one rater is a rater alone, so the second group is taken apart by hand
         observation.raters.assignment[:] = [0, 0, 1, -1]
         values["group_confusion"] = rng.dirichlet(np.ones(n_classes), (2, n_classes))
@@ -123,15 +124,15 @@ def test_tails_of_means_are_those_of_counts():
 def test_replicated_mistakes_are_those_expected():
     """The excess over the mean is zero on average, whatever the labels' posterior."""
     made = bf.datasets.simulate_dawid_skene(60, 4, 3, random_seed=1, accuracy=(0.4, 0.7))
-    observation = replicates.expanded(observed(DawidSkene(made.responses))[1])
+    observation = predictive.expanded(observed(DawidSkene(made.responses))[1])
     rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
     pairs = tuple(np.array(list(combinations(range(4), 2))).T)
     chance = rater_pairs._common_mistake(observation, rows, pairs)
-    meetings = rater_pairs._meetings(observation.responses, pairs, np.arange(240))
+    meetings = rater_pairs._pairs(observation.responses, 1)[2]
     rng = np.random.default_rng(1)
     excess = []
     for _ in range(400):
-        other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
+        other = predictive.relabelled(observation, observation.simulate(rows, rng)[1])
         seen, mean = rater_pairs._mistakes(other, rows, chance, meetings)
         excess.append(seen - mean)
     z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(400))
@@ -160,7 +161,7 @@ def test_tails_of_counts_are_binomial_where_replications_are():
     total, share = np.array([20.0, 200.0, 40.0]), np.array([0.9, 0.3, 0.02])
     drawn = rng.binomial(total.astype(int), share, (100_000, 3)).astype(float)
     seen = np.array([13.0, 80.0, 3.0])
-    below, above = replicates._tails(seen, drawn.mean(0), drawn.var(0), total, len(drawn))
+    below, above = predictive._tails(seen, drawn.mean(0), drawn.var(0), total, len(drawn))
     exactly = stats.binom.pmf(seen, total, share) / 2
     assert np.allclose(below, stats.binom.cdf(seen, total, share) - exactly, rtol=0.1)
     assert np.allclose(above, stats.binom.sf(seen, total, share) + exactly, rtol=0.1)
@@ -175,7 +176,7 @@ def test_data_like_their_replications_are_seldom_unusual():
         share = rng.uniform(0.2, 0.95, (1, 30))
         drawn = rng.binomial(50, share, (101, 30)).astype(float)
         entries, total = ("x", range(30)), np.full(30, 50.0)
-        found = replicates.compare(drawn[0], drawn[1:], entries, total)
+        found = predictive.compare(drawn[0], drawn[1:], entries, total)
         overall.append(found.attrs["p_value"])
         alarms += bool(found["unusual"].any())
     assert stats.kstest(overall, "uniform").pvalue > 1e-4
@@ -184,10 +185,10 @@ def test_data_like_their_replications_are_seldom_unusual():
 
 def test_entries_that_never_vary():
     drawn = np.tile([3.0, 0.0], (50, 1))
-    same = replicates.compare(np.array([3.0, 0.0]), drawn, ("x", [0, 1]))
+    same = predictive.compare(np.array([3.0, 0.0]), drawn, ("x", [0, 1]))
     assert same["p_value"].values.tolist() == [1, 1]
     assert same.attrs["p_value"] == 1
-    other = replicates.compare(np.array([3.0, 1.0]), drawn, ("x", [0, 1]))
+    other = predictive.compare(np.array([3.0, 1.0]), drawn, ("x", [0, 1]))
     assert other["unusual"].values.tolist() == [False, True]
 
 
@@ -259,7 +260,7 @@ def test_known_truths_stay_in_replications():
     matrix = [[0, 0, 1]] * 30
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
     model = DawidSkene(responses, gold={n: 1 for n in range(30)})
-    observation = replicates.expanded(observed(model)[1])
+    observation = predictive.expanded(observed(model)[1])
     rows = observation.rows({"prevalence": [0.9, 0.1], "confusion": np.tile(np.eye(2), (3, 1, 1))})
     truth, label = observation.simulate(rows, np.random.default_rng(1))
     assert (truth == 1).all() and (label == 1).all()

@@ -1,6 +1,5 @@
 """Decisions against brute force: sums over all labels, responses and ranks."""
 
-from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -12,7 +11,6 @@ from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.decisions.ranks import number_of_errors
-from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.compatibility import evenly_spaced_rows
@@ -53,9 +51,7 @@ def test_items_are_ranked_by_what_is_asked():
     assert by_error["item"].tolist() == ["a", "b", "c"]
     assert by_error["label"].tolist() == ["x", "y", "x"]
     assert np.allclose(by_error["error"], [0.5, 0.45, 0])
-    by_entropy = bf.decisions.rank_items(result, by="entropy")
-    assert np.allclose(by_entropy["entropy"], stats.entropy(probability, axis=1)[[0, 1, 2]])
-    refused("'error' or 'entropy'", bf.decisions.rank_items, result, by="margin")
+    assert np.allclose(by_error["entropy"], stats.entropy(probability, axis=1))
 
 
 def test_number_of_errors_is_that_of_enumeration():
@@ -159,8 +155,7 @@ def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
 def test_chunks_make_no_difference(fit, monkeypatch):
     model, result = fit
     whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
-    module = import_module("bayesfuse.decisions.value_of_response")  # hidden by the function
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 300)
+    monkeypatch.setattr("bayesfuse.decisions.ranks.ROWS_AT_ONCE", 300)
     parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
     xr.testing.assert_allclose(whole, parts)
 
@@ -202,25 +197,20 @@ def test_ranks_are_those_of_the_draws():
 def test_raters_are_ranked_by_what_is_asked():
     made = bf.datasets.simulate_dawid_skene(800, 4, 2, random_seed=1, accuracy=(0.55, 0.95))
     result = bf.sample(DawidSkene(made.responses), 50, chains=1, random_seed=1, **QUIET)
-    confusion, share = made.confusion, made.prevalence
-    rates = {
-        "balanced_accuracy": confusion.diagonal(axis1=1, axis2=2).mean(axis=1),
-        "accuracy": confusion.diagonal(axis1=1, axis2=2) @ share,
-        "sensitivity": confusion[:, 1, 1],
-        "specificity": confusion[:, 0, 0],
-    }
-    for by, values in rates.items():
+    confusion = made.confusion
+    draws = result["posterior"]
+    rates = [
+        (None, confusion.diagonal(axis1=1, axis2=2).mean(axis=1)),
+        (draws["sensitivity"], confusion[:, 1, 1]),
+        (draws["specificity"], confusion[:, 0, 0]),
+    ]
+    for by, values in rates:
         found = bf.decisions.rank_raters(result, by)
         quality = found["quality"].sortby("rater").values
-        assert np.allclose(quality, values, atol=0.1), by
+        assert np.allclose(quality, values, atol=0.1), found.attrs
         best = int(found["rater"].values[0])
-        assert values[best] > values.max() - 0.1, by
-    refused("balanced_accuracy", bf.decisions.rank_raters, result, "wit")
-
-
-def test_with_more_classes_sensitivity_is_not_one_number(fit):
-    with pytest.raises(ModelError, match="with more, give the draws of one class"):
-        bf.decisions.rank_raters(fit[1], "sensitivity")
+        assert values[best] > values.max() - 0.1, found.attrs
+    refused("by must be", bf.decisions.rank_raters, result, "wit")
 
 
 def test_points_have_ranks(sparse):

@@ -6,13 +6,13 @@ import pymc as pm
 import pytest
 import xarray as xr
 from refusals import refused, refused_as
+from within_mcse import assert_within_mcse
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, IncompleteWarning, ModelError
 from bayesfuse.inference import chains, sample as sampling
 from bayesfuse.models import DawidSkene
 from bayesfuse.results import draws
-from bayesfuse.testing import assert_within_mcse
 
 QUIET = {"progressbar": False, "quiet": True}
 PARAMETERS = ["prevalence", "confusion", "sensitivity", "specificity"]

@@ -12,13 +12,8 @@ from bayesfuse.labels.chain import soft_counts
 from bayesfuse.labels.stationary import stationary
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
-from bayesfuse.testing import (
-    assert_close,
-    assert_frequencies,
-    check_label_prior,
-    enumerate_labels,
-    relative,
-)
+from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
+from bayesfuse.testing.factors import relative
 
 LENGTHS = {2: [3, 1, 4], 3: [1, 3, 2], 5: [3, 1]}
 

@@ -14,13 +14,8 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels import potts_kernels
 from bayesfuse.models import MarkovRandomField
 from bayesfuse.parameters.positive import PositivePrior, tabulate
-from bayesfuse.testing import (
-    assert_close,
-    assert_frequencies,
-    check_label_prior,
-    enumerate_labels,
-    relative,
-)
+from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
+from bayesfuse.testing.factors import relative
 
 TREE = [(0, 1), (1, 2), (1, 3), (5, 4), (3, 6)]
 

@@ -8,6 +8,7 @@ import pytensor.tensor as pt
 import pytest
 from kept import assert_kept
 from rules import drawn_votes
+from within_mcse import assert_within_mcse
 
 import bayesfuse as bf
 from bayesfuse.inference.compiled import compilable
@@ -20,7 +21,7 @@ from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.pool import Member, SharedMean
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.model import observed, parameter_variables
-from bayesfuse.testing import assert_uniform, assert_within_mcse, sbc_ranks, simulate
+from bayesfuse.testing import assert_uniform, sbc_ranks, simulate
 
 N_ITEMS = 12
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
