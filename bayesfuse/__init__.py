@@ -46,11 +46,9 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.inference.variational import fit as fit
     from bayesfuse.labels import (
         Independent as Independent,
-        InformedMarkovChain as InformedMarkovChain,
         MarkovChain as MarkovChain,
         MeanFieldPotts as MeanFieldPotts,
         PlantedPotts as PlantedPotts,
-        PopulationMarkovChain as PopulationMarkovChain,
         Potts as Potts,
         StationaryMarkovChain as StationaryMarkovChain,
     )

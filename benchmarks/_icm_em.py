@@ -104,7 +104,7 @@ def icm_em(
     if trust == "neighbours":  # not a potential of any field, since it depends on who looks
         weight = weight * np.repeat(responses.per_item, ordered.degree)
     else:
-        coupling = bf.labels.paper_coupling(trust, responses)
+        coupling = (responses.n_raters if trust == "paper" else trust) / 2
     structure = bf.Confusion(None).structure(responses, np.full(responses.n_items, -1))
     labels, confusion = _begin(responses, structure, start)
     n_classes = responses.n_classes

@@ -11,7 +11,7 @@ from _shared import Arguments, save
 
 import bayesfuse as bf
 from bayesfuse.moments import class_imbalance, covariance
-from bayesfuse.moments.imbalance import triple_sums
+from bayesfuse.moments.binary import triple_sums
 
 IMBALANCES = 0.0, 0.3, 0.6
 METHODS = "tensor", "likelihood"

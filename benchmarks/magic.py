@@ -15,7 +15,7 @@ from _shared import Arguments, data, extras, save
 
 import bayesfuse as bf
 from bayesfuse.moments import improved_sml, sml
-from bayesfuse.moments.imbalance import log_table
+from bayesfuse.moments.binary import log_table
 
 with extras():
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

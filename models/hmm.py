@@ -74,7 +74,7 @@ class HiddenMarkov(LabelModel):
         responses to the sequence it classifies. Slopes are not drawn with the labels.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
-        value: see :class:`bayesfuse.InformedMarkovChain`.
+        value: see :class:`bayesfuse.MarkovChain`.
 
     Raises
     ------
@@ -178,11 +178,12 @@ class HiddenMarkov(LabelModel):
             labels = bf.StationaryMarkovChain(transition, sequences)
         else:
             begin = np.broadcast_to(begin, rows.shape[:-1]).copy()  # the same for all populations
-            chain = bf.dirichlet("initial", begin, dims=(*of, "class")), transition, sequences
-            labels = bf.MarkovChain(*chain) if not of else bf.PopulationMarkovChain(*chain, number)
+            first = bf.dirichlet("initial", begin, dims=(*of, "class"))
+            known: dict[str, Any] = {"population": number} if of else {}
             if classifier is not None:
                 probability = read_classifier(responses, classifier)
-                labels = bf.InformedMarkovChain(*chain, probability, probability.mean(axis=0))
+                known = {"classifier": probability, "shares": probability.mean(axis=0)}
+            labels = bf.MarkovChain(first, transition, sequences, **known)
         values, n_classes = tuple(labels.parameters.values()), responses.n_classes
         share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")

@@ -12,6 +12,7 @@ import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_positive
+from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.models.item_types import TRUST, looks
 from bayesfuse.parameters.pool import says
 from bayesfuse.parameters.variables import dirichlet
@@ -59,7 +60,7 @@ class MarkovRandomField(LabelModel):
         inferred, see :class:`bayesfuse.Potts`.
     coupling_scale : float, optional
         Scale of the half-normal prior of an inferred coupling. Default the critical coupling of a
-        tree with the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): far below it labels
+        tree with the graph's degrees (in the Bethe approximation): far below it labels
         are nearly independent, far above it all of one class. For drawn edges 3, for which a link
         within a class is twenty times as likely.
     approximation : {"belief propagation", "mean field"}
@@ -146,10 +147,11 @@ class MarkovRandomField(LabelModel):
             elif edges == "drawn":
                 scale = 3.0
             else:
-                scale = bf.labels.bethe_coupling(graph, responses.n_classes)
+                scale = bethe_coupling(graph, responses.n_classes)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
-            coupling = bf.labels.paper_coupling(trust, responses)
+            delta = responses.n_raters if trust == "paper" else require_positive("trust", trust)
+            coupling = delta / 2
             pm.Data("coupling", coupling)
         prior = bf.PlantedPotts if edges == "drawn" else bf.Potts
         if approximation == "mean field":

@@ -130,14 +130,12 @@ def calls(fitted):
     yield bf.moments.confusion, {"responses": NO_KIND}
     for home in (bf.moments.covariance, bf.moments.sml, bf.moments.one_vs_rest):
         yield home, {"responses": NO_KIND}
-    yield partial(bf.moments.find_groups, BINARY), {"min_groups": NO_COUNT, "pairs": NO_COUNT}
+    yield partial(bf.moments.find_groups, BINARY), {"min_groups": NO_COUNT}
     yield partial(bf.moments.select_raters, BINARY), {"size": NO_COUNT}
     yield partial(bf.moments.spectrum, BINARY), {"draws": NO_COUNT}
     yield partial(bf.moments.accuracies, BINARY), {"prevalence": (*NO_NUMBER[:-1], 0, 1)}
     yield partial(bf.moments.improved_sml, BINARY), {"prior": NO_FLAG}
     yield bf.moments.rank_one, {"covariance": NO_KIND}
-    covariance = bf.moments.covariance(BINARY)
-    yield partial(bf.moments.rank_one, covariance), {"penalty": (*NO_NUMBER[:-1], 0)}
     yield partial(bf.checks.phase_transition, *fitted["graph"]), {"draws": NO_COUNT}
     yield partial(bf.checks.runs, *plain, SEQUENCES), {"longest": NO_COUNT}
     yield partial(bf.checks.group_summary, groups[0]), {"margin": NO_NUMBER, "least": NO_NUMBER}

@@ -122,8 +122,8 @@ def phase_transition(
     table = labels.table
     if table is None:  # the model's coupling is fixed
         graph = labels.graph.ordered(responses)
-        field = np.log(observation.label_structure[0])
-        table = log_partition(graph, field, reach(graph, len(field)))
+        prevalence = observation.label_structure[0]
+        table = log_partition(graph, prevalence, reach(graph, len(prevalence)))
     probability = label_probabilities(result, model).values
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)

@@ -7,18 +7,12 @@ from bayesfuse.numerics.lazy import imported, importer
 if TYPE_CHECKING:
     from bayesfuse.labels.base import LabelPrior as LabelPrior, Marginal as Marginal
     from bayesfuse.labels.chain import (
-        InformedMarkovChain as InformedMarkovChain,
         MarkovChain as MarkovChain,
-        PopulationMarkovChain as PopulationMarkovChain,
-    )
-    from bayesfuse.labels.couplings import (
-        bethe_coupling as bethe_coupling,
-        paper_coupling as paper_coupling,
+        StationaryMarkovChain as StationaryMarkovChain,
     )
     from bayesfuse.labels.independent import Independent as Independent
     from bayesfuse.labels.planted import PlantedPotts as PlantedPotts
     from bayesfuse.labels.potts import MeanFieldPotts as MeanFieldPotts, Potts as Potts
-    from bayesfuse.labels.stationary import StationaryMarkovChain as StationaryMarkovChain
 
 __all__ = sorted(imported(__name__))
 __getattr__ = importer(__name__)

@@ -16,7 +16,7 @@ from bayesfuse.parameters.factor import Factor, made, weight_of
 
 
 class Marginal(NamedTuple):
-    """The evidence and its derivatives, with the labels summed out.
+    """The evidence and its derivatives, with the labels summed out: :meth:`LabelPrior.marginal`.
 
     ``total`` is the log evidence of all responses, items counted with multiplicity;
     ``log_evidence`` (units,) that of every independent unit (an item, a sequence); ``probability``
@@ -27,13 +27,9 @@ class Marginal(NamedTuple):
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.Independent([0.7, 0.3])
-    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
-    >>> likelihood, log_scale = np.array([[0.8, 0.4], [0.2, 0.6]]), np.zeros(2)
-    >>> found = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
-    >>> found.probability.round(2).tolist()
-    [[0.82, 0.18], [0.44, 0.56]]
+    >>> import bayesfuse as bf
+    >>> bf.labels.Marginal._fields
+    ('total', 'log_evidence', 'probability', 'expected')
     """
 
     total: float
@@ -59,27 +55,22 @@ class LabelPrior(Factor):
     """The prior over the true labels: parameters, and the dependence structure of the items.
 
     A prior is a set of compiled kernels that do not depend on the rater channel: their arguments
-    are log parameters, one matrix ``likelihood`` (items, classes), whose rows may be scaled, and
-    the arrays of ``structure``. NUTS, EM, Gibbs and the user share these kernels.
+    are log parameters, one matrix ``likelihood`` (items, classes), whose rows may be scaled by
+    exp(``log_scale``) (items,), and the arrays of ``structure``. All fits share these kernels.
 
     For parameters without counts (a coupling: ``bayesfuse.parameters.positive.Positive``)
     :meth:`tally` returns the sufficient statistic, and :meth:`log_weight` the log probability of
-    labels with that statistic; with the parameter's prior, Gibbs samples from it and EM maximises
-    it.
-
-    Attributes
-    ----------
-    marginal_kernel : callable
-        Of subclasses: ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
-        log_evidence, probability, *expected)``, numba-compiled. The arrays it returns must not
-        share memory, since PyTensor may overwrite one of them.
+    labels with that statistic.
 
     Examples
     --------
-    >>> import bayesfuse as bf
+    >>> import numpy as np, bayesfuse as bf
     >>> prior = bf.Independent([0.7, 0.3])
-    >>> prior.exact, prior.unit, prior.words.summing, isinstance(prior, bf.labels.LabelPrior)
-    (True, 'item', 'sum over classes', True)
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
+    >>> likelihood, log_scale = np.array([[0.8, 0.4], [0.2, 0.6]]), np.zeros(2)
+    >>> found = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
+    >>> found.probability.round(2).tolist()
+    [[0.82, 0.18], [0.44, 0.56]]
     """
 
     words: ClassVar[Words]
@@ -105,13 +96,14 @@ class LabelPrior(Factor):
     """What places new items: arguments of ``bf.predict`` and of the constructor."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
+    """Compiled: ``(*log_parameters, likelihood, log_scale, *structure) -> (total, log_evidence,
+    probability, *expected)``, arrays of their own, since PyTensor may overwrite one of them."""
 
     @classmethod
     def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any) -> Self:
-        """Return the prior over the labels of other items.
+        """Return the prior over other items, placed by what :attr:`needs` names.
 
-        ``values`` are the parameters at some draw, for their shapes; ``settings`` those of the
-        fitted prior; ``places`` what :attr:`needs` names, of the new items.
+        ``values`` are the parameters at some draw, for their shapes; ``settings`` the fitted ones.
         """
         return made(cls, {**values, **settings, **places})
 
@@ -120,10 +112,7 @@ class LabelPrior(Factor):
 
     @abstractmethod
     def structure(self, responses: Responses) -> Structure:
-        """Return the arrays that every kernel takes last.
-
-        The first is the multiplicity of the items if the prior ``merges``.
-        """
+        """Return the arrays that kernels take last: first the multiplicity, if it ``merges``."""
 
     def defining(self, structure: Structure) -> Structure:
         """Return the part of :meth:`structure` that determines the prior over the labels."""
@@ -200,7 +189,7 @@ class LabelPrior(Factor):
     ) -> tuple[Array, Array]:
         """Condition every item on the labels of all others, for priors with ``moves_labels``.
 
-        Returns label probabilities (items, classes) and the log evidence (items,) of its responses.
+        Returns label probabilities (items, classes) and log evidence (items,).
         """
         raise NotImplementedError("Only priors with moves_labels condition on labels.")
 

@@ -19,14 +19,12 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.partition_function import interpolate
-from bayesfuse.labels.potts_kernels import SMALL, choose, relative, uniform
+from bayesfuse.labels.potts_kernels import FAINTEST, SMALL, interpolate, relative
 from bayesfuse.numerics.kernels import inner, kernel
 
 TOLERANCE = 1e-9  # messages that change less than this have converged
 ROUNDS = 500  # maximum number of passes over all items, in both directions
 PATIENCE = 30  # rounds after which messages are damped by half
-FAINTEST = 1e-130  # minimum of r, so that disagreement is never impossible
 
 
 @inner
@@ -157,7 +155,8 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 @kernel
 def marginal(coupling, likelihood, log_scale, *structure):
     """Sum the labels out; the evidence of an item is given all others and does not add up."""
-    prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
+    prevalence, start, neighbour, weight, reverse, order = structure[:6]
+    knots, total_weight = structure[-2:]
     beta = coupling.item()
     graph = start, neighbour, weight, reverse
     message, _, _ = propagate(prevalence, likelihood, beta, *graph, order, ROUNDS)
@@ -166,39 +165,6 @@ def marginal(coupling, likelihood, log_scale, *structure):
     )
     of_prior, rate = interpolate(beta, knots, total_weight.item())
     return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
-
-
-@kernel
-def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
-    """Draw the labels of a forest jointly, in breadth-first ``order``; all must be possible."""
-    n_items, n_classes = likelihood.shape
-    r = disagreement(coupling, weight)
-    place, above = np.empty(n_items, dtype=np.int32), np.full(n_items, -1)
-    for i in range(n_items):
-        place[order[i]] = i
-    logs, share = np.empty((n_items, n_classes)), np.empty(n_classes)
-    for n in range(n_items):
-        for k in range(n_classes):
-            value = prevalence[k] * likelihood[n, k]
-            logs[n, k] = math.log(value) if value > 0.0 else -np.inf
-        for e in range(start[n], start[n + 1]):
-            if place[neighbour[e]] < place[n]:
-                above[n] = e
-    for i in range(n_items - 1, -1, -1):
-        n = order[i]
-        if above[n] >= 0:
-            total = relative(logs[n], share)
-            apart = r[0] if r.size == 1 else r[above[n]]
-            for k in range(n_classes):
-                logs[neighbour[above[n]], k] += math.log(apart + (1.0 - apart) * share[k] / total)
-    labels = np.empty(n_items, dtype=np.int32)
-    for i in range(n_items):
-        n = order[i]
-        if above[n] >= 0:
-            logs[n, labels[neighbour[above[n]]]] -= math.log(r[0] if r.size == 1 else r[above[n]])
-        total = relative(logs[n], share)
-        labels[n] = choose(share, total, uniform(seed, n))
-    return labels
 
 
 @inner
@@ -274,7 +240,8 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 @kernel
 def marginal_mean_field(coupling, likelihood, log_scale, *structure):
     """As :func:`marginal`, by mean field."""
-    prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
+    prevalence, start, neighbour, weight, reverse, order = structure[:6]
+    knots, total_weight = structure[-2:]
     beta = coupling.item()
     graph = beta, start, neighbour, weight
     probability, _, _ = settle(prevalence, likelihood, *graph, reverse, order, ROUNDS)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.independent import log_word
-from bayesfuse.numerics.kernels import Array, inner
+from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.rows import shares
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import InChain
@@ -46,6 +45,63 @@ def count_in_chain(tables, labels, counts, structure, n_classes):
     forward_backward.count(labels, counts[0], counts[1], structure[0], structure[1])
 
 
+@kernel
+def stationary(log_transition):
+    """Return the stationary distribution of a transition matrix.
+
+    By the elimination of Grassmann, Taksar & Heyman (1985), Operations Research 33, 1107–1116: it
+    has no subtractions, so small probabilities are accurate. Zeros if the distribution is not
+    unique. Rows are normalised first.
+    """
+    square, n_classes = np.ascontiguousarray(log_transition), log_transition.shape[0]
+    rows = forward_backward.padded(square.reshape(1, n_classes, n_classes))[0][0]
+    for k in range(n_classes):
+        rows[k] /= rows[k].sum()
+    share = np.zeros(n_classes)
+    for k in range(n_classes - 1, 0, -1):
+        leaving = 0.0
+        for j in range(k):
+            leaving += rows[k, j]
+        if leaving == 0.0:
+            return share
+        for i in range(k):
+            rows[i, k] /= leaving
+            for j in range(k):
+                rows[i, j] += rows[i, k] * rows[k, j]
+    share[0] = total = 1.0
+    for k in range(1, n_classes):
+        for i in range(k):
+            share[k] += share[i] * rows[i, k]
+        total += share[k]
+    for k in range(n_classes):
+        share[k] /= total
+    return share
+
+
+@kernel
+def marginal_stationary(log_transition, likelihood, log_scale, place, start):
+    """As :func:`forward_backward.marginal`, with stationary first labels.
+
+    The expected counts of the transition are the derivative of the log evidence: the counts of
+    pairs, and a part from the first labels through the stationary distribution, which may be
+    negative and sums to zero in every row.
+    """
+    share = stationary(log_transition)
+    total, log_evidence, probability, begun, followed = forward_backward.marginal(
+        np.log(share), log_transition, likelihood, log_scale, place, start
+    )
+    if total == -np.inf:
+        return total, log_evidence, probability, followed
+    # Kemeny & Snell: a change dA of A changes ρ by ρ dA Z with Z = (I − A + 1 ρ)⁻¹
+    rows = np.exp(log_transition)
+    rows /= rows.sum(axis=1).reshape(-1, 1)
+    # classes in which no sequence can begin have no counts
+    pull = begun / np.maximum(share, forward_backward.LEAST_PREDICTED)
+    value = np.linalg.solve(np.eye(len(share)) - rows + share, pull)
+    followed += share.reshape(-1, 1) * rows * (value - (rows @ value).reshape(-1, 1))
+    return total, log_evidence, probability, followed
+
+
 class MarkovChain(LabelPrior):
     r"""Markov chain of labels, :math:`p(y) = \rho_{y_1} \prod_t A_{y_{t-1} y_t}`.
 
@@ -54,17 +110,28 @@ class MarkovChain(LabelPrior):
 
     Parameters
     ----------
-    initial : tensor or array, shape (classes,)
+    initial : tensor or array, shape (classes,) or (populations, classes)
         Probability of every class for the first item of a sequence, ρ.
-    transition : tensor or array, shape (classes, classes)
+    transition : tensor or array, shape (classes, classes) or (populations, classes, classes)
         ``transition[k, j]`` is the probability that class j follows class k.
     sequences : Sequences
         The order of the items; the same items as in the responses, in any order.
+    population : array of int, shape (sequences,), optional
+        Population of every sequence, in the order of ``sequences.names``, if each has rows of its
+        own: words in newspapers and in letters, nights of patients and of healthy people.
+    classifier : array or DataFrame, shape (items, classes), optional
+        Probabilities :math:`\hat p` from a classifier that saw none of the responses to these
+        items. They multiply p(y) by :math:`\prod_t \hat p_{t y_t} / \bar p_{y_t}`, which is the
+        likelihood of the inputs of the classifier, up to a factor, by Bayes' theorem. So the log
+        evidence is comparable only between models with the same classifier.
+    shares : array-like, shape (classes,), optional
+        Mean probabilities :math:`\bar p` over the items of the fit. Default: of ``classifier``.
 
     References
     ----------
     Rabiner (1989), A tutorial on hidden Markov models, Proceedings of the IEEE 77, 257–286.
     Traganitis & Giannakis (2020), section IV (their transition matrix is the transpose of ours).
+    Bourlard & Morgan (1994), Connectionist speech recognition, Kluwer, chapter 7 (classifiers).
 
     Examples
     --------
@@ -74,10 +141,8 @@ class MarkovChain(LabelPrior):
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 0], [1, 0], [0, 0]]))
     >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
     >>> log_rows = np.log(initial), np.log(transition)
-    >>> prior.marginal(log_rows, likelihood, np.zeros(3), structure).probability.round(3)
-    array([[0.843, 0.157],
-           [0.83 , 0.17 ],
-           [0.893, 0.107]])
+    >>> prior.marginal(log_rows, likelihood, np.zeros(3), structure).probability.round(2).tolist()
+    [[0.84, 0.16], [0.83, 0.17], [0.89, 0.11]]
     """
 
     declared: tuple[Parameter, ...] = (
@@ -88,14 +153,70 @@ class MarkovChain(LabelPrior):
     unit = "sequence"
     needs: tuple[str, ...] = ("sequences",)
     marginal_kernel = staticmethod(forward_backward.marginal)
+    population: NDArray[np.int64] | None = None
     axes: tuple[int, ...] = ()  # of the parameters, before those of classes
+    classifier: Any = None
+    shares: Array | None = None
 
-    def __init__(self, initial: Any, transition: Any, sequences: Sequences) -> None:
+    def __init__(
+        self,
+        initial: Any,
+        transition: Any,
+        sequences: Sequences,
+        *,
+        population: ArrayLike | None = None,
+        classifier: Any = None,
+        shares: ArrayLike | None = None,
+    ) -> None:
         self.parameters = {"initial": initial, "transition": transition}
         self.sequences = sequences
+        if population is not None:
+            self._divide(np.asarray(population))
+        if classifier is not None:
+            self.needs += ("classifier",)
+        self.classifier = classifier
+        self.shares = None if shares is None else np.asarray(shares, dtype=float)
 
-    def structure(self, responses):
-        return self.sequences.places(responses), self.sequences.start
+    def _divide(self, number: NDArray[Any]) -> None:
+        """Note the populations of the sequences, each of which has rows."""
+        sequences, initial = self.sequences, self.parameters["initial"]
+        if number.dtype.kind not in "iu" or number.shape != sequences.names.shape:
+            raise ModelError(
+                "population must hold the number of every sequence's population, from 0. Got: "
+                f"{number.dtype} of shape {number.shape} for {sequences.n_sequences} sequences."
+            )
+        if (least := int(number.min(initial=0))) < 0:
+            raise ModelError(f"Populations are numbered from 0. Got: {least}.")
+        self.population = number
+        shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
+        # the last ones may have no sequence
+        known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+        self.axes = (max(known, int(number.max(initial=0)) + 1),)
+        self.needs += ("populations",)
+        self.declared = tuple(
+            Parameter(each.name, each.support, ("population", *each.dims)) for each in self.declared
+        )
+
+    @classmethod
+    def anew(cls, values, settings, **places):
+        if "populations" in places:
+            places["population"] = places.pop("populations")
+        return super().anew(values, settings, **places)
+
+    def settings(self):
+        return {} if self.shares is None else {"shares": self.shares.tolist()}
+
+    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        """Return places and starts; populations of sequences, and evidence of a classifier."""
+        chain = self.sequences.places(responses), self.sequences.start
+        of = np.zeros(len(chain[1]) - 1, dtype=int) if self.population is None else self.population
+        if self.classifier is None:
+            return chain if self.population is None else (*chain, of)
+        probability = read_classifier(responses, self.classifier)
+        share = probability.mean(axis=0) if self.shares is None else self.shares
+        log_ratio = log_word(probability) - log_word(share)
+        evidence = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
+        return *chain, of, evidence
 
     def defining(self, structure):
         return structure
@@ -104,19 +225,24 @@ class MarkovChain(LabelPrior):
         return self.sequences.names
 
     def part(self, structure, units):
-        place, start, *_ = structure
+        place, start, *more = structure
         units = np.sort(units)
         size = start[units + 1] - start[units]
         begin = np.concatenate([[0], np.cumsum(size)])
-        row = np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])
-        return place[row], (np.arange(begin[-1]), begin)
+        items = place[np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])]
+        own = [each[at] for each, at in zip(more, (units, items), strict=False)]
+        return items, (np.arange(begin[-1]), begin, *own)
 
     def in_chain(self, *, copies):
-        return None if copies else InChain(count_in_chain, draw=draw_in_chain)
+        return None if copies or self.axes else InChain(count_in_chain, draw=draw_in_chain)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_kind("sequences", self.sequences, Sequences)
         super().check(shapes, responses)
+
+    def sizes(self, name, shape, responses):
+        own = {"population": self.axes[0]} if self.axes else {}
+        return super().sizes(name, shape, responses) | own
 
     def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
         """Return the logarithms of the initial and the transition probabilities."""
@@ -133,11 +259,22 @@ class MarkovChain(LabelPrior):
         return forward_backward.draw_labels(*given, *structure)
 
     def tally(self, drawn, structure, n_classes):
-        if drawn.ndim == 2:
-            return soft_counts(drawn, *structure[:2])
-        counts = [np.empty((*self.axes, *(n_classes,) * dims)) for dims in (1, 2)]
-        forward_backward.count(drawn, *counts, *structure[:3])
+        counts = [np.zeros((*self.axes, *(n_classes,) * dims)) for dims in (1, 2)]
+        if drawn.ndim == 1:
+            forward_backward.count(drawn, *counts, *structure[:3])
+            return tuple(counts)
+        for p in range(self.axes[0] if self.axes else 1):
+            own = structure[2] == p if self.axes else np.full(len(structure[1]) - 1, True)
+            if own.any():
+                items, (place, start, *_) = self.part(structure, np.flatnonzero(own))
+                at = p if self.axes else ...
+                counts[0][at], counts[1][at] = soft_counts(drawn[items], place, start)
         return tuple(counts)
+
+    def uncounted(self, log_parameters, drawn, structure):
+        if self.classifier is None:
+            return 0.0
+        return float(np.log(structure[3][np.arange(len(drawn)), drawn]).sum())
 
     def decode(self, log_parameters, likelihood, structure):
         return forward_backward.decode(*self.both(log_parameters), likelihood, *structure)
@@ -149,188 +286,62 @@ class MarkovChain(LabelPrior):
         return sequence
 
     def prevalence(self, parameters, n_classes, structure, xp):
-        return self.of_lengths(self.sequences.lengths, parameters, xp)
+        (initial, transition), lengths = parameters, self.sequences.lengths
+        if self.population is None:
+            return _share_of_classes(lengths, initial, transition, xp)
+        share: Any = 0.0
+        for p in np.unique(self.population):
+            own = lengths[self.population == p]
+            share = share + own.sum() * _share_of_classes(own, initial[p], transition[p], xp)
+        return share / lengths.sum()
 
-    @staticmethod
-    def of_lengths(lengths: NDArray[np.int64], parameters: Sequence[Any], xp: Any) -> Any:
-        """Return the expected share of every class in sequences of these lengths."""
-        initial, transition = parameters
-        # number of sequences longer than t, for t = 0, 1, …
-        longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]
-        return initial @ _polynomial(longer / lengths.sum(), transition, xp)
 
+class StationaryMarkovChain(MarkovChain):
+    r"""Markov chain that begins in its stationary distribution, :math:`\rho = \rho A`.
 
-class PopulationMarkovChain(MarkovChain):
-    r"""Markov chains of labels, :math:`p(y) = \rho_{g y_1} \prod_t A_{g y_{t-1} y_t}`.
-
-    As :class:`MarkovChain`, with an initial distribution and a transition for every population g of
-    sequences: words in newspapers and in letters, nights of patients and of healthy people.
+    For excerpts of long sequences. The conditional of the transition is not Dirichlet: Gibbs
+    proposes Dirichlet draws in a Metropolis step, which accepts nearly all.
 
     Parameters
     ----------
-    initial : tensor or array, shape (populations, classes)
-    transition : tensor or array, shape (populations, classes, classes)
-    sequences : Sequences
-    population : array of int, shape (sequences,)
-        Population of every sequence, in the order of ``sequences.names``.
+    transition, sequences
+        As in :class:`MarkovChain`; the stationary distribution must be unique.
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> initial = np.array([[0.5, 0.5], [0.5, 0.5]])
-    >>> transition = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])
-    >>> sequences = bf.Sequences.from_lengths([2, 2])
-    >>> prior = bf.PopulationMarkovChain(initial, transition, sequences, population=[1, 0])
-    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1], [0], [1]]))
-    >>> likelihood = np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1], [0.5, 0.5]])
-    >>> log_rows = np.log(initial), np.log(transition)
-    >>> prior.marginal(log_rows, likelihood, np.zeros(4), structure).probability.round(2).tolist()
-    [[0.9, 0.1], [0.5, 0.5], [0.9, 0.1], [0.82, 0.18]]
+    >>> prior = bf.StationaryMarkovChain(
+    ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
+    ... )
+    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, (), np).round(3)
+    array([0.75, 0.25])
     """
 
-    declared = (
-        Parameter("initial", SIMPLEX, ("population", "class")),
-        Parameter("transition", SIMPLEX, ("population", "class", "next_class")),
-    )
-    needs: tuple[str, ...] = ("sequences", "populations")
+    declared = MarkovChain.declared[1:]
+    counts_all = False
+    marginal_kernel = staticmethod(marginal_stationary)
 
-    @classmethod
-    def anew(cls, values, settings, **places):
-        population = places.pop("populations")
-        return cls(**values, **places, population=population)
+    def __init__(self, transition: Any, sequences: Sequences) -> None:
+        self.parameters = {"transition": transition}
+        self.sequences = sequences
 
-    def __init__(
-        self, initial: Any, transition: Any, sequences: Sequences, population: ArrayLike
-    ) -> None:
-        number = np.asarray(population)
-        if number.dtype.kind not in "iu" or number.shape != sequences.names.shape:
-            raise ModelError(
-                "population must hold the number of every sequence's population, from 0. Got: "
-                f"{number.dtype} of shape {number.shape} for {sequences.n_sequences} sequences."
-            )
-        order = np.argsort(number, kind="stable")
-        super().__init__(initial, transition, _reordered(sequences, order))
-        self.population = number[order]
-        shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
-        known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
-        self.axes = (max(known, int(number.max(initial=0)) + 1),)
-
-    def check(self, shapes, responses):
-        if self.population.min(initial=0) < 0:
-            raise ModelError(f"Populations are numbered from 0. Got: {int(self.population.min())}.")
-        super().check(shapes, responses)
-
-    def sizes(self, name, shape, responses):
-        return super().sizes(name, shape, responses) | {"population": self.axes[0]}
-
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        cut = np.searchsorted(self.population, np.arange(self.axes[0] + 1))
-        return (*super().structure(responses), cut)
-
-    def part(self, structure, units):
-        items, chain = super().part(structure, units)
-        return items, (*chain, np.searchsorted(np.sort(units), structure[2]))
+    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+        (transition,) = log_parameters
+        with np.errstate(divide="ignore"):
+            return np.log(stationary(transition)), transition
 
     def tally(self, drawn, structure, n_classes):
-        if drawn.ndim == 1:
-            return super().tally(drawn, structure, n_classes)
-        begun = np.zeros((*self.axes, n_classes))
-        followed = np.zeros((*self.axes, n_classes, n_classes))
-        for p, (low, high) in enumerate(pairwise(structure[2])):
-            if low < high:
-                items, chain = self.part(structure, np.arange(low, high))
-                begun[p], followed[p] = soft_counts(drawn[items], *chain[:2])
-        return begun, followed
-
-    def prevalence(self, parameters, n_classes, structure, xp):
-        found: Any = 0.0
-        for p in np.unique(self.population):
-            lengths, rows = self.sequences.lengths[self.population == p], [v[p] for v in parameters]
-            found = found + lengths.sum() * self.of_lengths(lengths, rows, xp)
-        return found / len(self.sequences.items)
-
-
-def _reordered(sequences: Sequences, order: NDArray[np.int64]) -> Sequences:
-    """Return the same sequences in another order."""
-    parts = np.split(sequences.items, sequences.start[1:-1])
-    start = np.concatenate([[0], np.cumsum(sequences.lengths[order])])
-    return Sequences(sequences.names[order], np.concatenate([parts[s] for s in order]), start)
-
-
-class InformedMarkovChain(MarkovChain):
-    r"""Markov chain of labels of items with a classifier's probabilities :math:`\hat p`.
-
-    .. math:: p(y) \propto \rho_{y_1} \prod_t A_{y_{t-1} y_t} \prod_t \hat p_{t y_t} / \bar p_{y_t}
-
-    The ratio is the likelihood of the inputs of the classifier, up to a factor, by Bayes' theorem.
-    So the inputs count as observed, like responses, and initial and transition keep their Dirichlet
-    conditionals. The log evidence is relative to that of the inputs, and comparable only between
-    models with the same classifier.
-
-    Parameters
-    ----------
-    initial, transition, sequences
-        As in :class:`MarkovChain`.
-    classifier : array or DataFrame, shape (items, classes)
-        Probabilities from a classifier that saw none of the responses to these items.
-    shares : array-like, shape (classes,), optional
-        Mean probabilities :math:`\bar p` over the items of the fit. Default: of ``classifier``.
-
-    References
-    ----------
-    Bourlard & Morgan (1994), Connectionist speech recognition, Kluwer, chapter 7 (scaled
-    likelihoods).
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> initial, transition = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> sequences, classifier = bf.Sequences.from_lengths([2]), np.array([[0.5, 0.5], [0.2, 0.8]])
-    >>> prior = bf.InformedMarkovChain(initial, transition, sequences, classifier)
-    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
-    >>> log_rows = np.log(initial), np.log(transition)
-    >>> prior.marginal(log_rows, np.ones((2, 2)), np.zeros(2), structure).probability.round(2)
-    array([[0.52, 0.48],
-           [0.47, 0.53]])
-    """
-
-    needs: tuple[str, ...] = ("sequences", "classifier")
-
-    def __init__(
-        self,
-        initial: Any,
-        transition: Any,
-        sequences: Sequences,
-        classifier: Any,
-        shares: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(initial, transition, sequences)
-        self.classifier = classifier
-        self.shares = None if shares is None else np.asarray(shares, dtype=float)
-
-    def settings(self):
-        return {} if self.shares is None else {"shares": self.shares.tolist()}
-
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        probability = read_classifier(responses, self.classifier)
-        shares = probability.mean(axis=0) if self.shares is None else self.shares
-        log_ratio = log_word(probability) - log_word(shares)
-        evidence: Array = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
-        place, start = super().structure(responses)
-        return place, start, np.array([0, len(start) - 1]), evidence
-
-    def defining(self, structure):
-        place, start, _, evidence = structure
-        return place, start, evidence
-
-    def part(self, structure, units):
-        items, chain = super().part(structure, units)
-        return items, (*chain, np.array([0, len(units)]), structure[3][items])
-
-    in_chain = MarkovChain.in_chain
+        return super().tally(drawn, structure, n_classes)[1:]
 
     def uncounted(self, log_parameters, drawn, structure):
-        return float(np.log(structure[3][np.arange(len(drawn)), drawn]).sum())
+        place, start = structure
+        initial, _ = self.both(log_parameters)
+        return float(initial[drawn[place[start[:-1]]]].sum())
+
+    def prevalence(self, parameters, n_classes, structure, xp):
+        # ρ = ρ A with sum one, if the solution is unique
+        matrix = xp.eye(n_classes) - parameters[0].T + 1.0
+        return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]
 
 
 def soft_counts(
@@ -354,6 +365,13 @@ def soft_counts(
                 np.log(shares(begun)), np.log(shares(followed)), likelihood, log_scale, place, start
             )
     return begun, followed
+
+
+def _share_of_classes(lengths: NDArray[np.int64], initial: Any, transition: Any, xp: Any) -> Any:
+    """Return the expected share of every class in sequences of these lengths."""
+    # number of sequences longer than t, for t = 0, 1, …
+    longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]
+    return initial @ _polynomial(longer / lengths.sum(), transition, xp)
 
 
 def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:

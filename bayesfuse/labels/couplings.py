@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import smallest_integer
-from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError
 from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
 from bayesfuse.numerics.kernels import Array
 
@@ -46,12 +44,13 @@ def weakest_bond(graph: Graph) -> float:
 
 
 def table_couplings(
-    weights: Array, max_coupling: float, weakest: float, n_classes: int
+    graph: Graph, n_classes: int, max_coupling: float, weakest: float
 ) -> tuple[Array, int]:
     """Return couplings with steps for every weight, and how many are up to the largest.
 
     The others go on until the weakest bond agrees.
     """
+    weights = graph.weights
     begun = np.linspace(0, max_coupling, EXACT_COUPLINGS)
     if len(once(weights)) > 1:
         step = min(begun[1] * weights.mean() / weights.max(), STEP / weights.max())
@@ -76,32 +75,11 @@ def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
 
 
 def bethe_coupling(graph: Graph, n_classes: int) -> float:
-    """Return the critical coupling of labels on a graph in the Bethe (tree) approximation.
+    """Return the critical coupling of labels on a tree with the graph's degrees (Bethe).
 
-    The correlation of neighbours is :math:`(e^β - 1) / (e^β + K - 1)`; order spreads through the
-    graph when that times b, the mean number of further neighbours of a neighbour, is one. Grids
-    have cycles and a larger critical coupling (log(1 + √K) for four neighbours).
-
-    Parameters
-    ----------
-    graph : Graph
-    n_classes : int
-
-    Returns
-    -------
-    float
-        Coupling per unit of weight, infinite if b ≤ 1.
-
-    References
-    ----------
-    Dorogovtsev, Goltsev & Mendes (2004), Potts model on complex networks, European Physical
-    Journal B 38, 177–182.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> round(bethe_coupling(bf.Graph.grid((50, 50)), n_classes=2), 2)
-    0.71
+    There (e^β − 1) / (e^β + K − 1), the correlation of neighbours, times the mean number of further
+    neighbours of a neighbour is one (Dorogovtsev, Goltsev & Mendes 2004, European Physical Journal
+    B 38, 177–182); infinite if that number is at most one.
     """
     degree = graph.degree.astype(np.float64)
     branching = (degree * (degree - 1)).sum() / max(degree.sum(), 1.0)
@@ -116,31 +94,17 @@ def reach(graph: Graph, n_classes: int) -> float:
     return min(REACH * bethe_coupling(graph, n_classes), TABULATED / mean)
 
 
-def paper_coupling(trust: Any, responses: Responses) -> float:
-    """Return the coupling δ / 2 of the paper's δ; "paper" is the number of raters.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> bf.labels.paper_coupling("paper", bf.datasets.anesthesia())
-    2.5
-    """
-    delta = responses.n_raters if trust == "paper" else trust
-    number = isinstance(delta, int | float | np.number) and not isinstance(delta, bool)
-    if not (number and 0 < delta < np.inf):
-        raise ModelError(
-            f"trust must be 'infer', 'paper' or a positive number, the paper's δ. Got: {trust!r}."
-        )
-    return float(delta) / 2
-
-
 def _growing(first: float, last: float) -> Array:
     count = int(np.ceil(np.log(last / first) / GROWTH)) + 1
     return np.geomspace(first, last, max(count, 2))
 
 
 def drawn_agreement(
-    graph: Graph, prevalence: Array, max_coupling: float, sweeps: int | None, random_seed: int
+    graph: Graph,
+    prevalence: Array,
+    max_coupling: float,
+    sweeps: int | None = None,
+    random_seed: int = 0,
 ) -> tuple[Array, Array, Array]:
     """Draw labels at couplings, refined where their agreement S rises most.
 

@@ -28,18 +28,19 @@ LEAST_PREDICTED = 1e-100
 
 @kernel
 def padded(log_transition):
-    """Exponentiate a square matrix with the floor, and transpose it, (classes, width) each.
+    """Exponentiate square matrices with the floor, and transpose them, (p, classes, width) each.
 
     Zeros remain.
     """
-    n_classes = log_transition.shape[0]
-    shape = n_classes, (n_classes + 3) // 4 * 4
+    n_populations, n_classes, _ = log_transition.shape
+    shape = n_populations, n_classes, (n_classes + 3) // 4 * 4
     rows, transposed = np.zeros(shape), np.zeros(shape)
-    for k in range(n_classes):
-        for j in range(n_classes):
-            if log_transition[k, j] > -np.inf:
-                rows[k, j] = math.exp(max(log_transition[k, j], LOG_FLOOR))
-                transposed[j, k] = rows[k, j]
+    for p in range(n_populations):
+        for k in range(n_classes):
+            for j in range(n_classes):
+                if log_transition[p, k, j] > -np.inf:
+                    rows[p, k, j] = math.exp(max(log_transition[p, k, j], LOG_FLOOR))
+                    transposed[p, j, k] = rows[p, k, j]
     return rows, transposed
 
 
@@ -237,97 +238,92 @@ def filter_any(log_initial, log_transition, transition, likelihood, item, filter
 
 
 @inlined
-def populations_of(log_initial, log_transition, start, cut):
-    """Return both tables with a first axis of populations, and the first sequence of each."""
+def by_population(log_initial, log_transition):
+    """Return both tables with a first axis of populations."""
     n_classes = log_transition.shape[-1]
     initials = np.ascontiguousarray(log_initial).reshape(-1, n_classes)
-    transitions = np.ascontiguousarray(log_transition).reshape(-1, n_classes, n_classes)
-    return initials, transitions, np.array([0, start.size - 1]) if cut is None else cut
+    return initials, np.ascontiguousarray(log_transition).reshape(-1, n_classes, n_classes)
 
 
 @kernel
 def marginal(
-    log_initial, log_transition, likelihood, log_scale, place, start, cut=None, evidence=None
+    log_initial, log_transition, likelihood, log_scale, place, start, of=None, evidence=None
 ):
     """Sum the labels out of all sequences.
 
-    Those of population p, which has tables of its own, are ``cut[p]`` to ``cut[p + 1]``; without
-    ``cut`` there is one. ``evidence`` (n, k) multiplies the likelihood. Returns total, log evidence
-    (sequences,), probability (n, k), and the expected counts of both tables.
+    Sequence s is of population ``of[s]``, which has tables of its own; without ``of`` there is one.
+    ``evidence`` (n, k) multiplies the likelihood. Returns total, log evidence (sequences,),
+    probability (n, k), and the expected counts of both tables.
     """
     seen = likelihood if evidence is None else likelihood * evidence
     n_items, n_classes = seen.shape
-    initials, transitions, bounds = populations_of(log_initial, log_transition, start, cut)
+    initials, transitions = by_population(log_initial, log_transition)
+    transition, transposed = padded(transitions)
     total, log_evidence = 0.0, np.empty(start.size - 1)
-    probability = np.zeros((n_items, n_classes))
+    probability, pairs = np.zeros((n_items, n_classes)), np.zeros(transition.shape)
     begun, followed = np.zeros(initials.shape), np.zeros(transitions.shape)
     filtered, predicted = buffers(start, n_classes)
-    for p in range(bounds.size - 1):
-        transition, transposed = padded(transitions[p])
-        pairs = np.zeros(transition.shape)
-        for s in range(bounds[p], bounds[p + 1]):
-            item = place[start[s] : start[s + 1]]
-            log_evidence[s], safe = filter_any(
-                initials[p], transitions[p], transition, seen, item, filtered, predicted
-            )
-            if log_evidence[s] > -np.inf:
-                if safe:
-                    backward(transposed, item, filtered, predicted, probability, pairs)
-                else:
-                    log_backward(
-                        transitions[p], item, filtered, predicted, probability, followed[p]
-                    )
-                for k in range(n_classes):
-                    begun[p, k] += probability[item[0], k]
-                for n in item:
-                    log_evidence[s] += log_scale[n]
-            total += log_evidence[s]
+    for s in range(start.size - 1):
+        p = 0 if of is None else of[s]
+        item = place[start[s] : start[s + 1]]
+        log_evidence[s], safe = filter_any(
+            initials[p], transitions[p], transition[p], seen, item, filtered, predicted
+        )
+        if log_evidence[s] > -np.inf:
+            if safe:
+                backward(transposed[p], item, filtered, predicted, probability, pairs[p])
+            else:
+                log_backward(transitions[p], item, filtered, predicted, probability, followed[p])
+            for k in range(n_classes):
+                begun[p, k] += probability[item[0], k]
+            for n in item:
+                log_evidence[s] += log_scale[n]
+        total += log_evidence[s]
+    for p in range(len(followed)):
         for k in range(n_classes):
             for j in range(n_classes):
-                followed[p, k, j] += transition[k, j] * pairs[k, j]
+                followed[p, k, j] += transition[p, k, j] * pairs[p, k, j]
     counts = begun.reshape(log_initial.shape), followed.reshape(log_transition.shape)
     return total, log_evidence, probability, counts[0], counts[1]
 
 
 @kernel
 def draw_labels(
-    log_initial, log_transition, likelihood, uniform, place, start, cut=None, evidence=None
+    log_initial, log_transition, likelihood, uniform, place, start, of=None, evidence=None
 ):
     """Draw all labels from their joint posterior; −1 in impossible sequences."""
     seen = likelihood if evidence is None else likelihood * evidence
-    initials, transitions, bounds = populations_of(log_initial, log_transition, start, cut)
+    initials, transitions = by_population(log_initial, log_transition)
+    transition, transposed = padded(transitions)
     labels = np.empty(place.size, dtype=np.int64)
     filtered, predicted = buffers(start, seen.shape[1])
-    for p in range(bounds.size - 1):
-        transition, transposed = padded(transitions[p])
-        for s in range(bounds[p], bounds[p + 1]):
-            item = place[start[s] : start[s + 1]]
-            log_evidence, safe = filter_any(
-                initials[p], transitions[p], transition, seen, item, filtered, predicted
-            )
-            if log_evidence == -np.inf:
-                for n in item:
-                    labels[n] = -1
-            elif safe:
-                backward_draw(transposed, item, filtered, uniform, labels)
-            else:
-                log_backward_draw(transitions[p], item, filtered, uniform, labels)
+    for s in range(start.size - 1):
+        p = 0 if of is None else of[s]
+        item = place[start[s] : start[s + 1]]
+        log_evidence, safe = filter_any(
+            initials[p], transitions[p], transition[p], seen, item, filtered, predicted
+        )
+        if log_evidence == -np.inf:
+            for n in item:
+                labels[n] = -1
+        elif safe:
+            backward_draw(transposed[p], item, filtered, uniform, labels)
+        else:
+            log_backward_draw(transitions[p], item, filtered, uniform, labels)
     return labels
 
 
 @kernel
-def decode(log_initial, log_transition, likelihood, place, start, cut=None, evidence=None):
+def decode(log_initial, log_transition, likelihood, place, start, of=None, evidence=None):
     """Find the most probable path of every sequence (Viterbi); −1 in impossible sequences."""
     seen = likelihood if evidence is None else likelihood * evidence
-    initials, transitions, bounds = populations_of(log_initial, log_transition, start, cut)
+    initials, transitions = by_population(log_initial, log_transition)
     n_items, n_classes = seen.shape
     labels = np.empty(n_items, dtype=np.int64)
     came_from = np.empty((longest(start), n_classes), dtype=np.int64)
     best, previous = np.empty(n_classes), np.empty(n_classes)
-    p = 0
     for s in range(start.size - 1):
-        while s >= bounds[p + 1]:
-            p += 1
+        p = 0 if of is None else of[s]
         item = place[start[s] : start[s + 1]]
         for k in range(n_classes):
             best[k] = initials[p, k] + math.log(seen[item[0], k])
@@ -352,15 +348,15 @@ def decode(log_initial, log_transition, likelihood, place, start, cut=None, evid
 
 
 @kernel
-def count(labels, begun, followed, place, start, cut=None):
+def count(labels, begun, followed, place, start, of=None):
     """Write the numbers of first labels (k,) and of pairs of neighbours (k, k), by population."""
-    first, pairs, bounds = populations_of(begun, followed, start, cut)
+    first, pairs = by_population(begun, followed)
     first[:], pairs[:] = 0.0, 0.0
-    for p in range(bounds.size - 1):
-        for s in range(bounds[p], bounds[p + 1]):
-            label = labels[place[start[s]]]
-            first[p, label] += 1.0
-            for t in range(start[s] + 1, start[s + 1]):
-                after = labels[place[t]]
-                pairs[p, label, after] += 1.0
-                label = after
+    for s in range(start.size - 1):
+        p = 0 if of is None else of[s]
+        label = labels[place[start[s]]]
+        first[p, label] += 1.0
+        for t in range(start[s] + 1, start[s + 1]):
+            after = labels[place[t]]
+            pairs[p, label, after] += 1.0
+            label = after

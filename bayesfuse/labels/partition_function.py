@@ -1,31 +1,41 @@
 """The normalising constant of labels on a graph as a function of their coupling.
 
 Labels y have the prior p(y) = π(y) exp(β S(y)) / Z(β) with S the total weight of the edges whose
-items agree. Z has no closed form, but d log Z / dβ = E[S], and Z(0) = 1 if π is normalised, so
-log Z is an integral over couplings (thermodynamic integration: Ogata 1989, Numerische Mathematik
-55, 137–157; Gelman & Meng 1998, Statistical Science 13, 163–185). E[S] is exact if items can be
-summed out (trees, small or narrow graphs), else the mean over labels drawn from the prior.
+items agree. Z has no closed form, but d log Z / dβ = E[S] and Z(0) = 1, so log Z is an integral
+over couplings (thermodynamic integration: Ogata 1989, Numerische Mathematik 55, 137–157; Gelman &
+Meng 1998, Statistical Science 13, 163–185). E[S] is exact if items can be summed out (forests,
+small or narrow graphs), else the mean over labels drawn from the prior.
+
+Items are summed out from the leaves of a forest, else in an order that keeps the tables over
+remaining neighbours small. All is analytic in β, so E[S] is the imaginary part at β + ih, divided
+by h, without differences that would lose digits (Squire & Trapp 1998, SIAM Review 40, 110–112).
+Edges have the factor exp(−β w) if their items differ and 1 if they agree, and tables are scaled to
+a largest entry of one, with the scale in logarithms: nothing overflows.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.fingerprint import of_arrays
 from bayesfuse.data.graph import Graph
-from bayesfuse.errors import ModelError
 from bayesfuse.labels import couplings
-from bayesfuse.labels.elimination import plan, sum_out
+from bayesfuse.labels.potts_kernels import FAINTEST, choose, interpolate, uniform
 from bayesfuse.numerics.kernels import Array, kernel
-
-__all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
 KEPT = 8  # tables kept in memory
 NO_ERROR = (0, 0), (0, 2)  # zeros beside the knots of a table in closed form
+MOST_ITEMS = 20_000
+"""Maximum number of items in components with cycles: more would take seconds in Python."""
+MOST_WORK = 100_000_000  # maximum number of table entries, over items and couplings
+STEP = 1e-30  # h of the derivatives: its square is lost to rounding
 
 Edges = tuple[Array, NDArray[np.int64]]
 """Different weights of edges, and how many edges have each."""
@@ -34,14 +44,11 @@ Edges = tuple[Array, NDArray[np.int64]]
 class PartitionTable:
     """log Z of labels on one graph (couplings,), with its derivative E[S] and standard errors.
 
-    ``coupling`` ascends from zero, denser where E[S] increases fast; there ``log_z`` is zero if the
-    prevalence sums to one. ``slope`` is E[S], the expected weight of the edges whose items agree,
-    with the limit ``total_weight``; ``bend`` its derivative, the variance of S; ``error`` and
+    ``coupling`` ascends from zero, denser where E[S] increases fast. ``slope`` is E[S], with the
+    limit ``total_weight``; ``bend`` its derivative, the variance of S; ``error`` and
     ``slope_error`` are zero in closed form. Where E[S] differs by start (``by_start``, (2,
     couplings)), from random labels and from labels of one class, the labels have two phases.
-    ``method`` is "elimination", "thermodynamic integration" or "planted partition".
-
-    They are ``columns`` (couplings, 6) up to ``n_table``. The rest, the ``tail``, continues until
+    These are ``columns`` (couplings, 6) up to ``n_table``. The rest, the ``tail``, continues until
     edges of the smallest weight agree; ``knots`` (couplings, 4) of both are for
     :func:`interpolate`.
     """
@@ -86,56 +93,26 @@ class PartitionTable:
         )
 
 
-@kernel
-def interpolate(coupling, knots, total_weight):
-    """Return log Z and its derivative, by a cubic through slopes and bends and its integral."""
-    last = len(knots) - 1
-    if coupling >= knots[last, 0]:
-        step = coupling - knots[last, 0]
-        log_z, slope, bend = knots[last, 1], knots[last, 2], knots[last, 3]
-        missing = total_weight - slope
-        if bend <= 0.0:  # slopes that noise made equal
-            back = last // 2
-            bend = (slope - knots[back, 2]) / (knots[last, 0] - knots[back, 0])
-        if missing <= 1e-9 * total_weight or bend <= 0.0:
-            return log_z + step * slope, slope
-        rate = bend / missing
-        left = missing * math.exp(-rate * step)
-        return log_z + total_weight * step - (missing - left) / rate, total_weight - left
-    i = np.searchsorted(knots[:, 0], coupling, side="right") - 1
-    h = knots[i + 1, 0] - knots[i, 0]
-    t = (coupling - knots[i, 0]) / h
-    s0, s1, b0, b1 = knots[i, 2], knots[i + 1, 2], h * knots[i, 3], h * knots[i + 1, 3]
-    c2, c3 = 3 * (s1 - s0) - 2 * b0 - b1, 2 * (s0 - s1) + b0 + b1
-    slope = s0 + t * (b0 + t * (c2 + t * c3))
-    return knots[i, 1] + h * t * (s0 + t * (b0 / 2 + t * (c2 / 3 + t * c3 / 4))), slope
-
-
 _tables: OrderedDict[str, PartitionTable] = OrderedDict()
 
 
-def log_partition(
-    graph: Graph,
-    log_field: ArrayLike,
-    max_coupling: float,
-    *,
-    exact: bool = True,
-    sweeps: int | None = None,
-    random_seed: int = 0,
-) -> PartitionTable:
-    """Tabulate log Z over couplings, items summed out if feasible and ``exact``."""
-    field = _checked(log_field, max_coupling)
-    how = max_coupling, exact, sweeps, random_seed
-    key = of_arrays([graph.edges, graph.weights, field, np.array(graph.n_items)]) + repr(how)
+def log_partition(graph: Graph, prevalence: Array, max_coupling: float) -> PartitionTable:
+    """Tabulate log Z over couplings, items summed out if that is feasible."""
+    sizes: NDArray[Any] = np.array([graph.n_items, max_coupling])
+    key = of_arrays([graph.edges, graph.weights, prevalence, sizes])
     if key not in _tables:
-        _tables[key] = _tabulate(graph, field, *how)
+        found = _summed_out(graph, prevalence, max_coupling)
+        if found is None:
+            drawn = couplings.drawn_agreement(graph, prevalence, max_coupling)
+            found = integrated(graph, prevalence, max_coupling, drawn)
+        _tables[key] = found
         if len(_tables) > KEPT:
             _tables.popitem(last=False)
     _tables.move_to_end(key)
     return _tables[key]
 
 
-def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -> PartitionTable:
+def planted_partition(graph: Graph, prevalence: Array, max_coupling: float) -> PartitionTable:
     r"""Tabulate the normalising constant of edges given labels, instead of labels given edges.
 
     If the edges are random (a stochastic block model, see ``PlantedPotts``), each of them joins a
@@ -143,19 +120,16 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
 
     .. math:: \sum_{\text{edges}} \log(1 + q\,(e^{β w} - 1)),\quad q = \sum_k \pi_k^2 ,
 
-    with q the share of pairs of one class, from the field instead of the labels. On a forest with
-    a uniform field both are the same (Karrer & Newman 2011, Physical Review E 83, 016107; Newman
+    with q the share of pairs of one class, from the prevalence instead of the labels. On a forest
+    with equal classes both are the same (Karrer & Newman 2011, Physical Review E 83, 016107; Newman
     2016, ibid. 94, 052315).
     """
-    field = _checked(log_field, max_coupling)
-    log_total = float(np.logaddexp.reduce(field))
-    q = float((np.exp(field - log_total) ** 2).sum())
+    q, n_classes = float((prevalence**2).sum()), len(prevalence)
     weakest = float(graph.weights.min(initial=np.inf))  # edges are independent
-    coupling, n_table = couplings.table_couplings(graph.weights, max_coupling, weakest, len(field))
+    coupling, n_table = couplings.table_couplings(graph, n_classes, max_coupling, weakest)
     edges = np.unique(graph.weights, return_counts=True)
     found = [planted_log_z(edges, q, beta) for beta in coupling.tolist()]
     knots = np.column_stack([coupling, found])
-    knots[:, 1] += graph.n_items * log_total
     return PartitionTable(np.pad(knots, NO_ERROR), n_table, graph, "planted partition")
 
 
@@ -169,50 +143,173 @@ def planted_log_z(edges: Edges, q: float, coupling: float) -> tuple[float, float
     return float(log_z), float(share @ (weights * counts)), float(bend)
 
 
-def _checked(log_field: ArrayLike, max_coupling: float) -> Array:
-    field = np.asarray(log_field, dtype=np.float64)
-    if not (np.isfinite(max_coupling) and max_coupling > 0):
-        raise ModelError(f"max_coupling must be positive and finite. Got: {max_coupling!r}.")
-    if field.ndim != 1 or len(field) < 2 or not np.isfinite(np.logaddexp.reduce(field)):
-        raise ModelError(
-            "log_field must hold the log prevalence of at least two classes, finite for one of "
-            f"them. Got: {log_field!r}."
-        )
-    return field
-
-
-def _tabulate(
-    graph: Graph,
-    field: Array,
-    max_coupling: float,
-    exact: bool,
-    sweeps: int | None,
-    random_seed: int,
-) -> PartitionTable:
+def _summed_out(graph: Graph, prevalence: Array, max_coupling: float) -> PartitionTable | None:
+    """Return the exact table, or None if that would take too long."""
     from scipy.interpolate import CubicSpline  # slow to import
 
-    log_total = float(np.logaddexp.reduce(field))  # a field need not be normalised
-    prevalence = np.exp(field - log_total)
-    at_zero = graph.n_items * log_total
-    by = plan(graph, len(field), couplings.EXACT_COUPLINGS) if exact else None
-    if by is None:
-        drawn = couplings.drawn_agreement(graph, prevalence, max_coupling, sweeps, random_seed)
-        return _integrated(graph, prevalence, max_coupling, at_zero, drawn)
-    weakest = couplings.weakest_bond(graph)
-    coupling, n_table = couplings.table_couplings(graph.weights, max_coupling, weakest, len(field))
-    at_once = couplings.EXACT_COUPLINGS  # to limit memory
-    parts = np.split(coupling, range(at_once, len(coupling), at_once))
-    log_z, slope = np.hstack([sum_out(graph, prevalence, part, by) for part in parts])
+    n_classes, weakest = len(prevalence), couplings.weakest_bond(graph)
+    coupling, n_table = couplings.table_couplings(graph, n_classes, max_coupling, weakest)
+    found = exact_log_z(graph, prevalence, coupling)
+    if found is None:
+        return None
+    log_z, slope = found
     bend = CubicSpline(coupling, slope)(coupling, 1)
     # evenly spaced couplings have their own spline, unaffected by the other steps
     own = slice(n_table)
     bend[own] = CubicSpline(coupling[own], slope[own])(coupling[own], 1)
-    knots = np.column_stack([coupling, log_z + at_zero, slope, np.maximum(bend, 0.0)])
+    knots = np.column_stack([coupling, log_z, slope, np.maximum(bend, 0.0)])
     return PartitionTable(np.pad(knots, NO_ERROR), n_table, graph, "elimination")
 
 
-def _integrated(
-    graph: Graph, prevalence: Array, max_coupling: float, at_zero: float, drawn: tuple[Array, ...]
+def exact_log_z(graph: Graph, prevalence: Array, coupling: Array) -> tuple[Array, Array] | None:
+    """Return log Z and its derivative at every coupling, or None if that would take too long."""
+    at_once = couplings.EXACT_COUPLINGS  # to limit memory
+    n_edges = np.bincount(graph.component[graph.edges[:, 0]], minlength=graph.n_components)
+    on_tree = (n_edges < np.bincount(graph.component))[graph.component]
+    turns = _elimination_order(graph, np.flatnonzero(~on_tree), len(prevalence), at_once)
+    if turns is None:
+        return None
+    order, *above = rooted(graph)
+    trees, field = (order[on_tree[order]], *above), np.tile(prevalence, (graph.n_items, 1))
+    points: NDArray[Any] = coupling + STEP * 1j
+    log_z: Any = np.array([sum_leaves(*trees, field, at)[0].sum() for at in points])
+    for first in range(0, len(points), at_once):
+        part = slice(first, first + at_once)
+        log_z[part] += _eliminate(graph, prevalence, points[part], turns)
+    return log_z.real, log_z.imag / STEP
+
+
+def rooted(graph: Graph) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    """Return the items in breadth-first order, from the first item of every component.
+
+    With their parents, −1 for roots, and the weights of the edges to these, (items,) each.
+    """
+    first = np.unique(graph.component, return_index=True)[1]
+    rows = np.concatenate([graph.start, [len(graph.neighbour) + len(first)]])
+    ends = np.concatenate([graph.neighbour, first]).astype(np.int32)  # a root above all, at the end
+    whole = scipy.sparse.csr_array((np.ones(len(ends)), ends, rows), shape=(len(rows) - 1,) * 2)
+    order, above = scipy.sparse.csgraph.breadth_first_order(whole, graph.n_items)
+    parent = np.where(above[:-1] == graph.n_items, -1, above[:-1]).astype(np.int32)
+    weight, below = np.ones(graph.n_items), np.flatnonzero(parent >= 0)
+    if len(below):
+        weight[below] = graph.to_scipy()[below, parent[below]]
+    return order[1:], parent, weight
+
+
+@kernel
+def sum_leaves(order, parent, weight, field, coupling):
+    """Sum out a forest of items with a ``field`` (items, classes), at a complex coupling.
+
+    Returns log Z in parts by item, and the weights of every item given what is below it (items,
+    classes).
+    """
+    part, value = np.zeros(len(parent), dtype=np.complex128), field.astype(np.complex128)
+    for i in range(len(order) - 1, -1, -1):
+        n, p, w = order[i], parent[order[i]], weight[order[i]]
+        total = value[n].sum()
+        if p < 0:
+            part[n] = np.log(total)
+            continue
+        # exp(−β w), whose imaginary part is small: no sine and cosine
+        differ = max(math.exp(-coupling.real * w), FAINTEST) * (1.0 - coupling.imag * w * 1j)
+        scale, top = 1.0 / total.real, 0.0
+        for k in range(field.shape[1]):
+            value[p, k] *= scale * (value[n, k] + differ * (total - value[n, k]))
+            top = max(top, value[p, k].real)
+        for k in range(field.shape[1]):
+            value[p, k] *= 1.0 / top
+        part[n] = math.log(top) - math.log(scale) + coupling * w
+    return part, value
+
+
+@kernel
+def draw_forest(order, parent, weight, field, coupling, seed):
+    """Draw the labels of a forest jointly, from its roots; all items must be possible."""
+    value = sum_leaves(order, parent, weight, field, coupling)[1].real
+    labels, share = np.empty(len(order), dtype=np.int32), np.empty(field.shape[1])
+    for n in order:
+        differ, total = max(math.exp(-coupling.real * weight[n]), FAINTEST), 0.0
+        for k in range(share.size):
+            agrees = parent[n] < 0 or labels[parent[n]] == k
+            share[k] = value[n, k] * (1.0 if agrees else differ)
+            total += share[k]
+        labels[n] = choose(share, total, uniform(seed, n))
+    return labels
+
+
+def _elimination_order(
+    graph: Graph, items: NDArray[np.int64], n_classes: int, n_couplings: int
+) -> list[int] | None:
+    """Return whole components in an order to be summed out, or None if tables are too large."""
+    if len(items) > MOST_ITEMS:
+        return None
+    start, neighbour = graph.start, graph.neighbour
+    near = {n: set(neighbour[start[n] : start[n + 1]].tolist()) for n in items.tolist()}
+    queue = [(len(found), n) for n, found in near.items()]
+    heapq.heapify(queue)
+    order, work = [], 0
+    while queue:  # the item with the fewest neighbours left
+        size, n = heapq.heappop(queue)
+        if n not in near or len(near[n]) != size:
+            continue
+        work += n_classes ** (size + 1)
+        if work * n_couplings > MOST_WORK:
+            return None
+        around = near.pop(n)
+        for m in around:  # summing n out joins its neighbours
+            near[m] |= around
+            near[m] -= {n, m}
+            heapq.heappush(queue, (len(near[m]), m))
+        order.append(n)
+    return order
+
+
+Table = tuple[tuple[int, ...], NDArray[np.complex128]]
+"""A function (couplings, classes, …) of the labels of some items, ascending by turn."""
+
+
+def _eliminate(
+    graph: Graph, prevalence: Array, coupling: NDArray[np.complex128], order: list[int]
+) -> NDArray[np.complex128]:
+    """Return log Z at complex couplings, items being summed out in turn."""
+    turn = np.full(graph.n_items, -1)
+    turn[order] = np.arange(len(order))
+    own = np.tile(prevalence.astype(complex), (len(coupling), 1))
+    tables: list[list[Table]] = [[((t,), own)] for t in range(len(order))]
+    later: list[list[tuple[int, float]]] = [[] for _ in order]
+    ends, same, log_z = np.sort(turn[graph.edges], axis=1), np.eye(len(prevalence)), 0 * coupling
+    for (one, other), w in zip(ends.tolist(), graph.weights.tolist(), strict=True):
+        if one >= 0:
+            later[one].append((other, w))
+    for t, held in enumerate(tables):
+        for other, w in later[t]:
+            factor: Any = same + np.exp(-coupling * w)[:, None, None] * (1 - same)
+            held.append(((t, other), factor))
+            log_z = log_z + coupling * w
+        (_, *items), joined = _product(held)
+        top = joined.real.max(axis=tuple(range(1, joined.ndim)), keepdims=True)
+        total = (joined / top).sum(axis=1)
+        log_z = log_z + np.log(top.ravel())
+        if items:
+            tables[items[0]].append((tuple(items), total))
+        else:
+            log_z = log_z + np.log(total)
+        held.clear()
+    return log_z
+
+
+def _product(tables: list[Table]) -> Table:
+    """Multiply tables, over the union of their items."""
+    items = tuple(sorted({n for own, _ in tables for n in own}))
+    found: Any = 1.0
+    for own, value in tables:
+        missing = [axis for axis, n in enumerate(items, 1) if n not in own]
+        found = found * np.expand_dims(value, tuple(missing))
+    return items, found
+
+
+def integrated(
+    graph: Graph, prevalence: Array, max_coupling: float, drawn: tuple[Array, ...]
 ) -> PartitionTable:
     """Integrate the slopes of :func:`couplings.drawn_agreement` by a monotone cubic."""
     coupling, by_start, error = drawn
@@ -232,7 +329,7 @@ def _integrated(
     edges, q = np.unique(graph.weights, return_counts=True), (prevalence**2).sum()
     known, slopes, _ = np.transpose([planted_log_z(edges, float(q), x) for x in coupling.tolist()])
     bent = PchipInterpolator(coupling, slopes).antiderivative()(coupling) - known
-    log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
+    log_z, log_z_error = smooth.antiderivative()(coupling), np.hypot(sampling, bent)
     columns = np.column_stack([coupling, log_z, slope, smooth(coupling, 1), log_z_error, error])
     n_table = int(np.searchsorted(coupling, max_coupling, side="right"))
     by_start = by_start[:, :n_table]

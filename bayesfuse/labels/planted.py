@@ -19,16 +19,15 @@ STRONGEST = 10.0
 class PlantedPotts(Potts):
     r"""Communities: edges are random given the labels (a stochastic block model).
 
-    A pair of one class has an edge exp(β w) times as often as another pair. Use it if the graph
-    results from the classes (citations, friendships, neighbours in features), and :class:`Potts` if
-    the graph is fixed (the pixels of an image).
+    A pair of one class has an edge exp(β w) times as often as another pair. For graphs that result
+    from the classes (citations, friendships, neighbours in features), not fixed ones (images).
 
     .. math:: p(y, \text{edges}) \propto \prod_n \pi_{y_n} \prod_{\text{edges } nm}
               \frac{\exp(\beta\, w_{nm}\, 1[y_n = y_m])}{1 + A(y) (\exp(\beta\, w_{nm}) - 1)}
 
-    with :math:`A(y) = \sum_k (n_k / n)^2`, the share of pairs of one class. The difference is large
-    on graphs with many cycles: above its critical coupling, Potts expects nearly all items in one
-    class, so that communities of similar size imply a weak coupling.
+    with :math:`A(y) = \sum_k (n_k / n)^2`, the share of pairs of one class. Above its critical
+    coupling, :class:`Potts` expects nearly all items in one class, so that with many cycles
+    communities of similar size imply a weak coupling.
 
     Parameters
     ----------
@@ -49,13 +48,10 @@ class PlantedPotts(Potts):
 
     Examples
     --------
-    >>> import bayesfuse as bf, pymc as pm
+    >>> import bayesfuse as bf
     >>> graph = bf.Graph.from_edges([(n, n + step) for n in range(98) for step in (1, 2)])
-    >>> truth = graph.items // 50
-    >>> made = bf.datasets.simulate_responses(truth, 4, 2, random_seed=1)
-    >>> with bf.LabelModel(made.responses) as model:
-    ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), graph)
-    ...     _ = model.observe(labels=labels, raters=model.rater_channel("confusion", None))
+    >>> made = bf.datasets.simulate_responses(graph.items // 50, 4, 2, random_seed=1)
+    >>> model = bf.models.MarkovRandomField(made.responses, graph, edges="drawn")
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> bool(result["posterior"]["coupling"].mean() > 2)
     True
@@ -67,10 +63,10 @@ class PlantedPotts(Potts):
         if self._fixed is None and not self._drawn_anew:
             self._edges = np.unique(self.graph.weights, return_counts=True)
 
-    def _inferred(self, graph, field):
+    def _inferred(self, graph, prevalence):
         if graph.n_edges == 0:
-            return super()._inferred(graph, field)
-        return planted_partition(graph, field, STRONGEST / float(graph.weights.mean()))
+            return super()._inferred(graph, prevalence)
+        return planted_partition(graph, prevalence, STRONGEST / float(graph.weights.mean()))
 
     def _crowd(self, labels, coupling, n_classes, rng=None):
         """As in the contract; by its mean without ``rng``.

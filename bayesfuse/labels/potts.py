@@ -7,17 +7,22 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.labels import belief_propagation, elimination, potts_kernels
+from bayesfuse.labels import belief_propagation, potts_kernels
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
 from bayesfuse.labels.couplings import reach
-from bayesfuse.labels.partition_function import PartitionTable, interpolate, log_partition
+from bayesfuse.labels.partition_function import (
+    PartitionTable,
+    draw_forest,
+    log_partition,
+    rooted,
+    sum_leaves,
+)
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import shared, side_by_side
@@ -42,26 +47,22 @@ class Potts(LabelPrior):
     .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
               \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
 
-    Gibbs sampling is exact: labels are drawn jointly on a forest, otherwise by single-site sweeps
-    and Swendsen–Wang cluster moves. Belief propagation sums the labels out (NUTS, EM); it is exact
-    on a forest and approximate on other graphs.
+    Labels are drawn jointly on a forest, otherwise by single-site sweeps and Swendsen–Wang cluster
+    moves. Belief propagation sums them out (NUTS, EM), exactly on a forest only.
 
     Parameters
     ----------
     coupling : tensor or number
         β > 0 of an edge of weight one. For a variable, Z is tabulated as a function of β, which
-        takes some time when the model is built.
+        takes some time when the model is built. The paper's trust δ is 2 β (eqs. 6 and 28).
     graph : Graph
         Adjacency of the items; the same items as in the responses, in any order.
     prevalence : array-like, shape (classes,), optional
         π, the share of every class without neighbours. Default uniform. It cannot be a variable,
-        because Z would have to be tabulated in as many dimensions as there are classes; it seldom
-        matters, given neighbours and responses.
+        because Z would have to be tabulated in as many dimensions as there are classes.
 
     Notes
     -----
-    Traganitis & Giannakis's trust δ counts half per edge: β = δ / 2 (their eqs. 6 and 28).
-
     The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
     minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
     responses.
@@ -129,10 +130,9 @@ class Potts(LabelPrior):
         weight = potts_kernels.once(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
         reverse = np.lexsort((row, graph.neighbour)).astype(np.int32)
-        order = _breadth_first(graph)
-        arrays = prevalence, graph.start, graph.neighbour, weight, reverse, order
-        colours = graph.colour_order, graph.colour_start
-        return (*arrays, *colours, *self._tabulate(graph, arrays))
+        forest, colours = rooted(graph), (graph.colour_order, graph.colour_start)
+        arrays = prevalence, graph.start, graph.neighbour, weight, reverse, forest[0]
+        return (*arrays, *forest[1:], *colours, *self._tabulate(graph, arrays))
 
     def defining(self, structure):
         return structure[:4]  # prevalence, start, neighbour and weight determine the rest
@@ -142,7 +142,7 @@ class Potts(LabelPrior):
         prevalence, *rows = arrays
         total_weight = np.asarray(graph.weights.sum())
         if self._fixed is None:
-            self.table = self._inferred(graph, np.log(prevalence))
+            self.table = self._inferred(graph, prevalence)
             return self.table.knots, total_weight
         flat = np.ones((graph.n_items, len(prevalence)))
         message, *_ = belief_propagation.propagate(prevalence, flat, self._fixed, *rows, ROUNDS)
@@ -151,17 +151,17 @@ class Potts(LabelPrior):
         )
         return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
 
-    def _inferred(self, graph: Graph, field: Array) -> PartitionTable:
-        return log_partition(graph, field, reach(graph, len(field)))
+    def _inferred(self, graph: Graph, prevalence: Array) -> PartitionTable:
+        return log_partition(graph, prevalence, reach(graph, len(prevalence)))
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        prevalence, *rows, _, order, colours, begin, _, _ = structure
+        prevalence, *rows, _, order, parent, above, colours, begin, _, _ = structure
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(log_parameters[0]), *rows
         if self._drawn_anew:
-            given = prevalence, likelihood, *graph, order, seed_of(rng)
-            return belief_propagation.draw_forest(*given)
+            forest, coupling = (order, parent, above), complex(graph[0])
+            return draw_forest(*forest, prevalence * likelihood, coupling, seed_of(rng))
         if previous is not None:
             labels = previous.copy()
         else:
@@ -192,12 +192,21 @@ class Potts(LabelPrior):
                 "other graphs compare models by item. Got: a graph of "
                 f"{self.graph.n_items} items and {self.graph.n_edges} edges, with cycles."
             )
+        graph = self.graph.ordered(responses)
+        forest, tree = rooted(graph), graph.component
         prevalence = self.prevalence((), responses.n_classes, (), np)
-        trees = elimination.trees_of(self.graph.ordered(responses), unit)
+        # sets are taken out at once if no tree joins items of several
+        apart = len(np.unique(np.stack([tree, unit]), axis=1)[0]) == graph.n_components
+        sets = [np.full(len(unit), True)] if apart else [unit == u for u in range(unit.max() + 1)]
 
         def evidence(log_parameters, likelihood, log_scale):
-            coupling = float(log_parameters[0])
-            return elimination.evidence(trees, prevalence, likelihood, log_scale, coupling)
+            coupling = complex(log_parameters[0])
+            seen, found = sum_leaves(*forest, prevalence * likelihood, coupling)[0], []
+            for own in sets:
+                others = prevalence * np.where(own[:, None], 1.0, likelihood)
+                unseen, _ = sum_leaves(*forest, others, coupling)
+                found.append((seen - unseen).real + np.where(own, log_scale, 0.0))
+            return np.bincount(unit, found[0]) if apart else np.sum(found, axis=1)
 
         return evidence
 
@@ -218,7 +227,7 @@ class Potts(LabelPrior):
 
     def _log_z(self, log_parameters, structure):
         *_, knots, total_weight = structure
-        return interpolate(float(log_parameters[0]), knots, float(total_weight))
+        return potts_kernels.interpolate(float(log_parameters[0]), knots, float(total_weight))
 
     def decode(self, log_parameters, likelihood, structure):
         """Return the best mode of iterated conditional modes from two starts."""
@@ -275,15 +284,10 @@ class MeanFieldPotts(Potts):
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[0], [1], [0]])
-    >>> graph = bf.Graph.from_edges([(0, 1), (1, 2)])
-    >>> likelihood, scale = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]]), np.zeros(3)
-    >>> for prior in (bf.MeanFieldPotts(1.0, graph), bf.Potts(1.0, graph)):
-    ...     structure = prior.structure(responses)
-    ...     round(prior.marginal((np.array(1.0),), likelihood, scale, structure).total, 3)
-    -2.236
-    -2.114
+    >>> import bayesfuse as bf
+    >>> prior = bf.MeanFieldPotts(1.0, bf.Graph.from_edges([(0, 1), (1, 2)]))
+    >>> prior.exact, prior.words.summing
+    (False, 'mean field')
     """
 
     words = Potts.words._replace(summing="mean field")
@@ -294,15 +298,6 @@ class MeanFieldPotts(Potts):
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
         self.moves_labels = not self.exact  # probabilities from drawn labels are better
-
-
-def _breadth_first(graph: Graph) -> NDArray[np.int32]:
-    """Return the items in breadth-first order, from the first item of every component."""
-    first = np.unique(graph.component, return_index=True)[1]
-    rows = np.concatenate([graph.start, [len(graph.neighbour) + len(first)]])
-    ends = np.concatenate([graph.neighbour, first]).astype(np.int32)  # a root above all, at the end
-    whole = scipy.sparse.csr_array((np.ones(len(ends)), ends, rows), shape=(len(rows) - 1,) * 2)
-    return scipy.sparse.csgraph.breadth_first_order(whole, graph.n_items)[0][1:]
 
 
 def _sweep(

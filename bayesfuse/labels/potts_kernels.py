@@ -24,6 +24,7 @@ LARGEST = 600.0
 """Sums of couplings above this are kept as logarithms: their exponentials would overflow."""
 
 SMALL = 1e-15  # products below this are moved to logarithms
+FAINTEST = 1e-130  # minimum of exp(−β w), so that disagreement is never impossible
 
 
 def once(weight: Array) -> Array:
@@ -71,24 +72,21 @@ def relative(logs, share):
 
 
 @inner
-def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share):
-    """As :func:`weigh`, in logarithms, for couplings whose exponentials overflow."""
-    n_classes, one = share.size, weight.size == 1
-    row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
-    for k in range(n_classes):
-        value = prevalence[k] * likelihood[row, k]
-        share[k] = math.log(value) if value > 0.0 else -np.inf
-    for e in range(start[n], start[n + 1]):
-        share[labels[neighbour[e]]] += coupling * weight[0 if one else e]
-    return relative(share, share)
+def weigh(n, labels, prevalence, likelihood, graph, share):
+    """Write the weights of item n given its neighbours into ``share`` (k,); return their sum.
 
-
-@inner
-def weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share):
-    """Write the weights of item n given its neighbours into ``share`` (k,); return their sum."""
+    ``graph`` is coupling, rows and :func:`pull`, without which weights are exponentials of sums.
+    """
+    coupling, start, neighbour, weight, factor = graph
     row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     for k in range(share.size):
         share[k] = prevalence[k] * likelihood[row, k]
+    if factor.size == 0:
+        for k in range(share.size):
+            share[k] = math.log(share[k]) if share[k] > 0.0 else -np.inf
+        for e in range(start[n], start[n + 1]):
+            share[labels[neighbour[e]]] += coupling * weight[0 if weight.size == 1 else e]
+        return relative(share, share)
     if factor.size == 1:
         times = factor[0]
         for e in range(start[n], start[n + 1]):
@@ -159,35 +157,27 @@ def gibbs_part(
     The density is multiplied by the factors of :func:`crowd`.
     """
     coupling, start, neighbour, weight, factor = graph
-    share = np.empty(prevalence.size)
-    if crowding > 0.0 or not known:
+    crowded = crowding > 0.0 or not known
+    if prevalence.size == 2 and weight.size == 1 and factor.size > 0:
+        if not crowded:
+            rows = start, neighbour, factor, order
+            sweep_two(labels, prevalence, likelihood, *rows, seed, first, last)
+            return
         factor = pull(coupling, start, weight)
-        size, field = np.zeros(prevalence.size, dtype=np.int64), np.empty(prevalence.size)
-        for n in range(labels.size):
-            size[labels[n]] += 1
-        for i in range(first, last):
-            n = order[i]
+    pulls = coupling, start, neighbour, weight, factor
+    share, field = np.empty(prevalence.size), prevalence.copy()
+    size = np.zeros(prevalence.size, dtype=np.int64)
+    for n in range(labels.size if crowded else 0):
+        size[labels[n]] += 1
+    for i in range(first, last):
+        n = order[i]
+        if crowded:
             size[labels[n]] -= 1
             crowd(field, prevalence, size, crowding, known)
-            if factor.size == 0:
-                pulls = coupling, start, neighbour, weight
-                total = log_weigh(n, labels, field, likelihood, *pulls, share)
-            else:
-                total = weigh(n, labels, field, likelihood, factor, start, neighbour, share)
-            labels[n] = choose(share, total, uniform(seed, i))
+        total = weigh(n, labels, field, likelihood, pulls, share)
+        labels[n] = choose(share, total, uniform(seed, i))
+        if crowded:
             size[labels[n]] += 1
-    elif prevalence.size == 2 and weight.size == 1 and factor.size > 0:
-        rows = start, neighbour, factor, order
-        sweep_two(labels, prevalence, likelihood, *rows, seed, first, last)
-    else:
-        for i in range(first, last):
-            n = order[i]
-            if factor.size == 0:
-                pulls = coupling, start, neighbour, weight
-                total = log_weigh(n, labels, prevalence, likelihood, *pulls, share)
-            else:
-                total = weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share)
-            labels[n] = choose(share, total, uniform(seed, i))
 
 
 @inner
@@ -223,13 +213,9 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
     n_items, n_classes = likelihood.shape
     probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
     share, flat = np.empty(n_classes), np.ones((1, n_classes))
-    factor = pull(coupling, start, weight)
+    graph = coupling, start, neighbour, weight, pull(coupling, start, weight)
     for n in range(n_items):
-        if factor.size == 0:
-            pulls = coupling, start, neighbour, weight
-            before = log_weigh(n, labels, prevalence, flat, *pulls, share)
-        else:
-            before = weigh(n, labels, prevalence, flat, factor, start, neighbour, share)
+        before = weigh(n, labels, prevalence, flat, graph, share)
         total = 0.0
         for k in range(n_classes):
             value = share[k] * likelihood[n, k]
@@ -247,10 +233,11 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
 def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
     """Set labels to conditional modes until none changes (Besag 1986); return the passes."""
     share = np.empty(prevalence.size)
+    graph = coupling, start, neighbour, weight, share[:0]  # products may underflow
     for sweep in range(most):
         changed = False
         for n in range(labels.size):
-            log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share)
+            weigh(n, labels, prevalence, likelihood, graph, share)
             best = labels[n]
             for k in range(share.size):
                 if share[k] > share[best]:
@@ -363,3 +350,28 @@ def swendsen_wang(
     for n in range(n_items):
         labels[n] = chosen[place[parent[n]]]
     return n_clusters
+
+
+@kernel
+def interpolate(coupling, knots, total_weight):
+    """Return log Z and its derivative, by a cubic through slopes and bends and its integral."""
+    last = len(knots) - 1
+    if coupling >= knots[last, 0]:
+        step = coupling - knots[last, 0]
+        log_z, slope, bend = knots[last, 1], knots[last, 2], knots[last, 3]
+        missing = total_weight - slope
+        if bend <= 0.0:  # slopes that noise made equal
+            back = last // 2
+            bend = (slope - knots[back, 2]) / (knots[last, 0] - knots[back, 0])
+        if missing <= 1e-9 * total_weight or bend <= 0.0:
+            return log_z + step * slope, slope
+        rate = bend / missing
+        left = missing * math.exp(-rate * step)
+        return log_z + total_weight * step - (missing - left) / rate, total_weight - left
+    i = np.searchsorted(knots[:, 0], coupling, side="right") - 1
+    h = knots[i + 1, 0] - knots[i, 0]
+    t = (coupling - knots[i, 0]) / h
+    s0, s1, b0, b1 = knots[i, 2], knots[i + 1, 2], h * knots[i, 3], h * knots[i + 1, 3]
+    c2, c3 = 3 * (s1 - s0) - 2 * b0 - b1, 2 * (s0 - s1) + b0 + b1
+    slope = s0 + t * (b0 + t * (c2 + t * c3))
+    return knots[i, 1] + h * t * (s0 + t * (b0 / 2 + t * (c2 / 3 + t * c3 / 4))), slope

@@ -3,10 +3,16 @@
 NumPy and numba only. Binary functions take responses of two classes; the last one is positive.
 """
 
-from bayesfuse.moments.binary import accuracies, improved_sml, one_vs_rest, rank_raters, sml
+from bayesfuse.moments.binary import (
+    accuracies,
+    class_imbalance,
+    improved_sml,
+    one_vs_rest,
+    rank_raters,
+    sml,
+)
 from bayesfuse.moments.chain import transition
 from bayesfuse.moments.groups import latent_sml, select_raters
-from bayesfuse.moments.imbalance import class_imbalance
 from bayesfuse.moments.multiclass import confusion
 from bayesfuse.moments.pairs import covariance, rank_one
 from bayesfuse.moments.partition import find_groups

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.fingerprint import first_occurrences
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import MomentsError, require_count, require_flag
-from bayesfuse.moments.binary import accuracies, labels_by_sign
-from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_odds, quality
+from bayesfuse.moments import binary
 from bayesfuse.moments.pairs import covariance, least_squares, orient, require_binary, scaled
 from bayesfuse.moments.partition import PairMoments, find_groups, fit_groups
 from bayesfuse.moments.score import Indices
@@ -30,10 +29,10 @@ def latent_sml(
 ) -> xr.Dataset:
     r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
 
-    Raters of a group report on its hidden verdict :math:`\alpha_g`, and the verdicts are
-    independent given the truth; a rater alone reports on the truth. Within a group, accuracies are
-    estimated from moments with the verdict as the truth; the estimated verdicts are then raters of
-    the truth. Labels maximise the likelihood with the verdicts summed out.
+    Raters of a group report on its hidden verdict, and the verdicts are independent given the
+    truth. Within a group, accuracies are estimated from moments with the verdict as the truth; the
+    estimated verdicts are then raters of the truth. Labels maximise the likelihood with the
+    verdicts summed out.
 
     Parameters
     ----------
@@ -52,22 +51,16 @@ def latent_sml(
         ``specificity[rater]``: with respect to the truth (eq. 8). ``verdict_sensitivity[rater]``,
         ``verdict_specificity[rater]``: with respect to the verdict of the rater's group, one for a
         rater alone. ``membership[rater]``: index of the group. For groups of several raters only:
-        ``verdict[item, group]``: probability of a positive verdict given the group's responses, NaN
-        if there are none. ``group_sensitivity[group]``, ``group_specificity[group]``: of the
-        verdict with respect to the truth. ``determined[group]``: whether moments determine the
-        accuracies within the group. Attributes: ``prevalence``, ``positive``, ``determined``
-        (between groups). All accuracies are NaN for undetermined raters.
+        ``verdict[item, group]``: probability of a positive verdict given the group's responses;
+        ``group_sensitivity[group]``, ``group_specificity[group]``: of the verdict with respect to
+        the truth; ``determined[group]``: false if moments do not determine the accuracies within
+        the group (as of two raters), so that errors are assumed equally frequent in both classes.
+        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups).
 
     Raises
     ------
     MomentsError
         Not two classes, groups that do not match the raters; as :func:`find_groups`.
-
-    Notes
-    -----
-    Two raters (or two groups) do not determine accuracies, nor do raters whose verdict seems to
-    have one class only. Errors are then assumed equally frequent in both classes, and
-    ``determined`` is false. One group of all raters is the same model as no groups.
 
     References
     ----------
@@ -98,7 +91,7 @@ def latent_sml(
         own = _table(responses, rater, responses.raters[members], np.zeros((3, 0), dtype=np.int64))
         source = _source(own, directions[members])
         inner[:, members] = source.quality
-        votes = log_odds(*source.quality)[own.cell]
+        votes = binary.log_odds(*source.quality)[own.cell]
         evidence[:, column] = np.bincount(own.item, votes, len(evidence))
         answered = own.per_item > 0
         verdict[answered, column] = scipy.special.expit(
@@ -120,14 +113,14 @@ def latent_sml(
         )
     overall = outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
 
-    votes = np.where(np.repeat(alone, 2), log_odds(*overall), 0.0)
+    votes = np.where(np.repeat(alone, 2), binary.log_odds(*overall), 0.0)
     score = np.bincount(responses.item, votes[responses.cell], len(evidence))
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
     if prior:
         score += scipy.special.logit(top.prevalence)
     return xr.Dataset(
         {
-            "label": ("item", labels_by_sign(responses, score)),
+            "label": ("item", binary.labels_by_sign(responses, score)),
             "score": ("item", score),
             "sensitivity": ("rater", overall[0]),
             "specificity": ("rater", overall[1]),
@@ -229,7 +222,7 @@ def _source(responses: Responses, direction: Array) -> Source:
     Then E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
     """
     with suppress(MomentsError):
-        found = accuracies(responses)
+        found = binary.accuracies(responses)
         rates = np.stack([found.sensitivity.values, found.specificity.values])
         return Source(rates, found.attrs["prevalence"], True)
     moments = covariance(responses)
@@ -241,8 +234,8 @@ def _source(responses: Responses, direction: Array) -> Source:
     mean = np.nan_to_num(moments["mean"].values)
     lean, scale = float(np.mean(np.sign(v) * mean)), float(np.mean(np.abs(v)))
     imbalance = lean / np.hypot(lean, scale) if scale > 0 else 0.0
-    prevalence = (1 + float(np.clip(imbalance, EDGE - 1, 1 - EDGE))) / 2
-    rates = np.clip(quality(mean, v, prevalence), 0.0, 1.0)
+    prevalence = (1 + float(np.clip(imbalance, binary.EDGE - 1, 1 - binary.EDGE))) / 2
+    rates = np.clip(binary.quality(mean, v, prevalence), 0.0, 1.0)
     rates[:, responses.per_rater == 0] = np.nan
     return Source(rates, prevalence, False)
 
@@ -263,14 +256,14 @@ def _corrected(
         return seen
     own = (weight * right).sum(axis=1) / total
     informed = own.sum() - 1
-    if informed < SMALLEST:
+    if informed < binary.SMALLEST:
         return seen
     return np.clip((seen - (1 - own[::-1])) / informed, 0.0, 1.0)
 
 
 def _summed_out(evidence: Array, rates: Array) -> Array:
     """Return the log odds of the truth given every group's evidence on its verdict."""
-    rates = np.clip(np.nan_to_num(rates, nan=0.5), SMALLEST, 1 - SMALLEST)
+    rates = np.clip(np.nan_to_num(rates, nan=0.5), binary.SMALLEST, 1 - binary.SMALLEST)
     sensitive, specific = np.log(rates)
     insensitive, unspecific = np.log1p(-rates)
     positive = np.logaddexp(sensitive + evidence, insensitive)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse import errors
 from bayesfuse.data.responses import Responses
@@ -51,7 +49,7 @@ class Table:
     shape: tuple[int, int]
     answers: RowGroups
     raters: RowGroups
-    repeated: scipy.sparse.csr_array | None
+    repeated: scipy.sparse.csr_array
 
     @classmethod
     def build(cls, responses: Responses) -> Table:
@@ -59,10 +57,15 @@ class Table:
         responses, _ = responses.condensed()
         rater, n_classes = responses.rater, responses.n_classes
         first = first_rows(responses)
-        row, start, repeated = responses.cell, responses.start, None
-        if not first.all():
-            row, repeated = _mixed_rows(responses, np.flatnonzero(first))
-            start = np.concatenate([[0], np.cumsum(first)])[start].astype(np.uint32)
+        start = np.concatenate([[0], np.cumsum(first)])[responses.start].astype(np.uint32)
+        times = np.diff(np.append(np.flatnonzero(first), responses.n_responses))
+        cells, again = responses.n_raters * n_classes, times > 1
+        row = responses.cell[first].astype(np.uint32)
+        row[again] = cells + np.arange(again.sum())  # of repeated answers, the mean of their cells
+        begin = np.concatenate([[0], np.cumsum(times[again])])
+        column = responses.cell[np.repeat(again, times)].astype(np.int64)
+        share = np.repeat(1.0 / times[again], times[again])
+        repeated = scipy.sparse.csr_array((share, column, begin), shape=(again.sum(), cells))
         answers = RowGroups(responses.multiplicity.astype(np.float64), start, row)
         # items with the same raters, whatever the answers
         alone = (rater[first] * n_classes).astype(np.uint32)
@@ -75,12 +78,8 @@ class Table:
         """Pass over all responses once: O(responses × classes²)."""
         n_raters, n_classes = self.shape
         values = confusion.transpose(0, 2, 1).reshape(-1, n_classes)
-        cells = len(values)
-        if self.repeated is not None:
-            values = np.concatenate([values, self.repeated @ values])
-        cross, right = symmetric(np.ascontiguousarray(values), *self.answers)
-        if self.repeated is not None:
-            right = right[:cells] + self.repeated.T @ right[cells:]
+        cross, right = symmetric(np.concatenate([values, self.repeated @ values]), *self.answers)
+        right = right[: len(values)] + self.repeated.T @ right[len(values) :]
         k, j = np.triu_indices(n_classes)
         gram = confusion @ confusion.transpose(0, 2, 1)
         upper, others = symmetric(np.ascontiguousarray(gram[:, k, j]), *self.raters)
@@ -91,22 +90,6 @@ class Table:
         size = self.answers.weight.sum()
         right = right.reshape(n_raters, n_classes, n_classes).transpose(0, 2, 1)
         return Moments(square / size, cross / size, normal / size, right / size)
-
-
-def _mixed_rows(
-    responses: Responses, first: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], scipy.sparse.csr_array]:
-    """Add a row after the cells for every repeated answer, the mean of its cells."""
-    times = np.diff(np.append(first, responses.n_responses))
-    cells = responses.n_raters * responses.n_classes
-    row = responses.cell[first].astype(np.int64)
-    again = times > 1
-    row[again] = cells + np.arange(again.sum())
-    share = np.repeat(1.0 / times[again], times[again])
-    column = responses.cell[np.repeat(again, times)].astype(np.int64)
-    begin = np.concatenate([[0], np.cumsum(times[again])])
-    mean = scipy.sparse.csr_array((share, column, begin), shape=(int(again.sum()), cells))
-    return row.astype(np.uint32), mean
 
 
 class Fit(NamedTuple):
@@ -173,7 +156,6 @@ def best_prevalence(moments: Moments, guess: Array) -> tuple[Array, float]:
 def confusion(
     responses: Responses,
     *,
-    starts: Sequence[str] = STARTS,
     iterations: int = 1000,
     tolerance: float = 1e-5,
     random_seed: int = 0,
@@ -188,15 +170,14 @@ def confusion(
 
     where :math:`\mu`, S and T are observed means, pairs and triples and N their numbers of
     observations, so responses may be missing. A step costs O(responses × classes²) for any number
-    of raters. Repeated answers of a rater to an item are averaged.
+    of raters. Repeated answers of a rater to an item are averaged. Of several starting points the
+    one with the lowest objective (on at most 500,000 responses) wins: the diagonalised moments of
+    three teams of raters, for five random divisions ("algebraic"); the majority as the truth
+    ("votes"); all raters equally good ("diagonal").
 
     Parameters
     ----------
     responses : Responses
-    starts : sequence of {"algebraic", "votes", "diagonal"}
-        Starting points; the lowest objective (on at most 500,000 responses) wins. "algebraic"
-        diagonalises the moments of three teams of raters, for five random divisions; "votes" takes
-        the majority as the truth; "diagonal" takes all raters as equally good.
     iterations : int, default 1000
         Maximum number of steps.
     tolerance : float, default 1e-5
@@ -207,7 +188,7 @@ def confusion(
     Returns
     -------
     xarray.Dataset
-        ``prevalence`` (class) and ``confusion`` (rater, class, label). Classes are ordered to
+        ``prevalence`` (class) and ``confusion`` (rater, class, answer). Classes are ordered to
         maximise the agreement of the average rater with the truth. A rater without responses has
         the mean confusion matrix. Attributes ``objective`` (per item, without the constant squares
         of the observed moments), ``iterations``, ``start`` and ``converged`` (0 or 1).
@@ -215,9 +196,7 @@ def confusion(
     Raises
     ------
     MomentsError
-        No item was answered by three raters; unknown starts.
-    ModelError
-        Numbers out of range; starts that are not a list.
+        No item was answered by three raters.
 
     References
     ----------
@@ -233,9 +212,6 @@ def confusion(
     errors.require_count("iterations", iterations)
     tolerance = errors.require_number("tolerance", tolerance)
     rng = errors.require_seed(random_seed)
-    errors.require_names("starts", starts)
-    if unknown := [name for name in starts if name not in STARTS]:
-        raise errors.MomentsError(f"starts must be some of {list(STARTS)}. Got: {unknown[0]!r}.")
     table, pilot = Table.build(responses), responses
     together = np.diff(table.raters.start.astype(np.int64))[table.raters.weight > 0]
     if together.max(initial=0) < 3:
@@ -250,14 +226,9 @@ def confusion(
     small = table if pilot is responses else Table.build(pilot)
     fits = [
         (match(small, point, iterations, tolerance), name)
-        for name in starts
+        for name in STARTS
         for point in starting_points(name, pilot, rng)
     ]
-    if not fits:
-        raise errors.MomentsError(
-            "The algebraic start needs three teams of raters that distinguish the classes; add "
-            f"another start. Got: starts={list(starts)}."
-        )
     fit, start = min(fits, key=lambda found: found[0].objective)
     if small is not table:
         fit = match(table, fit.confusion, iterations, tolerance)

@@ -10,11 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.errors import MomentsError, require_kind, require_positive
+from bayesfuse.errors import MomentsError, require_choice, require_kind
 from bayesfuse.numerics.kernels import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
-SIGNS = ("majority", "average")
 LARGE = 100  # raters above which the starting eigenvector is approximate
 
 
@@ -81,8 +80,7 @@ def covariance(responses: Responses) -> xr.Dataset:
     """Estimate means and covariances of the raters' labels, read as −1 and +1.
 
     Every pair of raters is compared on the items that both answered, so responses may be missing.
-    Repeated answers of a rater to an item are averaged, which leaves the covariances between raters
-    unbiased (and their sampling variances a little too large).
+    Repeated answers of a rater to an item are averaged.
 
     Parameters
     ----------
@@ -92,11 +90,9 @@ def covariance(responses: Responses) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        ``mean[rater]``: mean label, NaN for a rater without responses. ``covariance[rater,
-        other]``: with denominator n − 1, the diagonal included; NaN where a pair shares fewer than
-        two items. ``variance[rater, other]``: sampling variance of every covariance, given
-        conditionally independent items. ``overlap[rater, other]``: number of items that both
-        answered.
+        ``mean[rater]``: mean label. ``covariance[rater, other]``: with denominator n − 1, NaN where
+        a pair shares fewer than two items. ``variance[rater, other]``: the sampling variances of
+        these. ``overlap[rater, other]``: number of items that both answered.
 
     References
     ----------
@@ -145,18 +141,13 @@ def class_moments(responses: Responses) -> list[xr.Dataset]:
     return [covariance(against_rest(responses, k)) for k in range(responses.n_classes)]
 
 
-def rank_one(
-    covariance: xr.Dataset,
-    method: str = "weighted",
-    *,
-    sign: str = "average",
-    penalty: float | None = None,
-) -> xr.DataArray:
+def rank_one(covariance: xr.Dataset, method: str = "weighted") -> xr.DataArray:
     r"""Estimate v, whose products are the covariances between raters.
 
     Given the truth, raters answer independently, so that off the diagonal
     :math:`Q = v v^\top` with :math:`v_i = \sqrt{1 - b^2} (2 \pi_i - 1)`, where π is a rater's
-    balanced accuracy and b the class imbalance.
+    balanced accuracy and b the class imbalance. Covariances do not determine the sign: raters are
+    assumed to be better than random on average, weighted by v.
 
     Parameters
     ----------
@@ -167,33 +158,23 @@ def rank_one(
         the diagonal :math:`\exp 2t_i`, with weights :math:`q^2 / \mathrm{Var}\,q` or over the
         pairs with :math:`|q|` above two standard deviations, and take the leading eigenvector.
         ``"sdp"`` minimises the squared off-diagonal residuals of a positive semidefinite matrix
-        plus ``penalty`` times its trace. ``"eigen"`` takes the leading eigenvector of the
-        covariance itself (inconsistent for few raters). ``"least_squares"`` minimises
-        :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
-        the overlaps as weights. The others impute pairs that share fewer than two items by it.
-    sign : str
-        How to choose the sign, which covariances do not determine. ``"average"`` (default): raters
-        are better than random on average, weighted by v. ``"majority"``, as published: more than
-        half of them are better than random, which the random signs of nearly random raters can
-        outvote.
-    penalty : float, optional
-        Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
-        standard deviations.
+        plus its trace times twice the root mean square of the sampling standard deviations.
+        ``"eigen"`` takes the leading eigenvector of the covariance itself (inconsistent for few
+        raters). ``"least_squares"`` minimises :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2`
+        over :math:`v_i^2 \le q_{ii}`, with the overlaps as weights. The others impute pairs that
+        share fewer than two items by it.
 
     Returns
     -------
     xarray.DataArray
         ``v[rater]``. Blocks of raters without common items are estimated and signed separately.
-        Zero for a rater with constant responses; NaN for a rater without common items with others,
-        or in a block without a cycle of odd length (such as three raters who share items in pairs).
+        Zero for a rater with constant responses; NaN for a rater in a block without a cycle of odd
+        length (such as three raters who share items in pairs), which has no unique solution.
 
     Raises
     ------
     MomentsError
-        An unknown method or sign, no three raters who share items in pairs, infinite or missing
-        covariances of raters who share items.
-    ModelError
-        A penalty that is not positive and finite.
+        No three raters who share items in pairs, covariances of these that are not finite.
 
     References
     ----------
@@ -206,48 +187,37 @@ def rank_one(
     >>> bf.moments.rank_one(bf.moments.covariance(bf.datasets.caries())).round(2).values
     array([0.34, 0.51, 0.47, 0.36, 0.5 ])
     """
-    for name, given, known in (("method", method, METHODS), ("sign", sign, SIGNS)):
-        if given not in known:
-            raise MomentsError(
-                f"{name} of rank_one must be one of {', '.join(map(repr, known))}. Got: {given!r}."
-            )
-    if penalty is not None:
-        penalty = require_positive("penalty", penalty)
+    require_choice("method", method, *METHODS)
     require_kind("covariance", covariance, xr.Dataset)
     q, variance = covariance.covariance.values, covariance.variance.values
-    weight = pair_weight(covariance)
-    v = np.full(len(q), np.nan)
-    v[np.diagonal(q) == 0] = 0.0
-    for block in determined_blocks(weight > 0):
-        part = np.ix_(block, block)
-        unsigned = _solve(q[part], variance[part], weight[part], method, penalty)
-        v[block] = orient(unsigned, sign)
-    return xr.DataArray(v, {"rater": covariance.rater}, ("rater",), "v", {"method": method})
-
-
-def pair_weight(covariance: xr.Dataset) -> Array:
-    """Return the overlaps of pairs relative to the largest, zero for constant raters."""
-    q, overlap = covariance.covariance.values, covariance.overlap.values
+    shared = covariance.overlap.values >= 2
     if len(q) < 3:
         raise MomentsError(
             "A rank-one matrix needs at least three raters, because its diagonal is unknown and "
             f"one pair does not determine v. Got: {len(q)} raters."
         )
-    if not np.all(np.isfinite(q[overlap >= 2])):
+    if not np.all(np.isfinite(q[shared])):
         raise MomentsError(
             "Covariances must be finite where two raters share items. Got: "
-            f"{q[(overlap >= 2) & ~np.isfinite(q)][0]}."
+            f"{q[shared & ~np.isfinite(q)][0]}."
         )
     varies = np.diagonal(q) > 0
-    weight = np.where((overlap >= 2) & np.outer(varies, varies), overlap, 0).astype(float)
+    weight = np.where(shared & np.outer(varies, varies), covariance.overlap.values, 0).astype(float)
     np.fill_diagonal(weight, 0.0)
-    if not determined_blocks(weight > 0):
+    blocks = determined_blocks(weight > 0)
+    if not blocks:
         raise MomentsError(
             "Three raters who vary their responses must share at least two items in pairs, because "
             f"three pairs determine v. Got: {len(q)} raters, {int(varies.sum())} of them "
             f"varying, with {int((weight > 0).sum()) // 2} pairs that share two items."
         )
-    return weight / weight.max()
+    v = np.full(len(q), np.nan)
+    v[np.diagonal(q) == 0] = 0.0
+    for block in blocks:
+        part = np.ix_(block, block)
+        unsigned = _solve(q[part], variance[part], weight[part] / weight.max(), method)
+        v[block] = orient(unsigned)
+    return xr.DataArray(v, {"rater": covariance.rater}, ("rater",), "v", {"method": method})
 
 
 def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
@@ -261,13 +231,12 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     return [odd[first[odd] == label] for label in np.unique(first[odd])]
 
 
-def orient(v: Array, sign: str = "average") -> Array:
-    """Choose the sign of v by its sum or, for "majority", by the number of positive entries."""
-    count = np.sign(v).sum() if sign == "majority" else 0.0
-    return -v if (count or v.sum()) < 0 else v
+def orient(v: Array) -> Array:
+    """Choose the sign of v by its sum."""
+    return -v if v.sum() < 0 else v
 
 
-def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float | None) -> Array:
+def _solve(q: Array, variance: Array, weight: Array, method: str) -> Array:
     fitted = least_squares(q, weight)
     if method == "least_squares":
         return fitted
@@ -277,9 +246,8 @@ def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float
     if method == "eigen":
         return scaled(leading(matrix)[1], q, weight)
     if method == "sdp":
-        if penalty is None:
-            # zero if all pairs share so few items that their estimated variances vanish
-            penalty = 2 * float(np.sqrt(variance[known].mean())) or 1.0
+        # zero if all pairs share so few items that their estimated variances vanish
+        penalty = 2 * float(np.sqrt(variance[known].mean())) or 1.0
         return scaled(leading(smallest_trace(matrix, known, penalty))[1], q, weight)
     np.fill_diagonal(matrix, log_diagonal(q, variance, fitted, known, method == "weighted"))
     value, vector = leading(matrix)
@@ -313,10 +281,8 @@ def least_squares(q: Array, weight: Array) -> Array:
     if len(q) <= LARGE or not matrix.any():
         direction = leading(matrix)[1]
     else:
-        begin, sparse = (
-            np.random.default_rng(0).standard_normal(len(q)),
-            scipy.sparse.csr_array(matrix),
-        )
+        begin = np.random.default_rng(0).standard_normal(len(q))
+        sparse = scipy.sparse.csr_array(matrix)
         direction = eigsh(sparse, 1, which="LA", v0=begin, tol=1e-3)[1][:, 0]
     start = scaled(direction, q, weight)
     pairs = np.nonzero(weight)  # few in a sparse crowd

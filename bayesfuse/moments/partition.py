@@ -12,31 +12,27 @@ import xarray as xr
 
 from bayesfuse.data.fingerprint import first_occurrences
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import MomentsError, require_count, require_kind
+from bayesfuse.errors import MomentsError, require_choice, require_count, require_kind
 from bayesfuse.moments.pairs import class_moments, least_squares, orient
 from bayesfuse.moments.score import Indices, score_matrix
 from bayesfuse.numerics.kernels import Array
 
-MOST_CLUSTERS = 100  # tried by default
+MOST_CLUSTERS = 100  # tried
 EVERY = 30  # every number of clusters up to this is tried
-CRITERIA = ("penalised", "residual")
 
 
 def find_groups(
     responses: Responses,
     *,
     min_groups: int = 4,
-    max_groups: int | None = None,
     criterion: str = "penalised",
-    pairs: int | None = None,
-    random_seed: int = 0,
 ) -> xr.Dataset:
     r"""Find groups of raters that follow a common hidden verdict instead of the truth.
 
     Spectral clustering of the score matrix (Ward's linkage of its leading eigenvectors) gives an
     assignment for every number of groups. Two vectors are fitted to each,
     :math:`\hat r_{ij} \approx v^{on}_i v^{on}_j` within groups and :math:`v^{off}_i v^{off}_j`
-    between them, and the best assignment by ``criterion`` is kept. O(raters⁴) in total.
+    between them, and the best assignment is kept. O(raters⁴) in total.
 
     Parameters
     ----------
@@ -44,34 +40,27 @@ def find_groups(
         With more than two classes, each is compared with the rest and the errors are summed: with
         many items, raters whose errors differ much between classes are grouped.
     min_groups : int, default 4
-        Smallest number of clusters tried. The data cannot reject two or three.
-    max_groups : int, optional
-        Largest number of clusters tried; by default the number of raters, at most 100. Above 30,
-        numbers grow in steps of a tenth.
+        Smallest number of clusters tried, up to that of raters, at most 100 (above 30 in steps of a
+        tenth). The data cannot reject two or three.
     criterion : {"penalised", "residual"}
         ``"penalised"`` (default): squared errors over their sampling variances, plus an extended
         BIC penalty. Clusters that are not worth their penalty are dissolved into single raters.
         ``"residual"`` is the published rule, the smallest eq. 14 over fewer clusters than raters
         (published with ``min_groups=2``). It also groups independent raters.
-    pairs, random_seed
-        As in :func:`score_matrix`, also for errors.
 
     Returns
     -------
     xarray.Dataset
-        ``group[rater]``: index of the group, 0, 1, … in order of the raters. ``v_on[rater]``,
-        ``v_off[rater]``: the fitted vectors (with a class axis for more than two classes). v_on is
-        zero for a rater alone. ``residual[n_groups]``: eq. 14 for every number of clusters, with
-        pairs weighted by the number of shared items. ``criterion[n_groups]``: the minimised
-        criterion. Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion`` (squared
-        errors relative to those expected from sampling; at least 1).
+        ``group[rater]``: index of the group, 0, 1, … in order of the raters.
+        ``residual[n_groups]``: eq. 14 for every number of clusters, with pairs weighted by the
+        number of shared items. ``criterion[n_groups]``: the minimised criterion. Attributes:
+        ``n_groups`` (of the result), ``criterion``, ``dispersion`` (squared errors relative to
+        those expected from sampling; at least 1).
 
     Raises
     ------
     MomentsError
-        An unknown criterion, ``min_groups`` above ``max_groups``.
-    ModelError
-        A number of groups below two.
+        As :func:`score_matrix`; ``min_groups`` above the number of raters.
 
     References
     ----------
@@ -85,8 +74,9 @@ def find_groups(
     array([0, 1, 0, 2, 3])
     """
     require_kind("responses", responses, Responses)
-    sizes = _sizes(responses.n_raters, min_groups, max_groups, criterion)
-    score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
+    require_choice("criterion", criterion, "penalised", "residual")
+    score = score_matrix(responses)
+    sizes = _sizes(responses.n_raters, min_groups, criterion)
     pair = PairMoments.of(responses, equal=criterion == "residual")
     clusters = _clusters(np.nan_to_num(score.values), sizes)
 
@@ -102,20 +92,13 @@ def find_groups(
         fitted = [_dissolve(each, fit, dispersion) for each in fitted]
         value = np.array([each.error / dispersion + each.cost.sum() for each in fitted])
     best = fitted[int(np.argmin(value))]
-    coords = {"rater": responses.raters, "n_groups": sizes}
-    binary = responses.n_classes == 2
-    if not binary:
-        coords["class"] = responses.classes
-    dims = "rater" if binary else ("class", "rater")
     return xr.Dataset(
         {
             "group": ("rater", best.group),
-            "v_on": (dims, best.v_on[0] if binary else best.v_on),
-            "v_off": (dims, best.v_off[0] if binary else best.v_off),
             "residual": ("n_groups", residual),
             "criterion": ("n_groups", value),
         },
-        coords=coords,
+        coords={"rater": responses.raters, "n_groups": sizes},
         attrs={
             "n_groups": int(best.group.max()) + 1,
             "criterion": criterion,
@@ -124,26 +107,15 @@ def find_groups(
     )
 
 
-def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: str) -> Indices:
+def _sizes(n_raters: int, min_groups: int, criterion: str) -> Indices:
     """Return the numbers of clusters to try, with "all independent" for the penalised criterion."""
-    if criterion not in CRITERIA:
-        raise MomentsError(
-            f"criterion must be one of {', '.join(map(repr, CRITERIA))}. Got: {criterion!r}."
-        )
-    if n_raters < 4:
-        raise MomentsError(
-            "Finding groups needs at least four raters, because three covariances always fit a "
-            f"rank-one matrix. Got: {n_raters} raters."
-        )
-    max_groups = MOST_CLUSTERS if max_groups is None else max_groups
     require_count("min_groups", min_groups, least=2)  # one group means independent raters
-    require_count("max_groups", max_groups, least=2)
-    if min_groups > min(max_groups, n_raters):
+    if min_groups > min(MOST_CLUSTERS, n_raters):
         raise MomentsError(
-            "min_groups must not exceed max_groups or the number of raters. Got: "
-            f"min_groups={min_groups}, max_groups={max_groups} for {n_raters} raters."
+            f"min_groups must not exceed {MOST_CLUSTERS} or the number of raters. Got: "
+            f"{min_groups} for {n_raters} raters."
         )
-    sizes = np.arange(min_groups, min(max_groups, n_raters - 1) + 1)
+    sizes = np.arange(min_groups, min(MOST_CLUSTERS, n_raters - 1) + 1)
     tenths = np.floor(np.log(sizes / EVERY) / np.log(1.1))
     sizes = sizes[(sizes <= EVERY) | np.append(np.diff(tenths) > 0, True)]
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy
@@ -11,54 +10,39 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import MomentsError, require_count, require_numbers, require_seed
-from bayesfuse.moments.binary import accuracies
+from bayesfuse.errors import MomentsError, require_count, require_kind, require_seed
+from bayesfuse.moments.binary import accuracies_of
 from bayesfuse.moments.pairs import class_moments, covariance, rank_one, sampling_variance
 from bayesfuse.numerics.kernels import Array, kernel
 
 Indices = NDArray[np.int64]
 
 EXACT = 300  # raters up to which all determinants are summed: a second or two
-SAMPLED = 5_000  # pairs (k, l) above that
+SAMPLED = 5_000  # pairs (k, l) above that, drawn with replacement
 
 
-def score_matrix(
-    responses: Responses | xr.Dataset | xr.DataArray | Array,
-    *,
-    pairs: int | None = None,
-    random_seed: int = 0,
-) -> xr.DataArray:
-    r"""Score the dependence of every two raters given the truth, in O(raters² × pairs).
+def score_matrix(responses: Responses) -> xr.DataArray:
+    r"""Score the dependence of every two raters given the truth, in O(raters⁴) or less.
 
-    The score of raters i and j sums, over all ordered pairs (k, l) of other raters, the
-    determinants that vanish if the four are independent given the truth,
-    :math:`\hat s_{ij} = \sum_{k,l} |\hat r_{ij} \hat r_{kl} - \hat r_{il} \hat r_{kj}|`.
+    :math:`\hat s_{ij} = \sum_{k,l} |\hat r_{ij} \hat r_{kl} - \hat r_{il} \hat r_{kj}|`, over
+    all ordered pairs of other raters; all terms vanish if the four are independent given the truth.
+    Of more than 300 raters, 5,000 pairs are drawn at random. With more than two classes, each is
+    compared with the rest and the scores are summed.
 
     Parameters
     ----------
-    responses : Responses, Dataset, DataArray or ndarray, shape (raters, raters)
-        Responses, their :func:`covariance`, or a symmetric covariance matrix, NaN where unknown;
-        its diagonal is not used. With more than two classes, each is compared with the rest and
-        the scores are summed.
-    pairs : int, optional
-        Number of unordered pairs {k, l} to draw at random (with replacement, the same for all i
-        and j). By default all of them for up to 300 raters (about a second), 5,000 above.
-    random_seed : int, default 0
+    responses : Responses
 
     Returns
     -------
     xarray.DataArray
         ``score[rater, other]``, symmetric, zero on the diagonal. If pairs are drawn or covariances
-        missing, it is the mean of the known determinants times the number of all (k, l), an
-        unbiased estimate of the full sum over a random draw. NaN if none is known.
+        missing, it is the mean of the known terms times the number of all. NaN if none is known.
 
     Raises
     ------
     MomentsError
-        Fewer than four raters, raters who never share items, a matrix that is not square,
-        symmetric and free of infinity.
-    ModelError
-        A number of pairs below one.
+        Fewer than four raters, or four who do not share items in pairs.
 
     References
     ----------
@@ -70,32 +54,15 @@ def score_matrix(
     >>> bf.moments.score_matrix(bf.datasets.caries())[0].round(3).values
     array([0.   , 0.03 , 0.036, 0.028, 0.032])
     """
-    rng = require_seed(random_seed)
-    if pairs is not None:
-        require_count("pairs", pairs)
-    if isinstance(responses, Responses):
-        matrices = [moments.covariance.values for moments in class_moments(responses)]
-        names = responses.raters
-    else:
-        matrix, names = _matrix(responses)
-        matrices = [matrix]
+    require_kind("responses", responses, Responses)
+    names = responses.raters
     if len(names) < 4:
         raise MomentsError(
             "A score compares two raters with pairs of others, so it needs at least four. Got: "
             f"{len(names)} raters."
         )
-    if pairs is None and len(names) <= EXACT:
-        first, second = np.triu_indices(len(names), 1)
-    else:
-        first = rng.integers(len(names), size=pairs or SAMPLED)
-        second = (first + rng.integers(1, len(names), size=len(first))) % len(names)
-    score = np.zeros_like(matrices[0])
-    for matrix in matrices:
-        total, used = _sum_determinants(matrix, first, second)
-        total, used = total + total.T, used + used.T  # pair (k, l) of (i, j) is (l, k) of (j, i)
-        with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
-            score += total / used * ((len(names) - 2) * (len(names) - 3))
-    np.fill_diagonal(score, 0.0)
+    matrices = [moments.covariance.values for moments in class_moments(responses)]
+    score = np.sum([scores(matrix) for matrix in matrices], axis=0)
     if np.isnan(score).sum() == score.size - len(score):
         known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
         raise MomentsError(
@@ -105,21 +72,20 @@ def score_matrix(
     return xr.DataArray(score, {"rater": names, "other": names}, ("rater", "other"), "score")
 
 
-def _matrix(given: Any) -> tuple[Array, NDArray[Any]]:
-    """Return a covariance matrix and the names of its raters."""
-    if isinstance(given, xr.Dataset):
-        given = given.covariance
-    matrix = require_numbers("covariance", given)
-    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
-    if not square or not np.allclose(matrix, matrix.T, equal_nan=True):
-        raise MomentsError(
-            "A covariance matrix must be symmetric, with one row and one column per rater. Got: "
-            f"shape {matrix.shape}."
-        )
-    if np.isinf(matrix).any():
-        raise MomentsError("Covariances must be finite, or NaN if unknown. Got: infinity.")
-    named = isinstance(given, xr.DataArray) and "rater" in given.coords
-    return matrix, given.coords["rater"].values if named else np.arange(len(matrix))
+def scores(covariance: Array, seed: int = 0) -> Array:
+    """Return the scores (raters, raters) of covariances, which are NaN where unknown."""
+    n_raters = len(covariance)
+    first, second = np.triu_indices(n_raters, 1)
+    if n_raters > EXACT:
+        rng = np.random.default_rng(seed)
+        first = rng.integers(n_raters, size=SAMPLED)
+        second = (first + rng.integers(1, n_raters, size=SAMPLED)) % n_raters
+    total, used = _sum_determinants(covariance, first, second)
+    total, used = total + total.T, used + used.T  # pair (k, l) of (i, j) is (l, k) of (j, i)
+    with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
+        score: Array = total / used * ((n_raters - 2) * (n_raters - 3))
+    np.fill_diagonal(score, 0.0)
+    return score
 
 
 @kernel
@@ -158,10 +124,9 @@ def spectrum(
 ) -> xr.Dataset:
     """Test whether some raters report another target than the truth, as a cartel does.
 
-    With one target the covariances between raters have rank one; a second target adds a direction.
-    The statistic is the largest absolute eigenvalue of the residuals :math:`q_{ij} - v_i v_j`
-    divided by their standard deviations. Its distribution under one target is simulated at the
-    estimated accuracies, with every rater answering the same items as in ``source``.
+    With one target the covariances between raters have rank one. The statistic is the largest
+    absolute eigenvalue of the residuals :math:`q_{ij} - v_i v_j` divided by their standard
+    deviations. Its distribution under one target is simulated at the estimated accuracies.
 
     Parameters
     ----------
@@ -176,11 +141,10 @@ def spectrum(
     Returns
     -------
     xarray.Dataset
-        ``eigenvalue[component]``: eigenvalues of the covariance matrix with v² on its diagonal (and
-        products of v where two raters share no items), in descending order: one dominates.
-        ``statistic`` and its ``p_value``: small if there is more than one target.
-        ``suspicion[rater]``: the leading eigenvector of the residuals, signed by its largest entry,
-        large for raters who share a second target.
+        ``eigenvalue[component]``: of the covariance matrix with v² on its diagonal (and products of
+        v where two raters share no items), in descending order. ``statistic`` and its ``p_value``.
+        ``suspicion[rater]``: the leading eigenvector of the residuals, large for raters who share a
+        second target.
 
     Raises
     ------
@@ -207,14 +171,15 @@ def spectrum(
             "Testing for a second target needs at least four raters, because three covariances "
             f"always fit rank one. Got: {moments.sizes['rater']} raters."
         )
-    v = np.nan_to_num(rank_one(moments, "least_squares").values)
+    fitted = rank_one(moments, "least_squares")
+    v = np.nan_to_num(fitted.values)
     value, suspicion = _second_direction(moments, v)
     known = moments.overlap.values >= 2
     np.fill_diagonal(known, False)
     completed = np.where(known, moments.covariance.values, np.outer(v, v))
     p_value = np.nan
     if isinstance(source, Responses):
-        found = accuracies(source, prevalence, completion="least_squares")
+        found = accuracies_of(source, moments, fitted, prevalence)
         says_positive = np.stack([1 - found.specificity.values, found.sensitivity.values], axis=-1)
         # covariances of raters of unknown quality are not used, so any draw will do
         chance = np.nan_to_num(says_positive, nan=0.5)
@@ -225,8 +190,8 @@ def spectrum(
             label = rng.random(len(item)) < chance[rater, truth[item]]
             drawn = covariance(replace(table, cell=(2 * rater + label).astype(np.uint32)))
             try:
-                fitted = np.nan_to_num(rank_one(drawn, "least_squares").values)
-                beyond += _second_direction(drawn, fitted)[0] >= value
+                own = np.nan_to_num(rank_one(drawn, "least_squares").values)
+                beyond += _second_direction(drawn, own)[0] >= value
             except MomentsError:  # no statistic, so no evidence
                 beyond += 1
         p_value = (1 + beyond) / (1 + draws)

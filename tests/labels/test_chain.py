@@ -8,8 +8,7 @@ from random_chains import random_chain, random_log_lik, shares, shuffled
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels import forward_backward
-from bayesfuse.labels.chain import soft_counts
-from bayesfuse.labels.stationary import stationary
+from bayesfuse.labels.chain import soft_counts, stationary
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
@@ -263,7 +262,7 @@ def responses(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_against_enumeration(n_classes, far):
     """Structural zeros, an impossible class, and likelihoods that probabilities cannot hold."""
-    prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)
+    prior = bf.MarkovChain(None, None, SEQUENCES, population=POPULATION)
     tables = random_rows((3, n_classes), 1), random_rows((3, n_classes, n_classes), 2, zero=True)
     log_lik = np.random.default_rng(3).normal(0, 2, (7, n_classes))
     log_lik[4, 1] = -np.inf
@@ -274,9 +273,9 @@ def test_labels_against_enumeration(n_classes, far):
 
 def test_populations_are_chains_of_their_own():
     """Names of sequences, shares of classes, beginnings and batches."""
-    prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)
+    prior = bf.MarkovChain(None, None, SEQUENCES, population=POPULATION)
     table, tables = responses(3), (random_rows((3, 3), 1), random_rows((3, 3, 3), 2))
-    assert prior.units(table).tolist() == [5, 2, 9]
+    assert prior.units(table).tolist() == [2, 5, 9]
     log_lik, structure = np.random.default_rng(3).normal(size=(7, 3)), prior.structure(table)
     flat = enumerate_labels(prior, tables, np.zeros((7, 3)), structure)
     share = prior.prevalence(tuple(map(np.exp, tables)), 3, structure, np)
@@ -297,6 +296,6 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ResponsesError, match="Every sequence must be in populations="):
         HiddenMarkov(table, SEQUENCES, populations={5: "a"})
     with pytest.raises(ModelError, match=r"float64 of shape \(3,\) for 3 sequences"):
-        bf.PopulationMarkovChain(None, None, SEQUENCES, np.ones(3))
+        bf.MarkovChain(None, None, SEQUENCES, population=np.ones(3))
     with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):
-        bf.PopulationMarkovChain(None, None, SEQUENCES, [-1, 0, 1]).check({}, table)
+        bf.MarkovChain(None, None, SEQUENCES, population=[-1, 0, 1]).check({}, table)

@@ -189,7 +189,7 @@ def cases():
     independent, log = bf.Independent, np.log
     stay = stationary(MOVES[0])
     chain = bf.MarkovChain(ROWS[0], MOVES[0], SEQUENCES)
-    populations = bf.PopulationMarkovChain(ROWS[:2], MOVES, SEQUENCES, RUN)
+    populations = bf.MarkovChain(ROWS[:2], MOVES, SEQUENCES, population=RUN)
     one = np.repeat(ROWS[:1], 4, axis=0)
     return {
         "one prevalence": (independent(ROWS[0]), (log(ROWS[0]),), by_item(one)),
@@ -213,13 +213,15 @@ def cases():
             bf.StationaryMarkovChain(MOVES[0], SEQUENCES), (log(MOVES[0]),),
             in_sequence([stay, stay], MOVES[[0, 0]]),
         ),
-        "InformedMarkovChain": (
-            bf.InformedMarkovChain(SHARES[0], MOVES[0], SEQUENCES, SHARES, SHARES[1]),
+        "chain with a classifier": (
+            bf.MarkovChain(
+                SHARES[0], MOVES[0], SEQUENCES, classifier=SHARES, shares=SHARES[1]
+            ),
             (log(SHARES[0]), log(MOVES[0])),
             lambda y: in_sequence(SHARES[[0, 0]], MOVES[[0, 0]])(y)
             + sum(log(SHARES[n, k] / SHARES[1, k]) for n, k in enumerate(y)),
         ),
-        "PopulationMarkovChain": (
+        "chains of populations": (
             populations, (log(ROWS[:2]), log(MOVES)), in_sequence(ROWS[RUN], MOVES[RUN]),
         ),
         "Potts": potts(bf.Potts),
@@ -249,7 +251,7 @@ def test_label_probabilities_of_every_label_prior_by_hand(name):
     expected = [[weight[every[:, n] == k].sum() for k in range(3)] for n in range(4)]
     # with cycles belief propagation approximates log Z of a fixed coupling: a constant
     # that of a chain with a classifier is relative to that of its inputs
-    given = prior.exact and name != "InformedMarkovChain"
+    given = prior.exact and name != "chain with a classifier"
     exact = logsumexp(joint) if given else found.total
     assert_close(found.total, exact, "log evidence", rtol=1e-9)
     assert_close(found.probability, expected, "label probability", atol=1e-9)

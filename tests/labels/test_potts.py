@@ -111,7 +111,7 @@ def test_either_move_alone_has_the_right_limit(name, sweep):
     prior, structure, log_lik = case(name, 2, 5, prevalence=[0.4, 0.6])
     coupling, rng = 0.9, np.random.default_rng(1)
     exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
-    prevalence, start, neighbour, weight, _, _, colours, *_ = structure
+    prevalence, start, neighbour, weight, *_, colours, _, _, _ = structure
     likelihood, _ = relative(log_lik)
     labels = rng.integers(2, size=len(likelihood), dtype=np.int32)
     radix, seen = 2 ** np.arange(8)[::-1], np.zeros(256)

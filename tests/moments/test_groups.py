@@ -9,6 +9,7 @@ from scipy.special import logit
 import bayesfuse as bf
 from bayesfuse.moments import find_groups, latent_sml, score_matrix, select_raters
 from bayesfuse.moments.binary import improved_sml
+from bayesfuse.moments.partition import PairMoments, fit_groups
 
 
 @pytest.mark.parametrize("group", [[0, 0, 0, 1, 2, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]])
@@ -25,12 +26,13 @@ def test_groups_of_an_exact_population(group):
     # exact counts leave only rounding and the convergence of a fit to 1e-14 per sweep
     assert found.residual.min() < 1e-18
     v_off = np.sqrt(1 - 0.2**2) * (overall(group, outer, inner).sum(axis=0) - 1)
-    np.testing.assert_allclose(found.v_off, v_off, atol=1e-8)
+    fitted = fit_groups(PairMoments.of(responses), group)
+    np.testing.assert_allclose(fitted.v_off[0], v_off, atol=1e-8)
     mean = 2 * (0.6 * outer[0] + 0.4 * (1 - outer[1])) - 1
     v_on = np.sqrt(1 - mean[group] ** 2) * (inner.sum(axis=0) - 1)
     for g in range(n_groups):
         if np.sum(group == g) > 2:
-            np.testing.assert_allclose(found.v_on[group == g], v_on[group == g], atol=1e-8)
+            np.testing.assert_allclose(fitted.v_on[0, group == g], v_on[group == g], atol=1e-8)
 
 
 def test_groups_from_a_sample_with_missing_and_repeated_responses():
@@ -66,7 +68,6 @@ def test_groups_of_several_classes():
     labels = np.stack([noisy(verdict[g], 0.8) for g in group], axis=1)
     found = find_groups(bf.Responses.from_matrix(labels, classes=range(4)))
     np.testing.assert_array_equal(found.group, group)
-    assert found.v_on.dims == ("class", "rater") and found.v_off.shape == (4, 10)
 
 
 def test_copies_and_constant_raters():
@@ -75,7 +76,6 @@ def test_copies_and_constant_raters():
     labels = np.column_stack([labels[:, [0, 0, 0]], labels[:, 1:], np.ones(3_000, dtype=int)])
     found = find_groups(bf.Responses.from_matrix(labels))
     np.testing.assert_array_equal(found.group, [0, 0, 0, 1, 2, 3, 4, 5, 6])
-    assert np.isfinite(found.v_off).all()
 
 
 @pytest.mark.slow
@@ -216,11 +216,8 @@ APART = bf.Responses.from_matrix(np.where(np.arange(50)[:, None] % 5 == np.arang
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: score_matrix(np.eye(3)), r"at least four. Got: 3 raters"),
-        (lambda: score_matrix(np.ones((4, 5))), r"symmetric.* Got: shape \(4, 5\)"),
-        (lambda: score_matrix(np.full((4, 4), np.inf)), "finite"),
-        (lambda: find_groups(FIVE, criterion="bic"), "Got: 'bic'"),
-        (lambda: find_groups(FIVE, min_groups=4, max_groups=3), "max_groups=3"),
+        (lambda: score_matrix(bf.Responses.from_matrix(LABELS[:, :3])), r"four. Got: 3 raters"),
+        (lambda: find_groups(FIVE, min_groups=6), "Got: 6 for 5 raters"),
         (lambda: find_groups(APART), "share items in pairs.* Got: 5 raters with 0 known"),
         (lambda: latent_sml(FIVE, [0, 0, 1]), r"each of the 5 raters. Got: shape \(3,\)"),
         (lambda: latent_sml(FIVE, {0: "a", 1: "b"}), r"Got: none for 2 \(3 such\)"),
