@@ -26,11 +26,11 @@ from bayesfuse.results.contents import (
 )
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
     interval,
+    rater_accuracy,
     responses_per_rater,
 )
 

@@ -18,7 +18,7 @@ from bayesfuse.plots import axes as shared
 from bayesfuse.plots.checks import plot_dependence
 from bayesfuse.plots.fits import plot_calibration
 from bayesfuse.results.contents import constants, observed_rows, require_result
-from bayesfuse.results.rater_accuracy import rater_accuracy
+from bayesfuse.results.summaries import rater_accuracy
 
 MORE = 100  # additional known labels on the axis, at most half of the unknown ones
 

@@ -24,7 +24,7 @@ from bayesfuse.plots import (
     plot_raters,
     plot_sensitivity_specificity,
 )
-from bayesfuse.results.rater_accuracy import rater_accuracy
+from bayesfuse.results.summaries import rater_accuracy
 
 
 def posterior(responses, draws=60, **kwargs):
