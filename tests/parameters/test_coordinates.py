@@ -11,13 +11,11 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.positive import POSITIVE, PositivePrior
 from bayesfuse.parameters.simplex import (
     PROBABILITY,
     SIMPLEX,
     CentredLogs,
-    LogRatios,
     OddsCoordinates,
 )
 from bayesfuse.parameters.variables import LogRatio
