@@ -36,7 +36,7 @@ from bayesfuse.models import (
     LatentGroup,
     MarkovRandomField,
 )
-from bayesfuse.observation import blocks
+from bayesfuse.observation import parts
 from bayesfuse.parameters.compiled import plain_python
 
 DRAWS = 99
@@ -267,7 +267,7 @@ def share(inside: np.ndarray) -> str:
 def row(name: str, case: Case, simulations: int) -> str:
     """Return the line of one case; gradients are in Python, as every data set has its own graph."""
     begun = time.process_time()
-    small = patch.multiple(blocks, BLOCK=16, LEAST=2, TABLE=0)
+    small = patch.multiple(parts, BLOCK=16, LEAST=2, TABLE=0)
     with plain_python(), small if "blocks" in name else nullcontext():
         uniform, labels = uniforms(case, simulations)
     z = deviations(uniform, labels)

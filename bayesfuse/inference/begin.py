@@ -8,6 +8,7 @@ Where a pool has inputs (what is known of items), their slopes begin with the la
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
+from bayesfuse.raters.confusion import Confusion
 
 SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
 
@@ -136,7 +138,7 @@ def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
     unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
     if len(unpooled) == len(pools):
         return plan.observation, {**own, **unpooled}
-    observation = plan.observation.with_matrices()
+    observation = replace(plan.observation, raters=Confusion(None), arranged=None)
     table = observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))

@@ -18,9 +18,9 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior
-from bayesfuse.parameters.dirichlet import RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet
 
-RowPriors = Mapping[str, RowPrior]  # priors or approximations of rows, by parameter
+RowPriors = Mapping[str, Dirichlet]  # priors or approximations of rows, by parameter
 
 EPOCHS = 100  # epochs of batches at most
 FORGETTING = 0.7  # exponent of the step sizes of the stochastic form
@@ -38,7 +38,7 @@ class Approximation:
     trace: Array
     converged: bool
     pareto_k: float
-    rows: Mapping[str, tuple[RowPrior, RowPrior]] = field(default_factory=dict)
+    rows: Mapping[str, tuple[Dirichlet, Dirichlet]] = field(default_factory=dict)
 
 
 def pareto_shape(log_ratio: Array) -> float:
@@ -172,7 +172,7 @@ def divergence(approximation: RowPriors, priors: RowPriors, log_rows: Rows) -> f
     return total
 
 
-def log_constant(prior: RowPrior) -> float:
+def log_constant(prior: Dirichlet) -> float:
     """Return the log of the constant before the densities of all rows together."""
     return -float(prior.log_beta().sum())
 
@@ -208,7 +208,7 @@ def approximate(
 
     Return the approximation with draws of log rows, and parameters that stay where they begin.
     """
-    prior = {name: each for name, each in priors.items() if isinstance(each, RowPrior)}
+    prior = {name: each for name, each in priors.items() if isinstance(each, Dirichlet)}
     # all other parameters stay where EM has put them
     held = {name: begun[name] for name in priors if name not in prior}
     given: dict[str, Any] = {"held": held} | ({} if tolerance is None else {"tolerance": tolerance})

@@ -236,7 +236,8 @@ def sweeps_of_draw(plan: Plan) -> int:
 def sweep_cost(plan: Plan) -> float:
     """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies."""
     table = plan.observation.table
-    entries = sum(prior.size for prior in plan.continuous_priors().values())
+    priors = plan.continuous_priors().values()
+    entries = sum(np.size(getattr(prior, "concentration", ())) for prior in priors)
     adds = table.n_responses * table.n_classes
     pools = sum(each.pool.seconds(plan.observation.n_responses) for each in plan.pools)
     fixed = 1e-6 if compilable(plan) else 20e-6

@@ -13,7 +13,7 @@ from bayesfuse.inference.plan import make_plan, require_mode
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.parameters.dirichlet import RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.evaluate import add_data, add_deterministics, as_posterior
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
@@ -109,7 +109,7 @@ def find_map(
     )
     # concentrations that count as one here may be below one, where the density has poles
     varying = [] if rest is None else [*rest.priors(fit.rows).values()]
-    rows_below = [prior for prior in varying if isinstance(prior, RowPrior)]
+    rows_below = [prior for prior in varying if isinstance(prior, Dirichlet)]
     converged = fit.converged and all((each.concentration >= 1.0).all() for each in rows_below)
     values = {
         name: observation.support(name).from_kernel(fit.rows[name])[None, None]

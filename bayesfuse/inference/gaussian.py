@@ -22,6 +22,8 @@ STEP = {"advi": 0.01, "fullrank_advi": 0.002}  # step size of Adam, in log ratio
 
 MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
 
+CONDITIONAL, NARROWEST = 100, 1e-3  # draws that show the scale of a conditional, and its least
+
 JITTER = 0.5  # spread of Pathfinder's starts: far enough to see curvature, without label switching
 
 
@@ -86,8 +88,11 @@ def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) ->
     said = observation.statistics(rows, counts)
     priors = plan.priors() if rest is None else plan.priors() | rest.priors(rows)
     scales: dict[str, Array | float] = {} if rest is None else {**rest.scales(rows, counts)}
+    rng = np.random.default_rng(0)
     for name, block in plan.blocks.items():
-        scales[block.value] = block.coordinates.scale(priors[name], said.get(name), rows[name])
+        drawn = [priors[name].draw(said.get(name), rows[name], rng) for _ in range(CONDITIONAL)]
+        spread = np.std([block.coordinates.write(each) for each in drawn], axis=0)
+        scales[block.value] = np.clip(spread, NARROWEST, 1.0)
     sigma = np.ones(group.ddim)
     for name, scale in scales.items():
         _, at, _, _ = group.ordering[name]

@@ -20,7 +20,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.turns import WIDEST, mixing_of
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior, Role, Statistic
-from bayesfuse.parameters.dirichlet import RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 WORTH_TURNING = 0.1  # acceptance rate of turns below which drawing labels moves prevalence as well
 
@@ -162,7 +162,7 @@ def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
 
 
 def turn(
-    observation: Observation, rows: Rows, priors: Mapping[str, RowPrior], rng: np.random.Generator
+    observation: Observation, rows: Rows, priors: Mapping[str, Dirichlet], rng: np.random.Generator
 ) -> tuple[Rows, tuple[Array, Array] | None]:
     r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
@@ -196,7 +196,7 @@ def may_turn(
     return (
         len(names) > 1
         and names <= set(priors)
-        and not any(isinstance(p, RowPrior) and p.has_zeros for p in map(priors.get, names))
+        and not any(isinstance(p, Dirichlet) and p.has_zeros for p in map(priors.get, names))
     )
 
 

@@ -18,7 +18,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
 from bayesfuse.observation import Observation, Rows, through_matrices
 from bayesfuse.parameters.contract import Role
-from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import WEIGHT
 
 DEFAULT = "moments"
@@ -144,16 +144,16 @@ def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
     return whole.by_item(whole.marginal(points[0]).probability)
 
 
-def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, RowPrior]:
+def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, Dirichlet]:
     """Return the model's own priors of these two, or what other parameters imply about them."""
     n_classes = observation.table.n_classes
     confusion = priors.get(observation.raters.named(Role.ANSWERS) or "")
-    if not isinstance(confusion, RowPrior):
+    if not isinstance(confusion, Dirichlet):
         tables = observation.tables(middle)
         rows = observation.raters.confusion(tables, n_classes, np)
         confusion = Dirichlet((n_classes + WEIGHT) * rows)
     prevalence = priors.get(observation.labels.named(Role.CLASS_SHARES) or "")
-    if not isinstance(prevalence, RowPrior):
+    if not isinstance(prevalence, Dirichlet):
         prevalence = Dirichlet(np.ones(n_classes))
     # names are given to one class at a time, and a mixture over all classes is no product of such
     prevalence = Dirichlet(prevalence.at(prevalence.centre()))
@@ -165,7 +165,7 @@ def _divisions(n_classes: int) -> int:
 
 
 def _estimates(
-    pilot: Observation, prior: dict[str, RowPrior], rng: np.random.Generator
+    pilot: Observation, prior: dict[str, Dirichlet], rng: np.random.Generator
 ) -> Iterator[Rows]:
     """Yield the rows that each division of the raters leads to."""
     table, gold = pilot.table, pilot.table_gold

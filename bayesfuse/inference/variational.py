@@ -23,7 +23,7 @@ from bayesfuse.numerics.threads import on_cores
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Known
-from bayesfuse.parameters.dirichlet import RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.evaluate import add_data, add_deterministics, as_posterior
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
@@ -177,7 +177,7 @@ def fit(
     require_mode(plan, "A normal approximation")
     if method == "auto":
         counted = plan.observation.counted_names
-        rows = all(isinstance(plan.priors().get(name), RowPrior | Known) for name in counted)
+        rows = all(isinstance(plan.priors().get(name), Dirichlet | Known) for name in counted)
         method = "cavi" if rows and not _not_conjugate(plan) else "advi"
     if method == "cavi" and kwargs:
         raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
@@ -320,7 +320,7 @@ def _warn(found: cavi.Approximation, method: str, sweeps: int, widening: float, 
             f"Got: method={method!r} for groups to be inferred."
         )
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
-    held = {n for n, p in priors.items() if not isinstance(p, RowPrior)} - plan.inferred
+    held = {n for n, p in priors.items() if not isinstance(p, Dirichlet)} - plan.inferred
     if method == "cavi" and held:
         say(
             "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "

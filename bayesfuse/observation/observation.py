@@ -20,10 +20,9 @@ from bayesfuse.observation.counts import Counts, Rows, Used
 from bayesfuse.parameters.contract import Statistic, Support
 from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.confusion import Confusion
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observation:
     """A label prior × rater channel over fixed responses, evaluated at values of the parameters.
 
@@ -44,10 +43,6 @@ class Observation:
     prediction: Mapping[str, Any] | None = None  # where these find parameters, as JSON holds it
 
     shared = False  # whether threads or a cluster divide one sweep among them
-
-    def __repr__(self) -> str:
-        names = f"{type(self.labels).__name__} × {type(self.raters).__name__}"
-        return f"<Observation through {names} of {self.responses!r}>"
 
     @classmethod
     def build(
@@ -110,10 +105,6 @@ class Observation:
             name=self.name,
         )
 
-    def with_matrices(self) -> Observation:
-        """Return the same with one confusion matrix per rater."""
-        return replace(self, raters=Confusion(None), arranged=None)
-
     @property
     def pilot(self) -> Observation:
         """What fits begin with: all, or the first partition."""
@@ -137,11 +128,6 @@ class Observation:
     def n_responses(self) -> int:
         """Number of responses, copies of an item included, but at least one."""
         return max(int(self.responses.per_rater.sum()), 1)
-
-    @property
-    def unit_of_item(self) -> NDArray[np.int64]:
-        """The number of the unit to which each item of ``responses`` belongs."""
-        return self.labels.unit_of(self.responses)
 
     def known_by(self, name: str, given: Any, why: str) -> Any:
         """Return "sequences" or "graph" as given or known to the labels, or raise ModelError."""

@@ -27,8 +27,7 @@ class Role(Enum):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.parameters.contract import Role
-    >>> bf.Confusion(None).named(Role.ANSWERS)
+    >>> bf.Confusion(None).named(bf.parameters.contract.Role.ANSWERS)
     'confusion'
     """
 
@@ -55,11 +54,6 @@ class Prior(ABC):
 
     free = True
     """Whether there is anything to fit."""
-
-    @property
-    def size(self) -> int:
-        """How many gammas a draw takes, to estimate what it costs."""
-        return 0
 
     @abstractmethod
     def centre(self) -> Array:
@@ -119,8 +113,7 @@ class Coordinates(ABC):
     >>> from bayesfuse.parameters.simplex import SIMPLEX
     >>> with pm.Model() as model:
     ...     way = SIMPLEX.coordinates(model, pm.Dirichlet("prevalence", [2.0, 3.0]))
-    >>> value = way.write(np.log([0.7, 0.3]))  # PyMC's, without bounds
-    >>> np.exp(way.read(value)).round(3).tolist()
+    >>> np.exp(way.read(way.write(np.log([0.7, 0.3])))).round(3).tolist()
     [0.7, 0.3]
     """
 
@@ -135,10 +128,6 @@ class Coordinates(ABC):
     @abstractmethod
     def natural(self, value: Array) -> Array:
         """Return the variable's own value, off the boundary so that PyMC can transform it."""
-
-    def scale(self, prior: Any, statistic: Statistic, value: Array) -> Array | float:
-        """Return standard deviations in PyMC's coordinates to begin a normal approximation with."""
-        return 1.0
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy
@@ -18,51 +16,55 @@ from bayesfuse.parameters.contract import Prior
 LEAST = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
 
 
-class RowPrior(Prior):
-    """A prior of rows (…, columns), conjugate to counts; kernels take their logarithms."""
+class Dirichlet(Prior):
+    """Independent rows; a concentration (…, columns) of zero is a structural zero."""
 
-    concentration: Array
+    def __init__(self, concentration: Array) -> None:
+        self.concentration = concentration
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Shape of the rows, (…, columns)."""
+        return self.concentration.shape
 
-    @property
-    def size(self) -> int:
-        return self.concentration.size
-
-    @abstractmethod
-    def __add__(self, counts: Array) -> Self:
+    def __add__(self, counts: Array) -> Dirichlet:
         """Return the distribution of the rows given counts of their columns, (…, columns)."""
+        return Dirichlet(self.concentration + counts)
 
-    @abstractmethod
-    def __sub__(self, other: Self) -> Array:
+    def __sub__(self, other: Dirichlet) -> Array:
         """Return the counts that were added to ``other``, or to the prior of both."""
+        return self.concentration - other.concentration
 
-    @abstractmethod
-    def plus(self, counts: Array, least: float = 0.1) -> Self:
+    def plus(self, counts: Array, least: float = 0.1) -> Dirichlet:
         """Return prior plus counts, which may be negative, but at least this share of the prior."""
+        prior = self.concentration
+        return Dirichlet(np.where(prior > 0, np.maximum(prior + counts, least * prior), 0.0))
 
-    @abstractmethod
     def mean(self) -> Array:
         """Return the mean rows, (…, columns)."""
+        return self.concentration / self.concentration.sum(axis=-1, keepdims=True)
 
-    @abstractmethod
     def at(self, log_rows: Array) -> Array:
         """Return the (for mixtures, expected) concentration of known rows, (…, columns)."""
+        return self.concentration
 
-    @abstractmethod
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
         """Draw a component for every row; return its concentration, (…, columns) or (size, …)."""
+        prior = self.concentration
+        return prior if size is None else np.broadcast_to(prior, (size, *prior.shape))
 
-    @abstractmethod
     def log_beta(self) -> Array:
         r"""Return :math:`\log B(a)` by row, (…): differences are log probabilities of counts."""
+        prior = self.concentration
+        logs = scipy.special.gammaln(np.where(prior > 0, prior, 1.0))  # without structural zeros
+        return logs.sum(axis=-1) - scipy.special.gammaln(prior.sum(axis=-1))
 
-    @abstractmethod
     def expected_log(self) -> Array:
         """Return E[log θ] of the rows; −inf for structural zeros."""
+        prior, total = self.concentration, self.concentration.sum(axis=-1, keepdims=True)
+        # ψ is a pole at structural zeros
+        own = scipy.special.digamma(np.where(prior > 0, prior, 1.0))
+        return np.where(prior > 0, own - scipy.special.digamma(total), -np.inf)
 
     @property
     def has_zeros(self) -> bool:
@@ -72,6 +74,14 @@ class RowPrior(Prior):
     def centre(self) -> Array:
         with np.errstate(divide="ignore"):  # structural zeros
             return np.log(self.mean())
+
+    def log_density(self, value: Array) -> float:
+        prior = self.concentration
+        used = (prior > 0) & (prior != 1)  # 0 · log 0 is 0
+        return float(((prior[used] - 1.0) * value[used]).sum())
+
+    def with_mode(self) -> Dirichlet:
+        return Dirichlet(np.maximum(self.concentration, 1.0))
 
     def maximise(self, statistic: Array, value: Array) -> Array:
         # the component of a row is latent; at() is the expectation
@@ -89,58 +99,7 @@ class RowPrior(Prior):
         return draw_dirichlet((self + statistic).picked(rng), rng)
 
 
-@dataclass(frozen=True, eq=False)
-class Dirichlet(RowPrior):
-    """Independent Dirichlet rows; a concentration (…, columns) of zero is a structural zero."""
-
-    concentration: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.concentration.shape
-
-    def __add__(self, counts: Array) -> Dirichlet:
-        return Dirichlet(self.concentration + counts)
-
-    def __sub__(self, other: Dirichlet) -> Array:
-        return self.concentration - other.concentration
-
-    def plus(self, counts: Array, least: float = 0.1) -> Dirichlet:
-        prior = self.concentration
-        return Dirichlet(np.where(prior > 0, np.maximum(prior + counts, least * prior), 0.0))
-
-    def mean(self) -> Array:
-        return self.concentration / self.concentration.sum(axis=-1, keepdims=True)
-
-    def at(self, log_rows: Array) -> Array:
-        return self.concentration
-
-    def with_mode(self) -> Dirichlet:
-        return Dirichlet(np.maximum(self.concentration, 1.0))
-
-    def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
-        prior = self.concentration
-        return prior if size is None else np.broadcast_to(prior, (size, *prior.shape))
-
-    def log_beta(self) -> Array:
-        prior = self.concentration
-        logs = scipy.special.gammaln(np.where(prior > 0, prior, 1.0))  # without structural zeros
-        return logs.sum(axis=-1) - scipy.special.gammaln(prior.sum(axis=-1))
-
-    def log_density(self, value: Array) -> float:
-        prior = self.concentration
-        used = (prior > 0) & (prior != 1)  # 0 · log 0 is 0
-        return float(((prior[used] - 1.0) * value[used]).sum())
-
-    def expected_log(self) -> Array:
-        prior, total = self.concentration, self.concentration.sum(axis=-1, keepdims=True)
-        # ψ is a pole at structural zeros
-        own = scipy.special.digamma(np.where(prior > 0, prior, 1.0))
-        return np.where(prior > 0, own - scipy.special.digamma(total), -np.inf)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DirichletMixture(RowPrior):
+class DirichletMixture(Dirichlet):
     r"""Independent rows, each from a mixture :math:`\sum_c s_c\, \mathrm{Dir}(\theta \mid a_c)`.
 
     Given counts n of the columns of a row, :math:`a_c` becomes :math:`a_c + n`, and the share is
@@ -169,9 +128,10 @@ class DirichletMixture(RowPrior):
            [0.84, 0.2 ]])
     """
 
-    log_shares: Array
-    concentration: Array
     __array_ufunc__ = None  # counts + prior is an error and not an array of objects
+
+    def __init__(self, log_shares: Array, concentration: Array) -> None:
+        self.log_shares, self.concentration = log_shares, concentration
 
     def __repr__(self) -> str:
         rows, n_components = " × ".join(map(str, self.shape[:-1])) or "1", len(self.concentration)
@@ -196,7 +156,7 @@ class DirichletMixture(RowPrior):
         log_shares = self.log_weight + Dirichlet(total).log_beta()
         return DirichletMixture(log_shares - np.logaddexp.reduce(log_shares), total)
 
-    def __sub__(self, other: DirichletMixture) -> Array:
+    def __sub__(self, other: Dirichlet) -> Array:
         return self.concentration[0] - other.concentration[0]
 
     def by_component(self, log_rows: Array) -> Array:
@@ -276,10 +236,8 @@ def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(prior, DirichletMixture):
         return np.broadcast_to(prior, shape).copy()
     missing = tuple(range(1, 1 + len(shape) - len(prior.shape)))
-    parts = (prior.log_shares, shape[:-1]), (prior.concentration, shape)
-    return DirichletMixture(
-        *(
-            np.broadcast_to(np.expand_dims(array, missing), (len(array), *to)).copy()
-            for array, to in parts
-        )
-    )
+
+    def to(values: Array, own: tuple[int, ...]) -> Array:
+        return np.broadcast_to(np.expand_dims(values, missing), (len(values), *own)).copy()
+
+    return DirichletMixture(to(prior.log_shares, shape[:-1]), to(prior.concentration, shape))

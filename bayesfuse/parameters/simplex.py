@@ -13,7 +13,7 @@ from bayesfuse.errors import require_probabilities
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import normalise
 from bayesfuse.parameters.contract import Coordinates, Support
-from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 ALMOST_ONE = 36.0  # log-odds of a probability that is not one in floating point: PyMC's densities
 SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
@@ -26,10 +26,10 @@ class RowSupport(Support):
     def concentration(self, variable: Any) -> Any:
         """Return the graph of the concentrations, broadcast to all entries of the rows."""
 
-    def prior(self, variable: Any) -> RowPrior:
+    def prior(self, variable: Any) -> Dirichlet:
         return Dirichlet(np.asarray(self.concentration(variable).eval(), dtype=float))
 
-    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], RowPrior]:
+    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Dirichlet]:
         from bayesfuse.parameters.compiled import value_function
 
         function = value_function(model, {"concentration": self.concentration(variable)})
@@ -65,7 +65,7 @@ class Simplex(RowSupport):
             return CentredLogs()
         return PlainRows() if transform is None else None
 
-    def prior(self, variable: Any) -> RowPrior:
+    def prior(self, variable: Any) -> Dirichlet:
         from bayesfuse.parameters.variables import mixture_of
 
         mixture = mixture_of(variable)
@@ -126,11 +126,6 @@ class PlainRows(Coordinates):
         rows = np.clip(np.exp(value), SMALL, None)
         return rows / rows.sum(axis=-1, keepdims=True)
 
-    def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        total, mean = _total_and_mean(prior, statistic, value)
-        own, last = mean[..., :-1], mean[..., -1:]
-        return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))
-
 
 class CentredLogs(PlainRows):
     """Log rows and PyMC's coordinates: centred logarithms without the last."""
@@ -160,11 +155,6 @@ class LogRatios(PlainRows):
         rows[~self.transform.allowed] = 0.0
         return rows / rows.sum(axis=-1, keepdims=True)
 
-    def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        total, mean = _total_and_mean(prior, statistic, value)
-        variance = (total * mean * (1 - mean)).ravel()[self.transform.free]
-        return 1.0 / np.sqrt(variance).reshape(self.transform.value_shape)
-
 
 @dataclass(frozen=True)
 class OddsCoordinates(Coordinates):
@@ -185,16 +175,6 @@ class OddsCoordinates(Coordinates):
 
     def natural(self, value: Array) -> Array:
         return np.clip(np.exp(value[..., 0]), SMALL, 1 - np.finfo(float).epsneg)
-
-    def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        total, mean = _total_and_mean(prior, statistic, value)
-        return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
-
-
-def _total_and_mean(prior: RowPrior, statistic: Array, value: Array) -> tuple[Array, Array]:
-    alpha = prior.plus(statistic).at(value)
-    total = alpha.sum(axis=-1, keepdims=True)
-    return total, alpha / total
 
 
 SIMPLEX, PROBABILITY = Simplex(), Probability()

@@ -201,7 +201,7 @@ class Consensus(RaterChannel):
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw types, then looks in turn with competences and guesses: only the last are kept."""
         own = {name: priors.get(name) for name in self.parameters if name != "share"}
-        drawn_here = all(isinstance(prior, Dirichlet) for prior in own.values())
+        drawn_here = all(type(prior) is Dirichlet for prior in own.values())
         return {}, self.tally(tables, drawn, structure, rng, own if drawn_here else None)
 
     def own_chain(self, labels, table, structure, pools):

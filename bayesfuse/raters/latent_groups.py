@@ -277,7 +277,7 @@ class InferredGroups(RaterChannel):
         Rows fitted to a set of raters propose verdicts; zeros could exclude the set's responses.
         """
         for name, prior in priors.items():
-            if not isinstance(prior, Dirichlet):
+            if type(prior) is not Dirichlet:
                 raise ModelError(
                     "To infer groups, priors must be Dirichlet, because rows are integrated out: "
                     f"give concentrations, or the groups. Got: a {type(prior).__name__} as prior "

@@ -15,7 +15,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture, RowPrior
+from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.results.contents import require_result
 
 OF, VARIABLE = "concentration_of", "variable"
@@ -29,11 +29,11 @@ DIGESTS = "batch_digest"
 class Natural:
     """The Dirichlet prior and posterior of a parameter, and its variable in the result."""
 
-    prior: RowPrior
-    posterior: RowPrior
+    prior: Dirichlet
+    posterior: Dirichlet
     variable: str
 
-    def fading(self, forgetting: float) -> RowPrior:
+    def fading(self, forgetting: float) -> Dirichlet:
         """Return what is left of the posterior if a share of the counts is forgotten."""
         if forgetting == 0:
             return self.posterior
@@ -104,14 +104,14 @@ def digest(observation: Observation) -> np.uint64:
     return np.uint64(int.from_bytes(blake2b(said, digest_size=8).digest()))
 
 
-def _rows(stored: xr.Dataset, name: str) -> RowPrior:
+def _rows(stored: xr.Dataset, name: str) -> Dirichlet:
     concentration = stored[f"{name}concentration"].values
     if f"{name}log_share" in stored:
         return DirichletMixture(stored[f"{name}log_share"].values, concentration)
     return Dirichlet(concentration)
 
 
-def _grown(rows: RowPrior, prior: RowPrior, count: int) -> RowPrior:
+def _grown(rows: Dirichlet, prior: Dirichlet, count: int) -> Dirichlet:
     """Return rows by rater with those that the prior has for the first rater added at the end."""
     new = np.zeros(count, dtype=np.int64)
     if isinstance(rows, DirichletMixture) and isinstance(prior, DirichletMixture):

@@ -12,7 +12,8 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.labels import potts
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.threads import threads
-from bayesfuse.observation import Blocks, Observation, RatersInBlocks, blocks
+from bayesfuse.observation import Blocks, Observation, parts
+from bayesfuse.observation.parts import RatersInBlocks
 from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 10, "chains": 2, "cores": 1}
@@ -23,9 +24,9 @@ def cut(monkeypatch):
     """Cut tables into blocks of about this many entries."""
 
     def into(size: int) -> None:
-        monkeypatch.setattr(blocks, "BLOCK", size)
-        monkeypatch.setattr(blocks, "LEAST", 2)
-        monkeypatch.setattr(blocks, "TABLE", 0)
+        monkeypatch.setattr(parts, "BLOCK", size)
+        monkeypatch.setattr(parts, "LEAST", 2)
+        monkeypatch.setattr(parts, "TABLE", 0)
 
     return into
 

@@ -11,13 +11,11 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.positive import POSITIVE, PositivePrior
 from bayesfuse.parameters.simplex import (
     PROBABILITY,
     SIMPLEX,
     CentredLogs,
-    LogRatios,
     OddsCoordinates,
 )
 from bayesfuse.parameters.variables import LogRatio
@@ -79,36 +77,6 @@ def test_confusion_rows_are_ratios_to_the_diagonal():
     transform = model.rvs_to_transforms[model["confusion"]]
     rows = np.log(np.tile(np.full((4, 4), 0.1) + 0.6 * np.eye(4), (5, 1, 1)))
     assert_close(transform.from_log(rows), np.full((5, 4, 3), np.log(0.1 / 0.7)), "ratios")
-
-
-@pytest.mark.parametrize(
-    ("coordinates", "concentration"),
-    [
-        (LogRatios(LogRatio([[5, 1, 2], [1, 0.5, 3]])), [[5, 1, 2], [1, 0.5, 3]]),
-        (LogRatios(LogRatio([[5, 0, 2], [1, 1, 3]])), [[5, 0, 2], [1, 1, 3]]),
-        (CentredLogs(), [[5, 1, 2], [1, 0.5, 3]]),
-        (OddsCoordinates(True), [[5, 2], [1, 0.5]]),
-    ],
-)
-def test_scale_is_the_curvature_of_the_density_at_its_mode(coordinates, concentration):
-    """Second differences, one coordinate at a time, of the log density with its Jacobian."""
-    alpha = np.array(concentration, dtype=float)
-    allowed = alpha > 0
-    with np.errstate(divide="ignore"):
-        mode = coordinates.write(np.log(alpha / alpha.sum(axis=-1, keepdims=True)))
-
-    def density(value):  # the Jacobian adds every entry's logarithm once: α − 1 becomes α
-        return float((alpha[allowed] * coordinates.read(value)[allowed]).sum())
-
-    found = coordinates.scale(Dirichlet(alpha), 0.0, mode)
-    assert found.shape == mode.shape
-    step = 1e-3
-    for place in np.ndindex(mode.shape):
-        up, down = mode.copy(), mode.copy()
-        up[place] += step
-        down[place] -= step
-        curvature = (2 * density(mode) - density(up) - density(down)) / step**2
-        assert found[place] == pytest.approx(curvature**-0.5, rel=1e-4)
 
 
 QUIET = {"progressbar": False, "quiet": True}
