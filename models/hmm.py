@@ -34,8 +34,8 @@ class HiddenMarkov(LabelModel):
                        ▼           ▼
                    responses   responses ◄── confusion                (item, rater)
 
-    Rows have Dirichlet priors: those of raters as in :class:`bayesfuse.models.DawidSkene`, those of
-    initial and transition uniform, since data usually have many more transitions than parameters.
+    Priors of initial and transition are uniform, since data usually have many more transitions than
+    parameters.
 
     Parameters
     ----------
@@ -47,44 +47,35 @@ class HiddenMarkov(LabelModel):
         The distribution of the first class is a parameter (for sequences with a natural beginning,
         like sentences), or the stationary distribution of the transition (for excerpts).
     initial_prior, transition_prior : float or array, optional
-        Dirichlet concentrations of the free initial distribution (classes,) and of the transition
-        rows (class, next class). Default 1. Zeros rule out a first class or a transition.
+        Dirichlet concentrations, (classes,) and (class, next class). Default 1. Zeros rule out a
+        first class or a transition.
     bio : bool, optional
-        Whether classes are tags of spans (O, B-X and I-X, or O, B and I), so that an inside tag is
-        never first and follows a tag of its kind alone: the priors of
+        Whether classes are tags of spans (O, B-X and I-X, or O, B and I), with the priors of
         :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
         given, and most spans of the majority vote begin with a B.
     raters : {"sequential", "confusion", "class", "coin", "graded"}, optional
         "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
-        (rater, previous, class, answer); see :class:`bayesfuse.SequentialConfusion`. "confusion",
-        "sensitivity" and "specificity" are then averages over previous answers. Others as in
-        :class:`bayesfuse.models.DawidSkene`. Default: "sequential" if the names of classes are
-        tags, without pooling, silence or stated probabilities, and if there are 20 responses for
-        every row of a rater's matrices; else "confusion". On named entities, spans by "sequential"
-        have an F1 of .76 instead of .71 with 8,600 responses a rater, and .71 instead of .73 with
-        570. Where raters miss and shift whole spans, :class:`bayesfuse.models.DawidSkene` finds
-        better spans than both (on simulated abstracts .40 and .27), and ``bf.fuse`` averages it.
+        (rater, previous, class, answer), of which "confusion" is the average; see
+        :class:`bayesfuse.SequentialConfusion`. Default for tags of spans, without pooling, silence
+        or stated probabilities, if there are 20 responses for every row of a rater's matrices: on
+        named entities F1 is .76 instead of .71 with 8,600 responses a rater, .71 instead of .73
+        with 570. Else "confusion".
     populations : mapping, Series or array, shape (sequences,), optional
-        The population of every sequence, by its name or in the order of ``sequences.names``. Each
-        has its own "initial" (population, class) and "transition" (population, class, next_class).
+        The population of every sequence, by name or in the order of ``sequences.names``. Each has
+        its own "initial" and "transition".
     covariates : SciPy sparse matrix, DataFrame or array, shape (items, covariates), optional
-        What is known of items, such as :func:`bayesfuse.token_features`. In two stages: the model
-        without covariates is fitted by :func:`bayesfuse.find_map`, and
-        :func:`bayesfuse.cross_classify` makes a classifier from its labels, which does not see the
-        responses to the sequence it classifies. Slopes are not drawn with the labels.
+        What is known of items, such as :func:`bayesfuse.token_features`: a classifier by
+        :func:`bayesfuse.cross_classify` of a fit without them, so its slopes are held fixed.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
         value: see :class:`bayesfuse.MarkovChain`.
 
     Raises
     ------
-    bayesfuse.errors.ModelError
-        Covariates or a classifier with populations or a stationary chain;
-        ``raters="sequential"`` with pooled rows or mixtures. Priors of the wrong shape, negative,
-        or that make a class unreachable or without successor; ``initial="stationary"`` for
-        transitions without a stationary distribution.
-    bayesfuse.errors.ResponsesError
-        Sequences and responses of different items.
+    bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
+        Covariates or a classifier with populations or a stationary chain; ``raters="sequential"``
+        with pooled rows or mixtures. Priors of the wrong shape, negative, or that make a class
+        unreachable, without successor or without a stationary share. Other items in the sequences.
 
     References
     ----------

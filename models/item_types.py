@@ -32,8 +32,7 @@ REMOVED = {"types", "competence", "own_rows", "every_class", "priors"}
 class ItemTypes(LabelModel):
     r"""Items of hidden types, competent and guessing raters, a :class:`pymc.Model`.
 
-    In the model of Dawid and Skene errors are independent given the class. Real errors are not: on
-    hard items most raters give the same wrong label. Here every item has a hidden type, and the
+    On hard items most raters give the same wrong label. Here every item has a hidden type, and the
     consensus of the raters on a type counts as one opinion on the class, however many share it,
     which keeps label probabilities calibrated::
 
@@ -42,11 +41,9 @@ class ItemTypes(LabelModel):
                             ▼
                response (item, rater) ◄── competence, guess (rater)
 
-    Every type has a fixed consensus row: from even to unanimous on a class ("levels"), and with two
-    classes that compete ("pairs"). A rater looks with the probability of their competence, and then
-    answers by the consensus row; otherwise the rater guesses. The true class is drawn from the
-    consensus row, too, raised to the power ``trust``. With item n, rater m, type z, class k, answer
-    c, L types and their consensus rows μ:
+    Every type has a fixed consensus row. A rater looks with the probability of their competence,
+    and then answers by this row; otherwise the rater guesses. The true class is drawn from it, too,
+    raised to the power ``trust``. With item n, rater m, type z, class k, L types and their rows μ:
 
     .. math::
 
@@ -55,9 +52,6 @@ class ItemTypes(LabelModel):
         x_{nm} &\sim a_m \mu_{z_n} + (1 - a_m)\, g_m, \qquad
         a_m \sim \mathrm{Beta}(s \bar a, s (1 - \bar a)), \qquad
         g_m \sim \mathrm{Dir}(\gamma \bar g)
-
-    This is the first choice for labels by people. Where errors are independent given the class and
-    differ by class, the model of Dawid and Skene is much better.
 
     Parameters
     ----------
@@ -71,41 +65,32 @@ class ItemTypes(LabelModel):
         of a rater who looks, at infinity the most frequent answer. Default: inferred from ``gold``.
     responses, populations, covariates, classifier, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`. Known labels calibrate those of all others.
-    removed : Any
-        Arguments of version 0.2, which are refused with the reason.
 
     Raises
     ------
-    bayesfuse.errors.ModelError
-        Another consensus or kind of guesses; trust that is not positive; collinear covariates;
-        arguments of version 0.2 that inferred the consensus.
-    bayesfuse.errors.ResponsesError
-        As in :class:`bayesfuse.models.DawidSkene`.
+    bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
+        Another consensus or kind of guesses; trust that is not positive; and as in
+        :class:`bayesfuse.models.DawidSkene`.
 
     Notes
     -----
     Variables: ``type_share`` w, ``trust`` δ, ``competence`` a, ``guess`` g, and for the latter two
-    their ``…_mean`` and ``…_concentration``. ``consensus`` μ (type, answer) is a constant; the
-    coordinates of a type are its answers and the probability of the first one. ``prevalence``,
-    ``confusion``, ``sensitivity`` and ``specificity`` are of the truth (means over its types).
-
-    Few types are in use unless the data show more, by the small concentration of w. Unlabelled data
-    cannot tell the trust, so without gold labels it keeps its prior, log-normal(0.2, 0.5), from 0.5
-    to 3.3: learnt from known labels it was between 0.4 and 2.3 on ten public crowds. The mean
-    competence is around Beta(2, 1), mean guesses around a flat row; how near raters are to them is
-    inferred, too, under gamma priors with means of 4 and 5 responses.
+    their ``…_mean`` and ``…_concentration``. ``consensus`` μ (type, answer) is a constant. The
+    concentration of w is small, so few types are in use unless the data show more. Responses cannot
+    tell the trust, so without gold labels it keeps its prior, log-normal(0.2, 0.5): on ten public
+    crowds it was between 0.4 and 2.3. The mean competence is around Beta(2, 1), mean guesses
+    around a flat row; how near raters are to them has gamma priors with means of 4 and 5 responses.
 
     With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
 
     .. math:: p(z_n = z, y_n = k) \propto w_z \rho_{zk} e^{\eta_{nk}}, \qquad
         \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
 
-    so the shares of the types within a class do not change: a covariate says what an item is, not
-    how hard it is. "average_prevalence" is that of :math:`\eta = 0`. "population_shift" b
-    (population, class) sums to zero over the classes, and its difference between two classes is
-    Normal(0, σ), with σ ~ Gamma(2, 2), "population_scale"; "population_prevalence" follows. Slopes
-    β and the scale s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over
-    all items. Slopes, shifts and scales are drawn by NUTS next to Gibbs steps.
+    so a covariate says what an item is, not how hard it is. "average_prevalence" is that of
+    :math:`\eta = 0`, and "prevalence" the share over all items. "population_shift" b (population,
+    class) sums to zero over the classes; its difference between two classes is Normal(0, σ), with
+    σ ~ Gamma(2, 2), "population_scale". Slopes β and the scale s are as in
+    :class:`bayesfuse.models.DawidSkene`. All these are drawn by NUTS next to Gibbs steps.
 
     References
     ----------

@@ -28,18 +28,14 @@ ROUNDS = 100  # steps in which typical votes are made as frequent as votes are
 class LabellingFunctions(LabelModel):
     r"""Rules that mostly abstain, a :class:`pymc.Model`.
 
-    A rule of a weak-supervision project usually gives one label and abstains on most items. The
-    model describes the votes of an item, given their number, which tells nothing of its class::
+    The number of votes on an item tells nothing of its class. The class is drawn from the shares of
+    the classes, and each vote from the shares that the votes of all rules have in the class::
 
         class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
-    The class of an item is drawn from the shares of the classes, and each of its votes from the
-    shares that the votes of all rules have in its class. So a rule that fires on two items of three
-    is little evidence for its label, and that a hundred rules are silent is no evidence that they
-    would have been wrong: with silence modelled rule by rule, dependent rules decide the labels by
-    what they do not say; without silence, all items become one class.
-
-    With item n of class k, the votes v and :math:`c_v` the label of v:
+    So a rule that fires on two items of three is little evidence for its label, and silence is no
+    evidence: with silence modelled rule by rule, dependent rules decide the labels by what they do
+    not say. With item n of class k, the votes v and :math:`c_v` the label of v:
 
     .. math::
 
@@ -60,8 +56,7 @@ class LabellingFunctions(LabelModel):
         Known shares of the classes: numbers that sum to one, by class or in the order of
         ``responses.classes``, or a 90 % interval (low, high) for every class. By default inferred
         around even shares, with a prior that weighs as much as five items of each class, and
-        φ − 1 times the items more. Votes cannot tell that a class is common from that its rules
-        are eager, so where you know the shares, say so.
+        φ − 1 times the items more: votes cannot tell a common class from one with eager rules.
     groups : "copies", None, mapping or list of lists, default "copies"
         Sources of one group give one vote for a label together. By default near copies, which meet
         more often than two rules without errors could; None keeps all sources apart.
@@ -76,22 +71,16 @@ class LabellingFunctions(LabelModel):
 
     Raises
     ------
-    bayesfuse.errors.ModelError
+    bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
         Shares that are no probabilities or do not sum to one, or intervals that leave no room for
-        that; odds of one or less; a dispersion below one.
-    bayesfuse.errors.ResponsesError
-        Gold labels of unknown items or classes.
+        that; odds of one or less; a dispersion below one; gold labels of unknown items or classes.
 
     Notes
     -----
-    Variables: ``prevalence`` π and ``vote_share`` ψ. :func:`bayesfuse.sources` returns accuracy,
-    hit rate, overlaps and conflicts of every source.
-
     In the sense of quasi-likelihood, votes say less of the quality of their rule by a factor of the
     dispersion, so the prior is given as many votes more; known labels are no guesses of the rules
-    about each other, so they move this prior, too. If the dispersion, an attribute of results, is
-    far above one, votes hardly inform the quality of their source, and intervals are as wide as
-    those of the prior; ``vote_share`` is what labels are computed with, without uncertainty.
+    about each other, so they move this prior, too. Far above one, votes hardly inform the quality
+    of their source, and intervals are as wide as those of the prior.
 
     Where rules are independent given the class and you know on which items they were silent,
     :class:`bayesfuse.Abstaining` says more, because silence counts there.

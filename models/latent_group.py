@@ -24,11 +24,10 @@ from bayesfuse.raters.dependence import Groups, groups_at_most
 class LatentGroup(LabelModel):
     """The latent-group model of Jaffe et al., a :class:`pymc.Model`.
 
-    The true class of every item is drawn from the prevalence. Every group of raters (who copied
-    each other, learnt from the same examples, read the same newspaper) has a latent verdict on the
-    item, drawn from the group's confusion row of the true class. Raters of the group respond to the
-    verdict by their own confusion matrix, raters in no group to the true class, so ten raters of
-    one group are at most as much evidence as one verdict::
+    Every group of raters (who copied each other, learnt from the same examples) has a latent
+    verdict on the item, drawn from the group's confusion row of the true class. Raters of the group
+    respond to the verdict by their own confusion matrix, raters in no group to the true class, so
+    ten raters of one group are at most as much evidence as one verdict::
 
         prevalence ──► truth (item) ──► verdict (item, group) ──► response (item, rater)
                                              ▲                          ▲
@@ -36,8 +35,8 @@ class LatentGroup(LabelModel):
 
     Dirichlet rows with more weight on the diagonal identify classes twice: those of a verdict by
     its raters, who mostly repeat it, and those of the truth by groups and raters in no group, who
-    are mostly better than chance. A single group may still be independent of the truth or opposed
-    to it (a cartel): its raters agree with each other, so the data change the group's matrix.
+    are mostly better than chance. A single group may still be opposed to the truth (a cartel): its
+    raters agree with each other, so the data change the group's matrix.
 
     Parameters
     ----------
@@ -46,11 +45,10 @@ class LatentGroup(LabelModel):
     groups : "moments", "posterior", mapping, sequence or Dataset, default "moments"
         Raters who share a source: a mapping from group names to lists of raters or from raters to
         groups (None: no group), a list of lists of raters, or a Dataset of
-        :func:`bayesfuse.moments.find_groups`. Raters not mentioned are in no group. "moments" finds
-        groups by that function, and none, with a :class:`bayesfuse.errors.NoGroupsWarning`, if the
-        table is too small (fewer than four raters, say). "posterior" infers them: ``assignment`` is
-        a variable of the model, and chains begin at the groups found by moments. A group of one
-        rater counts as none, because its wrong verdicts and misreports cannot be distinguished.
+        :func:`bayesfuse.moments.find_groups`, which "moments" calls, and finds none, with a
+        :class:`bayesfuse.errors.NoGroupsWarning`, if the table is too small. "posterior" infers the
+        variable ``assignment``. A group of one rater counts as none, because its wrong verdicts and
+        misreports cannot be distinguished.
     group_prior : array (classes, verdicts) or (groups, classes, verdicts), optional
         Concentration of the rows from truth to verdict. Default ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
@@ -70,11 +68,9 @@ class LatentGroup(LabelModel):
 
     Raises
     ------
-    bayesfuse.errors.ModelError
-        Unknown raters, a rater in two groups, an empty group, more groups than raters; priors of
-        the wrong shape, or not positive.
-    bayesfuse.errors.ResponsesError
-        Names of groups that are not all text, all numbers or all times.
+    bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
+        Unknown raters, a rater in two groups, an empty group, more groups than raters, names of
+        groups of several kinds; priors of the wrong shape, or not positive.
 
     Notes
     -----
@@ -82,10 +78,9 @@ class LatentGroup(LabelModel):
     every model; ``rater_confusion``, ``verdict_sensitivity`` and ``verdict_specificity`` with
     respect to the verdict of the rater's group.
 
-    A large group leaves few independent sources. If these are weak, pairs of raters do not identify
-    the prevalence, and the intervals of prevalence and accuracies are wide; give a known prevalence
-    as ``prevalence_prior``. If each half of the raters has its own source, only the prior decides
-    which is closer to the truth, and chains stay in their mode; ``gold`` labels resolve this.
+    A large group leaves few independent sources, whose pairs do not identify the prevalence if they
+    are weak: give ``prevalence_prior``. If each half of the raters has its own source, chains stay
+    in the mode where they start; ``gold`` labels resolve this.
 
     References
     ----------

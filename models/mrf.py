@@ -29,9 +29,9 @@ AS_ITEMS = 200.0
 class MarkovRandomField(LabelModel):
     r"""The Markov random field label model, a :class:`pymc.Model`.
 
-    Pixels are adjacent, documents cite each other, items are similar. The joint probability of the
-    labels is proportional to the product of their prevalences and of a factor exp(coupling) for
-    every edge of weight one between items of one class. Responses are as in Dawid and Skene::
+    The joint probability of the labels is proportional to the product of their prevalences and of a
+    factor exp(coupling) for every edge of weight one between items of one class. Responses are as
+    in Dawid and Skene::
 
         coupling ──► truth ── truth ── truth        (along the edges of the graph)
                        │        │        │
@@ -46,15 +46,14 @@ class MarkovRandomField(LabelModel):
         Edges between items that tend to share a class; the same items as in ``responses``, in any
         order. SciPy's sparse matrices and networkx graphs are read, too.
     trust : "infer", "paper", or number, default "infer"
-        Strength of the coupling. "infer" makes it a variable of the model. A number is the paper's
-        δ, twice the coupling, because the paper counts half per edge. "paper" is the paper's choice
-        for given graphs, δ the number of raters. For nearest-neighbour graphs the paper takes half
-        the number of responses to each item; ``responses.per_item.mean() / 2`` is a similar
-        constant, as a Markov random field requires.
+        Strength of the coupling: a variable of the model, or the paper's δ, twice the coupling,
+        because the paper counts half per edge. "paper" is its choice for given graphs, δ the number
+        of raters; for nearest-neighbour graphs it takes half the responses to each item, about
+        ``responses.per_item.mean() / 2``.
     edges : {"given", "drawn"}, default "given"
         Whether the graph is independent of the labels, as for pixels, or depends on them, as for
-        citations and friendships (:class:`bayesfuse.PlantedPotts`). This matters if the coupling is
-        inferred: with many cycles, "given" makes communities of similar size look weakly coupled.
+        citations and friendships (:class:`bayesfuse.PlantedPotts`): with many cycles, "given" makes
+        communities of similar size look weakly coupled.
     prevalence : array-like, shape (classes,), optional
         External field: share of every class without neighbours. Default uniform; it cannot be
         inferred, see :class:`bayesfuse.Potts`.
@@ -74,11 +73,10 @@ class MarkovRandomField(LabelModel):
 
     Raises
     ------
-    bayesfuse.errors.ModelError
-        Populations, covariates or a classifier. Unknown or nonpositive ``trust``; unknown
-        ``edges`` or ``approximation``; a prior of rows or pooled ones for raters="types".
-    bayesfuse.errors.ResponsesError
-        Graph and responses of different items.
+    bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
+        Populations, covariates or a classifier. Unknown or nonpositive ``trust``; unknown ``edges``
+        or ``approximation``; a prior of rows or pooled ones for raters="types"; a graph of other
+        items.
 
     Notes
     -----
@@ -87,8 +85,6 @@ class MarkovRandomField(LabelModel):
     are drawn given all responses
     (:math:`p(x_n \mid x_{-n})^{-1} = E[p(x_n \mid y_{-n}, \theta)^{-1} \mid x]`). It takes few
     values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours.
-
-    The result's attribute ``log_z`` describes the method and accuracy of the normalising constant.
 
     References
     ----------

@@ -28,19 +28,16 @@ AS_GIVEN = 5.0  # known labels against which the given probabilities have even o
 class WeightedVotes(LabelModel):
     r"""Known labels on top of other models, a :class:`pymc.Model`.
 
-    Other models describe the responses, and a hundred known labels weigh little against thousands
-    of responses: where raters err together, the models keep believing them. This one describes the
-    known labels given the responses::
+    A hundred known labels weigh little against thousands of responses: where raters err together,
+    other models keep believing them. This one describes the known labels given the responses::
 
         given label probabilities (item) ──► label (known item) ◄── responses (item)
         corrected? bias, trust               ▲
         weight_mean, weight_slope, weight_scale ──► weight (rater)
 
-    With the probability ``as_given``, labels are drawn from the given probabilities as they are.
-    Otherwise the log-odds of an item are the given ones, multiplied by ``trust``, plus a ``bias``
-    of every class, plus the ``weight`` of every rater who gave the label. With label probabilities
-    :math:`p_j` of result j, their average :math:`\bar p`, and the share :math:`v_{nm}(k)` of rater
-    m's responses to item n that are k (of stated probabilities, the centred logarithms):
+    With label probabilities :math:`p_j` of result j, their average :math:`\bar p`, and the share
+    :math:`v_{nm}(k)` of rater m's responses to item n that are k (of stated probabilities, the
+    centred logarithms), labels are drawn from :math:`\bar p_n` with probability ``as_given``, else:
 
     .. math::
 
@@ -48,12 +45,10 @@ class WeightedVotes(LabelModel):
             + \textstyle\sum_j \gamma_j (\log p_{jnk} - \log \bar p_{nk})
             + \sum_m w_m v_{nm}(k) - \text{normaliser}
 
-    if ``corrected``, else :math:`\bar p_{nk}`. Priors and why:
+    Priors and why:
 
     * as given, 5 / (5 + known labels): three labels are no reason to rewrite what thousands of
-      responses say, so the answer changes smoothly with the first labels. On thirteen tables, a
-      constant 2/3 was worse in log-loss by .003 (three and fifty labels) to .017 (ten); without
-      this atom one label increased it by .04;
+      responses say, so the answer changes smoothly with the first labels;
     * trust β ~ Normal(1, .7): models are overconfident where raters err together (.2 is right for
       some panels of language models), and underconfident where few raters are competent (1.7);
     * bias b ~ ZeroSumNormal(.5): models mostly get the shares of the classes right;
@@ -72,34 +67,29 @@ class WeightedVotes(LabelModel):
         Known labels, the data of this model: at least one, of an item with responses.
     results : mapping of name to DataTree or DataArray, optional
         Results of the same responses, or their label probabilities (item, class), fitted without
-        the known labels. Several are averaged with equal weights, and each has a trust of its own
-        besides, "own_trust" γ. Default: vote shares.
+        the known labels. Each of several has a trust of its own besides, "own_trust" γ. Default:
+        vote shares.
     as_given : float, optional
         Prior probability that the given probabilities need no correction, at least 0, below 1.
     gold_error : float, default 0
-        Probability that a known label is wrong (any other class, equally likely), at most .5. Known
-        labels are then strong evidence, not certain.
+        Probability that a known label is wrong (any other class, equally likely), at most .5.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
     Raises
     ------
-    bayesfuse.errors.ModelError
-        No known labels; results that have seen them, or of other items or classes; tables of
-        counts; probabilities of one or more.
-    bayesfuse.errors.ResponsesError
-        Known labels of unknown items or classes, or contradicting ones.
+    bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
+        No known labels, or unknown or contradicting ones; results that have seen them, or of other
+        items or classes; tables of counts; probabilities of one or more.
 
     Notes
     -----
-    Probabilities below .001 enter as .001. ``bf.sample`` proposes draws from normal distributions
-    around the modes and accepts them by independence Metropolis, in less than a second;
-    ``sampler="nuts"`` is for comparison, with ``as_given=0``. Results have label probabilities with
-    known labels certain, ``label_draws`` (joint draws of all labels: dimensions "sample" and
-    "item"), and the log likelihood of known items for ``az.loo``. Raters are judged by the drawn
-    labels of the items they answered: ``accuracy``, ``confusion``, ``sensitivity`` and
-    ``specificity``, as shares of these items. The uncertainty of the parameters behind the given
-    probabilities is not carried along.
+    ``bf.sample`` draws in less than a second, by independence Metropolis from normal distributions
+    around the modes; ``sampler="nuts"`` is for comparison, with ``as_given=0``. Results have label
+    probabilities with known labels certain, ``label_draws`` (joint draws of all labels), and the
+    log likelihood of known items for ``az.loo``. ``accuracy``, ``confusion``, ``sensitivity`` and
+    ``specificity`` of raters are shares of the items they answered. The uncertainty of the
+    parameters behind the given probabilities is not carried along.
 
     References
     ----------

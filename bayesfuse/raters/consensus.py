@@ -20,13 +20,7 @@ from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import Labels, RaterChannel, Structure, Tables
 from bayesfuse.raters.consensus_chain import begin_chain
-from bayesfuse.raters.consensus_kernels import (
-    count_copies,
-    draw_types,
-    expected,
-    likelihood,
-    share_of_types,
-)
+from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood, look
 
 LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
 PAIRS = (
@@ -216,21 +210,16 @@ class Consensus(RaterChannel):
         return partial(begin_chain, table, structure, pools) if suits else None
 
     def tally(self, tables, drawn, structure, rng, priors=None):
-        values = structure[-1]
+        _, competence, guess = tables
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
-        if drawn.ndim == 2:
-            counts = count_copies(*tables, drawn, by_kind, rng, *structure)
-        else:
-            by_class, cells = draw_types(*tables, drawn, by_kind, rng, *structure)
-            at, column = cells.nonzero()
-            seen = at, cells[at, column].astype(np.int64), np.exp(values.T.ravel()[column])
-            found = _draw_looks(seen, tables[1], tables[2], rng)
-            for _ in range(OF_LOOKS - 1 if priors else 0):
-                rows = {"guess": tables[2]}
-                for name, prior in priors.items():
-                    rows[name] = draw_dirichlet((prior + found[name]).concentration, rng)
-                found = _draw_looks(seen, rows["competence"], rows["guess"], rng)
-            counts = by_class, found["competence"], found["guess"]
+        by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)
+        looked, guessed = look(cells, competence, guess, structure[-1], rng)
+        for _ in range(OF_LOOKS - 1 if priors else 0):
+            competence = draw_dirichlet((priors["competence"] + looked).concentration, rng)
+            if "guess" in priors:
+                guess = draw_dirichlet((priors["guess"] + guessed).concentration, rng)
+            looked, guessed = look(cells, competence, guess, structure[-1], rng)
+        counts = by_class, looked, guessed
         return (*counts, by_kind) if self.n_kinds else counts
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
@@ -245,7 +234,11 @@ class Consensus(RaterChannel):
 
         ``probability`` (items, classes) is that of the labels at the same parameters.
         """
-        return share_of_types(*tables, probability, *structure)
+        start, cell, gold, _, *rows = structure
+        found = np.zeros((2, len(gold), tables[0].shape[2]))  # every item is a kind
+        alone = np.arange(len(gold))
+        count_types(*tables, probability, found, None, start, cell, gold, alone, *rows)
+        return found.sum(axis=0)
 
     def same_mistake(self, tables: Tables, first: Labels, second: Labels) -> Array:
         """Return how probably two raters give one wrong answer to an item, (pairs, classes)."""
@@ -268,23 +261,3 @@ class Consensus(RaterChannel):
         rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
         up_to = np.where(looks[:, None], rows, guess[responses.rater]).cumsum(axis=1)
         return invert(up_to, rng.random(len(up_to)))
-
-
-def _draw_looks(
-    seen: tuple[NDArray[np.int64], NDArray[np.int64], Array],
-    log_competence: Array,
-    log_guess: Array,
-    rng: np.random.Generator,
-) -> dict[str, Array]:
-    """Draw who looked, by cell: its number, that of its responses, and what consensus says."""
-    cell, number, said = seen
-    n_raters, n_classes = log_guess.shape
-    rater = cell // n_classes
-    looks = np.exp(log_competence[rater, 0]) * said
-    total = looks + np.exp(log_competence[rater, 1] + log_guess.ravel()[cell])
-    # what nobody says has no total
-    looked = rng.binomial(number, np.divide(looks, total, where=total > 0, out=looks))
-    guessed = number - looked
-    by_rater = [np.bincount(rater, each, n_raters) for each in (looked, guessed)]
-    by_answer = np.bincount(cell, guessed, n_raters * n_classes).reshape(log_guess.shape)
-    return {"competence": np.stack(by_rater, axis=1), "guess": by_answer}

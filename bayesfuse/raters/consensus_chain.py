@@ -10,10 +10,10 @@ import numpy as np
 
 from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import clear, exponentials, fill, inner, kernel
-from bayesfuse.numerics.rows import draw_rows, split
+from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
 from bayesfuse.parameters.pool import ROUNDS, STRIDE
-from bayesfuse.raters.consensus_kernels import prepare, role_of, weigh
+from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh
 
 OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
 OTHERS = 0.5  # share of pairs of types at random, not neighbours
@@ -123,9 +123,9 @@ def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
 @inner
 def _draw_types(weight, shares, data, cells, by_type, known, rng):
     """Draw types given their shares; count items and cells, but not where nothing is known."""
-    start, cell, gold, copies, types, n_settings = data
+    start, cell, gold, copies, types, _ = data
     n_items, n_types = weight.shape
-    own, up_to, parts = np.empty(n_types), np.empty(n_types), np.zeros(n_types)
+    joint, parts = np.empty(n_types), np.empty(n_types)
     clear(by_type)
     clear(known)
     clear(cells)
@@ -133,31 +133,14 @@ def _draw_types(weight, shares, data, cells, by_type, known, rng):
         k = gold[n]
         if k < 0 and start[n] == start[n + 1]:
             continue
-        total = 0.0
+        divide(copies[n], shares, weight[n], rng, joint, parts)
         for z in range(n_types):
-            own[z] = shares[z] * weight[n, z]
-            total += own[z]
-            up_to[z] = total
-        if copies[n] == 1:
-            uniform, first = rng.random() * total, 0
-            for z in range(n_types - 1):  # branches would be mispredicted
-                first += up_to[z] <= uniform
-            last = first + 1
-            parts[first] = 1.0
-        else:
-            split(copies[n], own, total, rng, parts)
-            first, last = 0, n_types
-        for z in range(first, last):
             if parts[z] == 0.0:
                 continue
             by_type[0, z] += parts[z]
             if k >= 0:
                 known[z, k] += parts[z]
-            for r in range(start[n], start[n + 1]):
-                row = np.int64(cell[r])
-                role = role_of(row % known.shape[1], z, types)
-                cells[row, role * n_settings + types[2, z]] += parts[z]
-            parts[z] = 0.0
+            note(parts[z], z, start[n], start[n + 1], cell, types, cells, known.shape[1])
 
 
 @inner
@@ -176,26 +159,6 @@ def _list_cells(cells, said, listed, values):
                         said[found] = math.exp(values[s, role])
                         found += 1
         listed[0][m + 1] = found
-
-
-@inner
-def _draw_looks(said, listed, log_competence, log_guess, looked, guessed, rng):
-    """Draw who looked: (raters, 2), and the guesses (raters, answers) of all others."""
-    begin, answer, number = listed
-    clear(looked)
-    clear(guessed)
-    for m in range(log_guess.shape[0]):
-        looks, guesses = math.exp(log_competence[m, 0]), math.exp(log_competence[m, 1])
-        for i in range(begin[m], begin[m + 1]):
-            own, c = looks * said[i], answer[i]
-            share = own / max(own + guesses * math.exp(log_guess[m, c]), SMALLEST)
-            if number[i] == 1:
-                drawn = 1 if rng.random() < share else 0
-            else:
-                drawn = rng.binomial(number[i], share)
-            looked[m, 0] += drawn
-            looked[m, 1] += number[i] - drawn
-            guessed[m, c] += number[i] - drawn
 
 
 @inner
@@ -251,7 +214,6 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
         np.empty(n_cells, np.int64),
         np.empty(n_cells, np.int64),
     )
-    looked, guessed = np.empty((n_raters, 2)), np.empty((n_raters, n_classes))
     own_prior, guess_prior = np.ones((n_raters, 2)), np.ones((n_raters, n_classes))
     say(said, log_rows, trust[0])
     for made in range(n_draws):
@@ -275,7 +237,7 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
             _list_cells(cells, responses, listed, values)
             for turn in range(OF_LOOKS):
                 last = at if turn == OF_LOOKS - 1 else -1
-                _draw_looks(responses, listed, log_competence, log_guess, looked, guessed, rng)
+                looked, guessed = look(cells, log_competence, log_guess, values, rng)
                 draw_pooled(pool, looked, own_prior, last, rng)
                 draw_rows(own_prior, looked, log_competence, rng)
                 if guess_pool is not None:

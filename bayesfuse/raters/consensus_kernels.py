@@ -10,7 +10,8 @@ import math
 import numpy as np
 
 from bayesfuse.numerics.kernels import inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import share_out
+from bayesfuse.numerics.rows import share_out, split
+from bayesfuse.numerics.tables import SMALLEST
 
 
 @inner
@@ -93,127 +94,100 @@ def likelihood(log_share, log_competence, log_guess, start, cell, gold, kind, ty
 
 @inner
 def divide(number, share, weight, rng, joint, parts):
-    """Divide items of a class among the types, in ``parts``; ``joint`` is overwritten."""
+    """Divide items among types, in ``parts``; ``joint`` is overwritten."""
     total = 0.0
     for z in range(weight.size):
         joint[z] = share[z] * weight[z]
         total += joint[z]
-    share_out(number, joint, total, rng, parts)
+    if rng is None:
+        share_out(number, joint, total, None, parts)
+    elif number == 1:
+        left, up_to, drawn = rng.random() * total, 0.0, 0
+        for z in range(weight.size - 1):  # branches would be mispredicted
+            up_to += joint[z]
+            drawn += up_to <= left
+        parts[:] = 0.0
+        parts[drawn] = 1.0
+    else:
+        split(number, joint, total, rng, parts)
 
 
 @inlined
-def is_blank(by_kind, gold, first, last):
-    """Whether an item is left out of the counts by kind, for want of responses and a class.
+def note(number, z, begin, end, cell, types, cells, n_classes):
+    """Count the responses to items of type z by cell, and by role and setting of the type."""
+    n_settings = cells.shape[1] // 3
+    for r in range(begin, end):
+        row = np.int64(cell[r])
+        cells[row, role_of(row % n_classes, z, types) * n_settings + types[2, z]] += number
 
-    Its type would be drawn from the prior, and parameters drawn given it would only move less.
+
+@kernel
+def count_types(log_share, log_competence, log_guess, given, by_kind, rng, *structure):
+    """Divide items, of classes (items,) or numbers by class, among types; count these by kind, too.
+
+    Also count responses as :func:`note` does, (cells, 3 settings).
     """
-    return by_kind.shape[1] > 0 and gold < 0 and first == last
-
-
-@inlined
-def count_given(log_share, log_competence, log_guess, given, by_kind, rng, structure):
-    """Divide items among types, and responses by look or guess; ``given`` is (items, classes)."""
     start, cell, gold, kind, types, values = structure
     table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
     n_classes, n_types = share.shape[1:]
     by_class, of_type = np.zeros(log_share.shape), np.empty(n_types)
     joint, parts = np.empty(n_types), np.empty(n_types)
-    looked, guessed = np.zeros(log_competence.shape), np.zeros(log_guess.shape)
+    cells = np.zeros((log_guess.size, 3 * values.shape[0]))
     for n in range(gold.size):
-        if is_blank(by_kind, gold[n], start[n], start[n + 1]):
-            continue
         weigh(weight, lead, table, cell, start[n], start[n + 1], types)
         known = 1 if gold[n] >= 0 else 0
-        for z in range(n_types):
-            of_type[z] = 0.0
+        # Where neither responses nor a class are known, the type is drawn from the prior, and
+        # parameters drawn given it would only move less.
+        blank = rng is not None and by_kind.shape[1] > 0 and not known and start[n] == start[n + 1]
+        of_type[:] = 0.0
         for k in range(n_classes):
-            if given[n, k] != 0.0:
-                divide(given[n, k], share[known, k], weight[0], rng, joint, parts)
+            number = np.float64(given[n] == k) if given.ndim == 1 else given[n, k]
+            if number == 0.0:
+                continue
+            divide(number, share[known, k], weight[0], rng, joint, parts)
+            if not blank:
                 for z in range(n_types):
                     by_class[known, k, z] += parts[z]
                     of_type[z] += parts[z]
         for z in range(n_types):
-            if of_type[z] == 0.0:
+            if of_type[z] != 0.0:
+                if by_kind.shape[1] > 0:
+                    by_kind[known, kind[n], z] += of_type[z]
+                note(of_type[z], z, start[n], start[n + 1], cell, types, cells, n_classes)
+    return by_class, cells
+
+
+@kernel
+def look(cells, log_competence, log_guess, values, rng):
+    """Divide responses, as :func:`note` counts them, by look (raters, 2) and guess."""
+    n_classes, n_settings = log_guess.shape[1], values.shape[0]
+    looked, guessed = np.zeros(log_competence.shape), np.zeros(log_guess.shape)
+    for row in range(cells.shape[0]):
+        m, c = row // n_classes, row % n_classes
+        guess = math.exp(log_competence[m, 1] + log_guess[m, c])
+        for i in range(3 * n_settings):
+            number = cells[row, i]
+            if number == 0.0:
                 continue
-            if by_kind.shape[1] > 0:
-                by_kind[known, kind[n], z] += of_type[z]
-            for r in range(start[n], start[n + 1]):
-                row = np.int64(cell[r])
-                m, c = row // n_classes, row % n_classes
-                # how probably who gave this answer to an item of type z looked
-                looks = math.exp(log_competence[m, 0] + values[types[2, z], role_of(c, z, types)])
-                total = looks + math.exp(log_competence[m, 1] + log_guess[m, c])
-                part = looks / total if total > 0.0 else 0.0
-                if rng is None:
-                    own_part = part * of_type[z]
-                else:
-                    own_part = np.float64(rng.binomial(np.int64(of_type[z]), part))
-                looked[m, 0] += own_part
-                looked[m, 1] += of_type[z] - own_part
-                guessed[m, c] += of_type[z] - own_part
-    return by_class, looked, guessed
+            own = math.exp(log_competence[m, 0] + values[i % n_settings, i // n_settings])
+            part = own / max(own + guess, SMALLEST)
+            if rng is None:
+                own_part = number * part
+            elif number == 1.0:
+                own_part = np.float64(rng.random() < part)
+            else:
+                own_part = np.float64(rng.binomial(np.int64(number), part))
+            looked[m, 0] += own_part
+            looked[m, 1] += number - own_part
+            guessed[m, c] += number - own_part
+    return looked, guessed
 
 
 @kernel
 def expected(log_share, log_competence, log_guess, given, *structure):
     """Divide the weights of every item and class among the types, and count."""
     none = np.empty((2, 0, log_share.shape[2]))
-    return count_given(log_share, log_competence, log_guess, given, none, None, structure)
-
-
-@kernel
-def count_copies(log_share, log_competence, log_guess, copies, by_kind, rng, *structure):
-    """Draw the types of items that stand for several, ``copies`` of each class, and who looked."""
-    return count_given(log_share, log_competence, log_guess, copies, by_kind, rng, structure)
-
-
-@kernel
-def share_of_types(log_share, log_competence, log_guess, given, *structure):
-    """Divide every item among the types, its classes being ``given``: (items, types)."""
-    start, cell, gold, _, types, values = structure
-    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
-    n_classes, n_types = share.shape[1:]
-    joint, parts = np.empty(n_types), np.empty(n_types)
-    found = np.zeros((gold.size, n_types))
-    for n in range(gold.size):
-        weigh(weight, lead, table, cell, start[n], start[n + 1], types)
-        known = 1 if gold[n] >= 0 else 0
-        for k in range(n_classes):
-            if given[n, k] != 0.0:
-                divide(given[n, k], share[known, k], weight[0], None, joint, parts)
-                for z in range(n_types):
-                    found[n, z] += parts[z]
-    return found
-
-
-@kernel
-def draw_types(log_share, log_competence, log_guess, labels, by_kind, rng, *structure):
-    """Draw the type of every item given its label, and count types, by kind, too.
-
-    Also count responses by cell, and by role and setting of the type: (cells, 3 settings).
-    """
-    start, cell, gold, kind, types, values = structure
-    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
-    n_types, n_classes, n_settings = share.shape[2], log_guess.shape[1], values.shape[0]
-    up_to, by_class = np.empty(n_types), np.zeros(log_share.shape)
-    cells = np.zeros((log_guess.size, 3 * n_settings))
-    for n in range(gold.size):
-        uniform = rng.random()
-        if is_blank(by_kind, gold[n], start[n], start[n + 1]):
-            continue
-        weigh(weight, lead, table, cell, start[n], start[n + 1], types)
-        known, k, total = 1 if gold[n] >= 0 else 0, labels[n], 0.0
-        for z in range(n_types):
-            total += share[known, k, z] * weight[0, z]
-            up_to[z] = total
-        left, drawn = uniform * total, 0
-        for z in range(n_types - 1):  # branches would be mispredicted
-            drawn += up_to[z] <= left
-        by_class[known, k, drawn] += 1.0
-        if by_kind.shape[1] > 0:
-            by_kind[known, kind[n], drawn] += 1.0
-        for r in range(start[n], start[n + 1]):
-            row = np.int64(cell[r])
-            role = role_of(row % n_classes, drawn, types)
-            cells[row, role * n_settings + types[2, drawn]] += 1.0
-    return by_class, cells
+    by_class, cells = count_types(
+        log_share, log_competence, log_guess, given, none, None, *structure
+    )
+    return by_class, *look(cells, log_competence, log_guess, structure[-1], None)
