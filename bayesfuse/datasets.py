@@ -144,18 +144,13 @@ def simulate_dawid_skene(
     ----------
     n_items, n_raters, n_classes : int
     per_item : int, optional
-        Raters per item, chosen at random. Default all.
+        Raters per item, at most ``n_raters``, chosen at random. Default all.
     prevalence : array-like, shape (classes,), optional
         Default a draw from Dirichlet(5, …, 5).
     confusion : array-like, shape (raters, classes, labels), optional
         Default: diagonals uniform in the range ``accuracy``, the rest of a row flat Dirichlet.
     accuracy : pair of float
     random_seed : int or Generator, optional
-
-    Raises
-    ------
-    ModelError
-        More raters per item than raters; invalid probabilities.
 
     Examples
     --------

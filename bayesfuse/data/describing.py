@@ -29,8 +29,7 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     n_rows = responses.n_responses if weight is None else int(weight.sum())
     items = f"{responses.n_items:,} items"
     if weight is not None:
-        n_copies = int(responses.multiplicity.sum())
-        items = f"{n_copies:,} items in {responses.n_items:,} patterns"
+        items = f"{int(responses.multiplicity.sum()):,} items in {responses.n_items:,} patterns"
     title = (
         f"{n_rows:,} responses to {items} by {responses.n_raters:,} raters, "
         f"{responses.n_classes:,} classes"

@@ -119,23 +119,15 @@ def read_populations(
     if isinstance(given, Mapping):
         given = pd.Series(dict(given), dtype=object).infer_objects()
     if isinstance(given, pd.Series):
-        said = given.reset_index().set_axis(["unit", "of"], axis=1).drop_duplicates()
-        twice = said["unit"][said["unit"].duplicated()]
-        if len(twice):
-            raise ResponsesError(
-                f"Every {unit} belongs to one {group}. Got: several for {unit} "
-                f"{plain(twice.iloc[0])!r} ({twice.nunique()} such)."
-            )
-        order = _order(as_array(said["unit"].to_numpy()), units, what, unit)
-        values = as_array(said["of"].to_numpy())[order]
-    else:
-        values = as_array(given)
-        if values.ndim != 1 or len(values) != len(units):
-            raise ResponsesError(
-                f"{what} is a mapping (a dict, a pandas Series) from {unit}s to {group}s, "
-                f"or has one entry for each of the {len(units)} {unit}s in their order. Got: "
-                f"{type(given).__name__} of shape {np.shape(values)}."
-            )
+        once = given[~given.reset_index().duplicated().to_numpy()]
+        given = _in_order(once, units, what, unit)
+    values = as_array(given)
+    if values.ndim != 1 or len(values) != len(units):
+        raise ResponsesError(
+            f"{what} is a mapping (a dict, a pandas Series) from {unit}s to {group}s, or has one "
+            f"entry for each of the {len(units)} {unit}s in their order. Got: "
+            f"{type(given).__name__} of shape {np.shape(values)}."
+        )
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
     missing = pd.isna(values)
@@ -203,14 +195,8 @@ def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | Non
     if isinstance(given, pd.Series):
         given = given.to_frame("x1" if given.name is None else given.name)
     if isinstance(given, pd.DataFrame):
-        items = as_array(given.index.to_numpy())
-        if given.index.has_duplicates:
-            raise ResponsesError(
-                f"{what} must have one row per item. Got: several for "
-                f"{plain(given.index[given.index.duplicated()][0])!r}."
-            )
-        columns, values = listed(given.columns), given.to_numpy()
-        values = values[_order(items, responses.items, what, "item")]
+        columns = listed(given.columns)
+        values = _in_order(given, responses.items, what, "item").to_numpy()
     else:
         values = np.asarray(given)
         if values.ndim != 2 or len(values) != responses.n_items:
@@ -228,7 +214,14 @@ def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | Non
         ) from None
 
 
-def _order(given: NDArray[Any], names: NDArray[Any], what: str, unit: str) -> NDArray[np.int64]:
-    """Return the index in ``given`` of every one of ``names``, which must be the same."""
+def _in_order[T: (pd.Series, pd.DataFrame)](given: T, names: Any, what: str, unit: str) -> T:
+    """Return the rows in the order of ``names``, which must be those of the index, each once."""
+    index = given.index
+    if index.has_duplicates:
+        raise ResponsesError(
+            f"Every {unit} has one value or row in {what}. Got: several for "
+            f"{plain(index[index.duplicated()][0])!r}."
+        )
     known = f"{what} must be of {unit}s that are in the table."
-    return np.argsort(matched(given, names, known, f"Every {unit} must be in {what}."))
+    place = matched(as_array(index.to_numpy()), names, known, f"Every {unit} must be in {what}.")
+    return given.iloc[np.argsort(place)]

@@ -117,13 +117,12 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
         # only forward steps, so that each pair is found once
         if step <= (0,) * len(shape) or (not diagonal and np.abs(step).sum() > 1):
             continue
-        here = tuple(
-            slice(max(-s, 0), size - max(s, 0)) for s, size in zip(step, shape, strict=True)
-        )
-        there = tuple(
-            slice(max(s, 0), size - max(-s, 0)) for s, size in zip(step, shape, strict=True)
-        )
-        found.append(np.column_stack([cell[here].ravel(), cell[there].ravel()]))
+        ends = []
+        for way in (1, -1):
+            moved = zip(np.multiply(step, way).tolist(), shape, strict=True)
+            inside = tuple(slice(max(-s, 0), size - max(s, 0)) for s, size in moved)
+            ends.append(cell[inside].ravel())
+        found.append(np.column_stack(ends))
     return np.concatenate(found)
 
 

@@ -200,11 +200,3 @@ def _rows_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]:
     rule = "Every item of the responses must be in a sequence, if only alone."
     refuse(place < 0, rule, lambda n: f"{plain(items[n])!r} in none")
     return place
-
-
-def require_separate(responses: Any) -> None:
-    """Raise ResponsesError for a table of counts, whose items have no order."""
-    if not responses.is_plain:
-        raise ResponsesError(
-            "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
-        )

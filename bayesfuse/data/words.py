@@ -164,8 +164,8 @@ def token_features(
     whole = "Every item of the sequences must have a word, or be among items=."
     known = "Words and items must be of the sequences."
     if isinstance(words, Mapping | pd.Series):
-        own, listed = as_array(list(words.keys())), [word for _, word in words.items()]
-        words = [listed[n] for n in np.argsort(matched(own, sequences.items, known, whole))]
+        place = matched(as_array(list(words.keys())), sequences.items, known, whole)
+        words = pd.Series(words, dtype=object).iloc[np.argsort(place)]
     text = [str(word) for word in words]
     if len(text) != sequences.n_items:
         raise ResponsesError(f"{whole} Got: {len(text)} words of {sequences.n_items} items.")

@@ -7,7 +7,6 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.sequences import require_separate
 from bayesfuse.errors import MomentsError, ResponsesError, require_shape
 from bayesfuse.moments.least_squares import simplex_least_squares
 from bayesfuse.moments.views import incidence
@@ -63,7 +62,10 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     >>> bool(estimate.transition.sel({"class": 0, "next_class": 0}) > 0.9)
     True
     """
-    require_separate(responses)
+    if not responses.is_plain:
+        raise ResponsesError(
+            "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
+        )
     size = np.asarray(lengths)
     whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
     if not whole or size.min() < 1 or size.sum() != responses.n_items:

@@ -119,7 +119,7 @@ def test_groups_and_odd_tables():
 def test_bad_input():
     refused_table(r"by= is a mapping .* from items to groups", bf.agreement, observers(), by=["a"])
     refused_table(r"two raters. Got: none among 2", bf.agreement, np.array([[0], [1]]))
-    with pytest.raises(ResponsesError, match=r"Every item belongs to one group"):
+    with pytest.raises(ResponsesError, match=r"Every item has one value or row"):
         bf.agreement(observers(), by=pd.Series(["a", "b"], index=[0, 0]))
 
 
