@@ -11,7 +11,7 @@ from typing import NamedTuple, TextIO
 
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDOUT
-from bayesfuse.numerics.interruption import Interruption
+from bayesfuse.numerics.threads import Interruption
 
 
 class Step(NamedTuple):

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.fused import picture
+from bayesfuse.answer.page import picture
 from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.data.tags import mark_spans
