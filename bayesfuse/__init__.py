@@ -24,8 +24,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         priors as priors,
     )
     from bayesfuse.answer.fuse import fuse as fuse
-    from bayesfuse.answer.fused import Fused as Fused
-    from bayesfuse.answer.load import load as load
+    from bayesfuse.answer.fused import Fused as Fused, load as load
     from bayesfuse.checks.label_switching import align_labels as align_labels
     from bayesfuse.checks.scores import agreement as agreement
     from bayesfuse.data.graph import Graph as Graph

@@ -14,7 +14,7 @@ import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning, warn
 from bayesfuse.parameters.dirichlet import DirichletMixture
-from bayesfuse.parameters.variables import partition
+from bayesfuse.parameters.variables import Seating
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
@@ -157,9 +157,7 @@ class LatentGroup(LabelModel):
             outer = bf.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
         if inferred:
             alpha = bf.priors.sharing(share_prior, responses)
-            assignment = partition(
-                "assignment", responses.n_raters, len(names), alpha, start=assignment, dims="rater"
-            )
+            assignment = Seating("assignment", alpha, len(names), assignment, dims="rater")
             channel: bf.LatentGroups | bf.InferredGroups
             channel = bf.InferredGroups(outer, inner, assignment)
         else:

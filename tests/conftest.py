@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +21,7 @@ if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HO
 
 import bayesfuse as bf
 from bayesfuse.answer import budget, findings
+from bayesfuse.answer.candidates import Candidate
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.compiled import plain_python
 
@@ -43,7 +45,7 @@ def pytest_runtest_protocol(item):
 def few_draws():
     """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(budget.Fit, "enough", budget.Size(20, 20))
+        patch.setattr(Candidate, "within", lambda each, _: replace(each, sweeps=(20, 20)))
         patch.setattr(budget.Budget, "_room", lambda *_: 1000.0)
         patch.setattr(findings, "REPLICATED", 20)
         yield

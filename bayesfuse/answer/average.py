@@ -1,9 +1,11 @@
-"""The average of several models: their weights, and draws of the mixture of their posteriors."""
+"""The average of several models: weights, draws of the mixture, and labels of new items."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +14,26 @@ import xarray as xr
 from bayesfuse.answer.budget import COUNTED, FITTED, Fit
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.responses import Responses
-from bayesfuse.results.averaging import common_units
+from bayesfuse.errors import ModelError
+from bayesfuse.models import WeightedVotes
+from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.collapse import lost_spans
-from bayesfuse.results.contents import all_draws, evenly_spaced, named
-from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.compatibility import fitted_by
+from bayesfuse.results.contents import all_draws, evenly_spaced, gold_of, named, responses_of
+from bayesfuse.results.fitted import with_classes
+from bayesfuse.results.joint_labels import add_votes_in_sequence
+from bayesfuse.results.predict import predict
+from bayesfuse.results.probabilities import label_probabilities, vote_shares
 
 BEHIND, LOST = 0.03, 0.07
 """Nats per response by which a model predicts worse than the best: its weight falls from the first
-to the second, where it has none, so that two runs, whose numbers differ a little, agree.
-
-Even guesses were behind by at most .04 on six public crowds where they gave better or equal labels,
-by .05 to .14 on five where they gave equal or worse ones, and by .17 to .53 on tables simulated
-with raters who give one label throughout.
-"""
+to the second, where it has none. Even guesses were behind by at most .04 on six public crowds where
+they gave better or equal labels, by .05 to .14 on five where they gave equal or worse ones."""
 
 VOTES = "vote shares"  # name of the vote shares among the models
+MIXED = "models"  # name of the average of the models, as an input of WeightedVotes
+SOURCES = "raters"  # group of predictions that says what is known of each rater
+PREDICTED = 60  # draws from which labels of a large table are predicted
 
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 """Variables that mean the same in every model that has them."""
@@ -37,17 +44,14 @@ DRAWS, CHAINS = 250, 4  # draws of the mixture
 def weigh(
     results: Mapping[str, xr.DataTree], votes: float, responses: Responses, only_best: bool = False
 ) -> xr.Dataset:
-    """Return the weights of models and, for information, their elpd.
+    """Return the weights of models, and of vote shares, and the elpd of models.
 
     All models have the same weight, unless one of item types predicts responses far worse than
     another (:data:`BEHIND`, :data:`LOST`): its guesses are even, but raters give one label
-    throughout. Models of other kinds say more of responses, such as which raters copy, and not of
-    labels. Other weights by leave-one-out were worse on twelve crowds with known labels: it prefers
-    models that predict responses, even if their labels are worse. On a graph only the best has
-    weight (``only_best``) if errors may be independent: of 33 simulated graphs with independent
-    errors, it always had the better labels. A model that lost spans has no weight beside one
-    that did not (:func:`lost_spans`). A last model of the name :data:`VOTES` has the weight
-    ``votes``.
+    throughout. Other weights by leave-one-out were worse on twelve crowds with known labels: it
+    prefers models that predict responses, even if their labels are worse. On a graph only the best
+    has weight (``only_best``) if errors may be independent: on 33 simulated graphs it always had
+    the better labels. A model that lost spans has none beside one that did not.
     """
     names = list(results)
     found = _loo(results)
@@ -86,11 +90,7 @@ def _loo(results: Mapping[str, xr.DataTree]) -> dict[str, np.ndarray]:
         return found
     for at, each in enumerate(common_units(results).values()):
         (values,) = each["log_likelihood"].data_vars.values()
-        log = (
-            values.values.reshape(-1, *values.shape[2:])
-            .astype(float)
-            .reshape(-1, values[0, 0].size)
-        )
+        log = values.values.reshape(-1, values[0, 0].size).astype(float)
         ratio = np.exp(log.min(axis=0) - log)
         ratio = np.minimum(ratio, ratio.mean(axis=0) * math.sqrt(len(log)))
         top = log.max(axis=0)
@@ -107,21 +107,13 @@ def compare(
 ) -> xr.Dataset:
     """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
     tried = pd.DataFrame(
-        {
-            "seconds": [fit.seconds for fit in fits],
-            "draws": [
-                posterior.sizes["chain"] * posterior.sizes["draw"] if posterior else 0
-                for posterior in (fit.result.get("posterior") for fit in fits)
-            ],
-            "outcome": [fit.outcome for fit in fits],
-            "why": [fit.candidate.why for fit in fits],
-        },
-        index=[fit.candidate.name for fit in fits],
+        [(fit.seconds, fit.n_draws, fit.outcome, fit.candidate.why) for fit in fits],
+        [fit.candidate.name for fit in fits],
+        ["seconds", "draws", "outcome", "why"],
     )
     if VOTES in weighed["model"].values:
         tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
-    table = weighed.to_dataframe().reindex(tried.index).join(tried)
-    table["weight"] = table["weight"].fillna(0.0)
+    table = weighed.to_dataframe().reindex(tried.index).fillna({"weight": 0.0}).join(tried)
     table["why"] += [why_less(table, name, inputs) for name in table.index]
     of_labels = pd.DataFrame(worst, ["mcse", "rhat"], dtype=float).T
     return table.join(of_labels).rename_axis("model").to_xarray()
@@ -145,6 +137,8 @@ def mixture(
     Draws of a model are evenly spaced, and all are in random order, so that every chain and every
     part of it is of the mixture. Diagnostics of chains belong to the models, not to the mixture.
     """
+    if not results:
+        return None
     draws = {name: all_draws(result) for name, result in results.items()}
     total = CHAINS * DRAWS
     # numbers of draws in proportion to the weights, by largest remainders
@@ -172,3 +166,80 @@ def mixture(
             dims,
         )
     return xr.Dataset(found) if found else None
+
+
+def predicted(
+    fused: xr.DataTree, responses: Responses, *, draws: int, **places: Any
+) -> xr.DataTree:
+    """Return the average of the predictions of models, corrected by known labels as the answer."""
+    results = fused["models"].children if "models" in fused.children else {}
+    weights = dict(zip(fused.attrs["models"], fused.attrs["weights"], strict=True))
+    if not results:
+        raise ModelError(
+            "New items are predicted by the models of an answer: fused.to_netcdf(path) saves them, "
+            "the command line up to 200 MB, and vote shares have none (give more minutes=). Got: "
+            f"an answer by {', '.join(weights)} without models."
+        )
+    responses = with_classes(responses, responses_of(fused).classes)
+    found = averaged(results, responses, weights, draws=draws, **places)
+    if "known_labels" not in fused.children:
+        return found
+    own, sources = responses_of(fused), found[SOURCES]
+    mixed = average({**results, **_votes(own, weights)}, weights)
+    model = WeightedVotes(own, gold_of(fused, own), {MIXED: mixed})
+    found = model.predict(fused.children["known_labels"], responses, {MIXED: found})
+    found[SOURCES] = sources
+    return found
+
+
+def averaged(
+    results: Mapping[str, xr.DataTree],
+    responses: Responses,
+    weights: Mapping[str, float],
+    *,
+    draws: int,
+    **places: Any,
+) -> xr.DataTree:
+    """Return the average of the predictions of several results.
+
+    Each gets what it needs, and what no result needs, which is then refused.
+    """
+    needs = {name: fitted_by(result, None).needs for name, result in results.items()}
+    every = {what for own in needs.values() for what in own}
+    each = {}
+    with warnings.catch_warnings():  # said once, of the answer
+        warnings.filterwarnings("ignore", "No rater of the new responses", UserWarning)
+        for name, result in results.items():
+            own = {n: at for n, at in places.items() if n in needs[name] or n not in every}
+            each[name] = predict(result, responses, draws=draws, **own)
+    found = average({**each, **_votes(responses, weights)}, weights)
+    found[SOURCES] = next(iter(each.values()))[SOURCES]
+    return found
+
+
+def of_all_items(
+    results: Mapping[str, xr.DataTree],
+    weights: Mapping[str, float],
+    inputs: Inputs,
+    part: Inputs,
+    seed: int,
+) -> xr.DataTree:
+    """Return the averaged labels of all items, of which models were fitted to a part."""
+    gold = dict(inputs.gold or {})
+    if inputs.responses is part.responses:
+        votes = {VOTES: vote_shares(inputs.responses, gold)} if VOTES in weights else {}
+        if votes and results and inputs.sequences is not None:
+            add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
+        return average({**results, **votes}, weights)
+    found = averaged(results, inputs.responses, weights, draws=PREDICTED).drop_nodes(SOURCES)
+    if gold:
+        labels = found["label_posterior"].to_dataset().transpose("item", "class")
+        number = pd.Index(inputs.responses.items).get_indexer(list(gold))
+        own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
+        labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
+        found["label_posterior"] = labels
+    return found
+
+
+def _votes(responses: Responses, weights: Mapping[str, float]) -> dict[str, xr.DataTree]:
+    return {VOTES: vote_shares(responses)} if VOTES in weights else {}

@@ -1,22 +1,23 @@
-"""Fit models within the time given: how many draws fit into it, and the outcome of each."""
+"""Fit models within the time given: how many draws fit into it, the outcomes, and progress."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import xarray as xr
 
 from bayesfuse.answer.candidates import Candidate
-from bayesfuse.answer.progress import Progress
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.inference.drawing import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
-from bayesfuse.numerics.interruption import Interruption
+from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.model import LabelModel
 
 CHAINS = 4
@@ -41,16 +42,15 @@ NO_TIME, NOT_TRIED = "no time was left", "not tried"
 """Outcomes of models that were not fitted: for lack of time, or after an interruption."""
 
 
-@dataclass(frozen=True)
-class Size:
+EVERY = 10.0  # seconds between lines
+FEW = 0.05  # share of the steps from which the time left is told
+
+
+class Size(NamedTuple):
     """Length of a fit: draws kept and tuning steps of each of four chains."""
 
     draws: int
     tune: int
-
-    def code(self) -> str:
-        """Return the arguments of ``bf.sample``."""
-        return f"draws={self.draws}, tune={self.tune}, chains={CHAINS}"
 
 
 class Finding(NamedTuple):
@@ -74,9 +74,10 @@ class Fit:
     checks: list[Finding] = field(default_factory=list)
 
     @property
-    def enough(self) -> Size:
-        """Length of the fit if there is time."""
-        return Size(*self.candidate.sweeps)
+    def n_draws(self) -> int:
+        """Number of draws kept, of all chains."""
+        sizes = self.result["posterior"].sizes if self.done else {"chain": 0, "draw": 0}
+        return sizes["chain"] * sizes["draw"]
 
     @property
     def done(self) -> bool:
@@ -120,25 +121,22 @@ class Budget:
         there is no time. The remaining fits share the remaining time; one that needs more than its
         share may take all, because the first models are the most important.
         """
-        model, enough = fit.model, fit.enough
+        model, (draws, tune) = fit.model, fit.candidate.sweeps
         plan = make_plan(model)
         step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
-        draws = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
-        enough = Size(min(enough.draws, draws), min(enough.tune, draws))
+        most = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
+        enough = Size(min(draws, most), min(tune, most))
         # gradients are compiled in every call
         if self.left() <= step * 2 * LEAST / ERROR + (0.0 if plan.whole else COMPILING):
             return None
-        if self.left() / fits_left > step * (enough.draws + enough.tune) * ERROR + COMPILING:
+        if self.left() / fits_left > step * sum(enough) * ERROR + COMPILING:
             return enough
-        room, most = self._room(model, seed, fits_left)
-        if room < enough.draws + enough.tune and plan.whole:  # the first may have compiled kernels
-            room, most = self._room(model, seed, fits_left)
-        if room >= enough.draws + enough.tune:
-            return enough
-        if most < 2 * LEAST:
-            return None
+        for _ in range(2 if plan.whole else 1):  # the first may have compiled kernels
+            room, most_room = self._room(model, seed, fits_left)
+            if room >= sum(enough):
+                return enough
         half = int(max(room, 2 * LEAST) / 2)
-        return Size(half, half)
+        return None if most_room < 2 * LEAST else Size(half, half)
 
     def _room(self, model: LabelModel, seed: int, fits_left: int) -> tuple[float, float]:
         """Return the steps of every chain that fit into a share of the time left, and into all."""
@@ -152,8 +150,63 @@ class Budget:
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
         # computations after the draws, such as label probabilities, take about a third as long
-        room = [(self.left() / fits - fixed) / (1.3 * each) for fits in (fits_left, 1)]
-        return room[0], room[1]
+        share, whole = ((self.left() / n - fixed) / (1.3 * each) for n in (fits_left, 1))
+        return share, whole
+
+
+class Progress:
+    """A bar of rich for all models; where stderr is no terminal, a line every ten seconds.
+
+    Both are on stderr, so that a script's own output stays clean.
+    """
+
+    def __init__(self, shown: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True)
+        is_live = console.is_terminal or console.is_jupyter
+        self._has_lines = shown and not is_live and sys.stderr is not None  # it may be closed
+        self._bar = Bar(console=console, disable=not (shown and is_live), transient=True)
+        self._task = self._bar.add_task("", total=None)
+        self._said, self._told = time.monotonic(), False
+
+    def say(self, what: str) -> None:
+        """Show a task of unknown length."""
+        self._bar.update(self._task, description=what, total=None, completed=0)
+        self._line(what)
+
+    def count(self, what: str, steps: int) -> Callable[[int], None]:
+        """Show a task, and return a function to be called with the number of steps made."""
+        self._bar.reset(self._task, total=steps, description=what)
+        began, done = time.monotonic(), 0
+
+        def advance(made: int) -> None:
+            nonlocal done
+            done += made
+            self._bar.advance(self._task, made)
+            left = (time.monotonic() - began) * (steps - done) / max(done, 1)
+            known = done >= FEW * steps  # the first steps may compile
+            self._line(f"{what}: {done / steps:.0%}{f', about {left:.0f} s left' if known else ''}")
+
+        return advance
+
+    def _line(self, words: str) -> None:
+        if self._has_lines and time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            with suppress(OSError):  # nobody reads it
+                print(words, file=sys.stderr, flush=True)
+                self._told = True
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._told:
+            print("done", file=sys.stderr, flush=True)
+        if not self._bar.disable:  # or rich before 15 ends an empty bar by a line
+            self._bar.stop()
 
 
 def sample_all(

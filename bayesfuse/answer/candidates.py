@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bayesfuse.models
 from bayesfuse.answer.evidence import Evidence
@@ -60,11 +61,28 @@ class Inputs:
         return self.responses.silent is None and self.responses.stated is None
 
     @property
+    def given_groups(self) -> Any:
+        """Groups as given, not to be found."""
+        return None if isinstance(self.groups, str) else self.groups
+
+    @property
     def graded(self) -> bool:
         """Whether classes are grades; numbers may be codes, so these need ``ordered``."""
         if self.ordered is not None:
             return self.ordered
         return self.responses.ordered and self.responses.classes.dtype.kind not in "iuf"
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which items have responses, or statements of probabilities."""
+        told: NDArray[np.bool_] = self.responses.per_item > 0
+        stated = self.responses.stated
+        return told if stated is None else told | (stated.per_item > 0)
+
+    @property
+    def n_known(self) -> int:
+        """Number of known labels."""
+        return len(self.gold or self.known or ())
 
     @property
     def rivals(self) -> bool:
@@ -76,17 +94,15 @@ class Inputs:
 class Candidate:
     """A model that may be fitted: its name in the answer, its class, and the reason in words.
 
-    ``given`` are the inputs after the responses, ``told`` keywords that are passed if they are
-    given, ``options`` other arguments. ``votes`` is the weight of vote shares beside the model, for
-    dependent errors, which the model ignores. ``sweeps`` are the most draws and tuning steps of a
-    chain if there is time, ``start`` is where these begin.
+    ``told`` are keywords that are passed if they are given, ``options`` other arguments. ``votes``
+    is the weight of vote shares beside the model, ``sweeps`` are the most draws and tuning steps of
+    a chain, ``start`` is where these begin.
     """
 
     name: str
     model: str
     why: str
-    given: tuple[str, ...] = ()
-    told: tuple[str, ...] = KNOWN
+    told: tuple[str, ...] = TOLD
     options: Mapping[str, Any] = field(default_factory=dict)
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
@@ -94,39 +110,35 @@ class Candidate:
 
     def within(self, draws: int | None) -> Candidate:
         """Return the same with at most so many draws of a chain."""
-        if draws is None:
-            return self
-        return replace(self, sweeps=(min(draws, self.sweeps[0]), self.sweeps[1]))
+        most, tune = self.sweeps
+        return replace(self, sweeps=(min(draws or most, most), tune))
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
-        given = [getattr(inputs, name) for name in self.given]
         told = {name: getattr(inputs, name) for name in self._told(inputs)}
-        build = getattr(bayesfuse.models, self.model)
-        model: LabelModel = build(inputs.responses, *given, **self.options, **told)
-        return model
+        build: type[LabelModel] = getattr(bayesfuse.models, self.model)
+        return build(inputs.responses, **self.options, **told)
 
     def code(self, inputs: Inputs) -> str:
         """Return the call that makes it, as a user would write it."""
         options = [f"{name}={value!r}" for name, value in self.options.items()]
         told = [f"{name}={name}" for name in self._told(inputs)]
-        return f"{self.model}({', '.join(['responses', *self.given, *options, *told])})"
+        return f"{self.model}({', '.join(['responses', *options, *told])})"
 
     def _told(self, inputs: Inputs) -> list[str]:
         return [name for name in self.told if getattr(inputs, name) is not None]
 
 
-EVEN = {"consensus": "levels", "guesses": "even"}
-
+LEVELS = {"consensus": "levels"}
 ITEMS = [
-    Candidate(name, "ItemTypes", why, (), TOLD, options, FEW_VOTES, (250, 50), "majority")
+    Candidate(name, "ItemTypes", why, TOLD, options, FEW_VOTES, (250, 50), "majority")
     for name, why, options in (
         (
             "consensus",
             "items differ in difficulty, and raters look or guess in their own way",
-            {"consensus": "levels"},
+            LEVELS,
         ),
-        ("even guesses", "the same, where guesses prefer no class", EVEN),
+        ("even guesses", "the same, where guesses prefer no class", LEVELS | {"guesses": "even"}),
         ("competing classes", "the same as the first, where two classes may compete", {}),
     )
 ]
@@ -136,8 +148,7 @@ GROUPS = Candidate(
     "groups",
     "LatentGroup",
     "raters share a source",
-    ("groups",),
-    TOLD,
+    ("groups", *TOLD),
     # raters also agree with each other where they alone are right, which labels cannot tell apart
     votes=MANY_VOTES,
 )
@@ -145,7 +156,6 @@ GRADED = Candidate(
     "graded",
     "DawidSkene",
     "classes are ordered, and raters have thresholds",
-    told=TOLD,
     options={"raters": "graded", "pooled": True},
     votes=FEW_VOTES,
 )
@@ -153,7 +163,6 @@ INDEPENDENT = Candidate(
     "independent errors",
     "DawidSkene",
     "the errors of raters are independent given the class",
-    told=TOLD,
     options={"pooled": True},
     votes=LEAST_VOTES,  # errors that all make cannot be seen
 )
@@ -161,33 +170,28 @@ OTHERS = Candidate(
     "Dawid–Skene",
     "DawidSkene",
     "takes silence and stated probabilities; overconfident, unlike vote shares",
-    told=TOLD,
     votes=MANY_VOTES,
 )
 RULES = Candidate(
     "labelling functions",
     "LabellingFunctions",
     "sources are silent on most items and know one label each",
+    told=KNOWN,
     options={"odds": 5.0},  # where rules hardly meet, nothing else says how often they are right
     votes=RULE_VOTES,
 )
-SEQUENCES = [
-    Candidate(
-        "sequences",
-        "HiddenMarkov",
-        "items are in sequence, and raters are independent",
-        ("sequences",),
-        TOLD,
-    ),
-    Candidate(
-        "sequences, pooled",
-        "HiddenMarkov",
-        "items are in sequence; raters are alike unless their responses differ",
-        ("sequences",),
-        TOLD,
-        options={"pooled": True},
-    ),
-]
+CHAIN = Candidate(
+    "sequences",
+    "HiddenMarkov",
+    "items are in sequence, and raters are independent",
+    ("sequences", *TOLD),
+)
+CHAIN_POOLED = replace(
+    CHAIN,
+    name="sequences, pooled",
+    why="items are in sequence; raters are alike unless their responses differ",
+    options={"pooled": True},
+)
 TAGS = Candidate(
     "tags alone",
     "DawidSkene",
@@ -199,12 +203,11 @@ GRAPH = [
         f"graph, edges {edges}",
         "MarkovRandomField",
         f"neighbours are alike, and edges {how} on the labels",
-        ("graph",),
+        ("graph", *KNOWN),
         options={"edges": edges},
     )
     for edges, how in (("given", "do not depend"), ("drawn", "depend"))
 ]
-
 GRAPH_TYPES = [
     replace(
         each,
@@ -219,8 +222,8 @@ GRAPH_TYPES = [
 
 def candidates(inputs: Inputs) -> list[Candidate]:
     """Return the sensible models, the most important first, or raise ModelError if none fits."""
-    given = {"sequences", "graph", "groups", "covariates"}
-    given = {name for name in given if getattr(inputs, name) is not None}
+    structures = "sequences", "graph", "groups", "covariates"
+    given = {name for name in structures if getattr(inputs, name) is not None}
     if len(given) > 1 and given not in ({"groups", "covariates"}, {"sequences", "covariates"}):
         raise ModelError(
             "bf.fuse takes sequences or groups, each with or without covariates, or a graph, "
@@ -232,8 +235,8 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         votes = SPAN_VOTES if tags else SEQUENCE_VOTES
         votes = 0.0 if inputs.evidence.independent else votes
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        found = SEQUENCES if inputs.plain and not tags else SEQUENCES[:1]
-        found = [*found, TAGS] if tags and inputs.covariates is None else found
+        found = [CHAIN, CHAIN_POOLED] if inputs.plain and not tags else [CHAIN]
+        found += [TAGS] if tags and inputs.covariates is None else []
         return [replace(each, votes=votes) for each in found]
     if "graph" in given:
         if not inputs.plain:
@@ -250,9 +253,9 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
     if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):
         return sources  # known ones, not found in the responses
-    several = inputs.responses.n_classes > 2
-    graded = inputs.graded and several
-    return [*sources, *ITEMS[: 3 if several else 2], *([GRADED] if graded else [])]
+    if inputs.responses.n_classes == 2:
+        return [*sources, *ITEMS[:2]]
+    return [*sources, *ITEMS, *([GRADED] if inputs.graded else [])]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:
@@ -283,6 +286,5 @@ def is_rules(responses: Responses) -> bool:
     single = said.sum(axis=1) == 1
     speaks = responses.n_responses < 0.5 * responses.n_items * responses.n_raters
     several = responses.per_rater >= 10  # fewer say little of how a rater answers
-    if not several.any() or said.any(axis=0).sum() < 2:
-        return False
-    return bool(speaks and single[several].mean() >= SINGLE)
+    some = several.any() and said.any(axis=0).sum() > 1
+    return bool(some and speaks and single[several].mean() >= SINGLE)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from bayesfuse.answer import known
 from bayesfuse.answer.average import VOTES
-from bayesfuse.answer.budget import Fit
+from bayesfuse.answer.budget import CHAINS, Fit
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.answer.findings import REPLICATED
 
 
-def of_models(
+def code_of(
     inputs: Inputs,
     done: list[Fit],
     typed: Fit | None,
@@ -27,19 +27,19 @@ def of_models(
     given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
     if inputs.known is not None:
         names, given = [*names, "WeightedVotes"], [*given, "gold"]
-    lines = [
-        "import bayesfuse as bf",
-        f"from bayesfuse.models import {', '.join(names)}",
-        "",
-        inputs.calls,
-        *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
-        *([f"groups = {found!r}"] if found else []),
-        *([_legal(inputs)] if inputs.mended else []),
-        *(f"# {note}" for note in notes),
-        "results = {}",
-    ]
+    lines = ["import bayesfuse as bf"]
+    if names:
+        lines.append(f"from bayesfuse.models import {', '.join(names)}")
+    lines += ["", inputs.calls]
+    if given:
+        lines.append(f"# {', '.join(given)}: your arguments of bf.fuse")
+    if found:
+        lines.append(f"groups = {found!r}")
+    if inputs.mended:
+        lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
+    lines += [*(f"# {note}" for note in notes), "results = {}"]
     for fit in done:
-        size = fit.size.code() if fit.size else ""
+        size = f"draws={fit.size.draws}, tune={fit.size.tune}, chains={CHAINS}" if fit.size else ""
         lines += [
             f"# {fit.candidate.why}",
             f"model = {fit.candidate.code(inputs)}",
@@ -51,7 +51,8 @@ def of_models(
             "",
         ]
     if VOTES in weights:
-        lines.append(f"results[{VOTES!r}] = {_vote_shares(inputs)}")
+        told = ", gold" if inputs.gold is not None else ""
+        lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{told})")
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
     lines += [
         f"fused = bf.average(results, {{{shares}}})",
@@ -60,21 +61,3 @@ def of_models(
         "print(bf.decisions.rank_items(fused))",
     ]
     return "\n".join(lines)
-
-
-def of_votes(inputs: Inputs, seed: int) -> str:
-    """Return the calls that give vote shares."""
-    lines = ["import bayesfuse as bf", "", inputs.calls, f"fused = {_vote_shares(inputs)}"]
-    if inputs.known is not None:
-        lines.insert(1, "from bayesfuse.models import WeightedVotes")
-    if inputs.mended:
-        lines.insert(2, _legal(inputs))
-    return "\n".join([*lines, *known.code(inputs, seed)])
-
-
-def _legal(inputs: Inputs) -> str:
-    return f"gold = dict(gold) | {dict(inputs.mended)!r}"
-
-
-def _vote_shares(inputs: Inputs) -> str:
-    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"

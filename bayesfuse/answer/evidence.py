@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
@@ -38,7 +39,6 @@ WEAK, WEAKEST = 0.015, 0.005
 """Correlations of errors: dependent above the first, independent below the second. Between .024 and
 1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most .0024 where
 errors were independent, and .0025 to .01 where a quarter of the items were hard."""
-
 
 ALONG = 0.3  # correlation along spans above which errors of a rater go on
 
@@ -112,19 +112,15 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     _, before = previous_labels(sequences, responses)
     # pairs of an item and a rater are numbered in the order of the rows: see previous_labels
     key = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    first = np.flatnonzero(np.append(True, key[1:] != key[:-1])[: len(key)])
-    own = np.flatnonzero(before >= 0)
-    then = first[before[own]]
-    both = inside[own] & inside[then]
-    own, then = own[both], then[both]
+    _, first = np.unique(key, return_index=True)
+    own = np.flatnonzero((before >= 0) & inside)
+    own = own[inside[first[before[own]]]]
     if len(own) < FEW:
         return math.nan
-    wrong = (responses.label != best).astype(float)
-    number = np.bincount(responses.rater[own], minlength=responses.n_raters)
-    mean = np.bincount(responses.rater[own], wrong[own], responses.n_raters) / np.maximum(number, 1)
-    now, earlier = (wrong[at] - mean[responses.rater[at]] for at in (own, then))
-    scale = math.sqrt(float(now @ now) * float(earlier @ earlier))
-    return float(now @ earlier) / scale if scale else math.nan
+    wrong = responses.label != best
+    errors = pd.DataFrame({"now": wrong[own], "earlier": wrong[first[before[own]]]}, dtype=float)
+    errors -= errors.groupby(responses.rater[own]).transform("mean")
+    return float(errors["now"].corr(errors["earlier"]))
 
 
 def part_of(

@@ -56,20 +56,20 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     sure = int(inputs.responses.multiplicity[(top >= SURE) & ~known].sum())
     errors = expected_errors(fused, random_seed=0)
     wrong, low, high = (float(errors[name]) for name in ("expected", "low", "high"))
-    n_known = len(inputs.gold or inputs.known or ())
+    n_known = inputs.n_known
     said = f"{inputs.read} " if inputs.read else ""
     among = "Unknown items" if n_known else "Items"
     said += (
         f"{summarise(inputs.responses)[0]}. {among} with a label of probability {SURE} or more: "
-        f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels "
-        f"({low:,.0f}–{high:,.0f}) are expected to be wrong"
+        f"{sure:,}. In all, {_number(wrong)} labels ({low:,.0f}–{high:,.0f}) are expected to be "
+        "wrong"
     )
     silent = _silent(inputs)
     if silent.any():
         copies = inputs.responses.multiplicity[silent]
-        apart = float((1.0 - top[silent]) @ copies)
         items = f"{copies.sum():,} items" if copies.sum() > 1 else "one item"
-        said += f", {apart:,.{0 if apart >= 10 else 1}f} of them among {items} without responses"
+        apart = _number(float((1.0 - top[silent]) @ copies))
+        said += f", {apart} of them among {items} without responses"
     said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
     sources = [_names(raters) for raters in inputs.evidence.groups.values()]
     if not sources:
@@ -86,13 +86,13 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     return f"{said} Groups of raters who do not err independently: {shared}. {counted}"
 
 
+def _number(labels: float) -> str:
+    return f"{labels:,.{0 if labels >= 10 else 1}f}"
+
+
 def _silent(inputs: Inputs) -> NDArray[np.bool_]:
     """Return which items have no responses and are not known."""
-    responses = inputs.responses
-    silent: NDArray[np.bool_] = responses.per_item == 0
-    if responses.stated is not None:
-        silent &= responses.stated.per_item == 0
-    return silent & ~_known(inputs)
+    return ~inputs.answered & ~_known(inputs)
 
 
 def _known(inputs: Inputs) -> NDArray[np.bool_]:
@@ -116,31 +116,27 @@ def of_model(
     result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, budget: Budget
 ) -> list[Finding]:
     """Return the verdicts of the checks of a model for which there is time."""
-    found: list[Finding] = []
-    checks: list[Any] = [collapse]
+    checks: list[Any] = [item_difficulty, conditional_dependence]
     if inputs.sequences is not None and "sequences" in observed(model)[1].labels.needs:
-        checks.append(runs)
+        checks.insert(0, runs)
     elif inputs.graph is not None:
-        checks.append(neighbour_agreement)
-    checks += [item_difficulty, conditional_dependence]
+        checks.insert(0, neighbour_agreement)
+    # without replicated labels, which take time
+    found = [Finding(collapse(result, model).attrs["verdict"], "bf.checks.collapse(result, model)")]
     left_out = []
     for check in checks:
-        name, more = f"bf.checks.{check.__name__}", {"random_seed": seed}
-        more = {} if check is collapse else {"draws": REPLICATED, **more}
-        run = partial(check, result, model, **more)
+        name = f"bf.checks.{check.__name__}"
+        run = partial(check, result, model, draws=REPLICATED, random_seed=seed)
         try:
-            if check is collapse:  # without replicated labels, which take time
-                done = run()
-            else:
-                done = budget.timed(run, inputs.responses, inputs.graph is not None)
+            done = budget.timed(run, inputs.responses, inputs.graph is not None)
         except (ModelError, ResponsesError) as reason:  # such as too few shared items
             found.append(Finding(f"{name} does not apply: {reason}"))
             continue
         if done is None:
             left_out.append(name)
             continue
-        arguments = ", ".join(["result", "model", *(f"{k}={v}" for k, v in more.items())])
-        found.append(Finding(done.attrs["verdict"], f"{name}({arguments})"))
+        call = f"{name}(result, model, draws={REPLICATED}, random_seed={seed})"
+        found.append(Finding(done.attrs["verdict"], call))
     if left_out:
         words = f"No time was left for {', '.join(left_out)}: give more minutes= (--time)."
         found.append(Finding(words))
@@ -217,39 +213,34 @@ def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Fin
 
 def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     """Return advice, the most important first."""
-    advice = [*oddities(inputs.responses), *_order(inputs), *_gold(fused, inputs), *told]
-    if inputs.sequences is None and mark_spans(inputs.responses.classes.tolist()):
-        advice.insert(
-            0,
+    responses, advice = inputs.responses, []
+    if inputs.sequences is None and mark_spans(responses.classes.tolist()):
+        advice.append(
             "Give the order of the items (sequences=, or --sequence and --position): the classes "
-            "are tags of spans, which depend on the tags before them.",
+            "are tags of spans, which depend on the tags before them."
         )
-    top, silent = label_probabilities(fused).max("class"), _silent(inputs)
-    unsure = top.isel(item=~silent)
+    advice += oddities(responses)
+    alone = inputs.sequences is None and inputs.graph is None and inputs.plain
+    undecided = inputs.ordered is None and responses.ordered and not inputs.graded
+    if alone and undecided and responses.n_classes > 2:
+        advice.append(
+            "If the classes are grades, pass ordered=True (--ordered), which adds a model of "
+            "grades: their numbers might be codes."
+        )
+    advice += [*_gold(fused, inputs), *told]
+    unsure = label_probabilities(fused).max("class").isel(item=~_silent(inputs))
     unsure = unsure.isel(item=np.argsort(unsure.values, kind="stable")[:SEVERAL])
     advice.append(
         f"Look at the items of the least certain labels: {_names(unsure['item'].values)} "
         f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
         "bf.decisions.rank_items lists all)."
     )
-    return advice + _raters(fused, inputs.responses)
+    return advice + _raters(fused, responses)
 
 
 def oddities(responses: Responses) -> list[str]:
     """Return advice on what may be wrong with a table."""
     return [*_classes(responses), *_repeats(responses)]
-
-
-def _order(inputs: Inputs) -> list[str]:
-    """Return advice on classes that are increasing numbers, which may be grades or codes."""
-    undecided = inputs.ordered is None and inputs.responses.ordered and not inputs.graded
-    alone = inputs.sequences is None and inputs.graph is None and inputs.plain
-    if not (undecided and alone) or inputs.responses.n_classes < 3:
-        return []
-    return [
-        "If the classes are grades, pass ordered=True (--ordered), which adds a model of grades: "
-        "their numbers might be codes."
-    ]
 
 
 def _classes(responses: Responses) -> list[str]:
@@ -293,45 +284,36 @@ def _repeats(responses: Responses) -> list[str]:
 
 
 def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
-    n_known = len(inputs.gold or inputs.known or ())
+    n_known = inputs.n_known
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if n_known >= wanted:
         return []
-    said = "No label is known, so it is uncertain whether the majority is right. Find out those"
+    said = "No label is known, so it is uncertain whether the majority is right."
     if n_known:
-        said = (
-            f"{n_known:,} labels are known; more correct raters and models better. Find out those"
-        )
+        said = f"{n_known:,} labels are known; more correct raters and models better."
     number = f"{wanted - n_known:,}{' more' if n_known else ''}"
     how = ", chosen at random (bf.decisions.next_items, --ask in the shell)"
     if inputs.sequences is not None:
         how = " in whole sequences, chosen at random (rng.choice(sequences.names, …))"
-    where = ""
-    if (names := _contested(fused)) is not None:
-        where = f" The models disagree most about items {_names(names)}."
-    return [f"{said} of {number} items{how}, and pass them as gold= (--gold).{where}"]
-
-
-def _contested(fused: xr.DataTree) -> Any:
-    """Return the items on which models differ most, None if there is one model."""
-    if "models" not in fused.children or len(fused["models"].children) < 2:
-        return None
-    labels = [label_probabilities(own) for own in fused["models"].children.values()]
-    each = np.array([own.values for own in labels])
-    apart = np.abs(each - each.mean(axis=0)).sum(axis=(0, 2))
-    most = np.argsort(-apart, kind="stable")[:SEVERAL]
-    return labels[0]["item"].values[most]
+    said += f" Find out those of {number} items{how}, and pass them as gold= (--gold)."
+    models = [label_probabilities(own) for own in fused["models"].children.values()]
+    if len(models) > 1:
+        each = np.array([own.values for own in models])
+        apart = np.abs(each - each.mean(axis=0)).sum(axis=(0, 2))
+        most = np.argsort(-apart, kind="stable")[:SEVERAL]
+        said += f" The models disagree most about items {_names(models[0]['item'].values[most])}."
+    return [said]
 
 
 def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[str]:
     """Return advice on the items and raters for one more response."""
-    if inputs.known is not None:  # models that have not seen these labels would ask about them
-        return []
-    if inputs.sequences is not None:  # a rater is asked for whole ones
-        return []
     responses = inputs.responses
     candidates = min(SEVERAL, responses.n_raters)
-    if responses.n_items * candidates * responses.n_classes**2 > WORK:
+    if (
+        inputs.known is not None  # models that have not seen these labels would ask about them
+        or inputs.sequences is not None  # a rater is asked for whole ones
+        or responses.n_items * candidates * responses.n_classes**2 > WORK
+    ):
         return []
     try:
         found = value_of_response(result, model, candidates=candidates, most=1, draws=10)
@@ -365,17 +347,16 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
     np.add.at(met, responses.rater, labels)
     second = pd.Series(np.sort(met, axis=1)[:, -2], responses.raters)
     table = table[(second.loc[table["rater"]] >= SEVERAL).to_numpy()]  # others met one class
-    ends = {f"balanced_accuracy_{end}": end for end in ("low", "high")}
-    table = table.drop(columns=list(ends.values())).rename(columns=ends)
     table = table[table["responses"] >= MANY]
+    low, high = table["balanced_accuracy_low"], table["balanced_accuracy_high"]
     said = []
-    if len(against := table.loc[table["high"] < chance, "rater"]):
+    if len(against := table.loc[high < chance, "rater"]):
         said.append(
             f"Ask what raters {_names(against)} mean by their labels: averaged over the classes, "
             "they are right less often than by guessing, so they may have confused the classes. "
             "The models take this into account."
         )
-    if len(guessing := table.loc[(table["low"] <= chance) & (table["high"] >= chance), "rater"]):
+    if len(guessing := table.loc[(low <= chance) & (high >= chance), "rater"]):
         begin = "Do without" if 2 * len(guessing) <= len(table) else "Check the instructions of"
         said.append(
             f"{begin} raters {_names(guessing)}: averaged over the classes, they cannot be told "

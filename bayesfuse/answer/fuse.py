@@ -9,22 +9,22 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from bayesfuse.answer import code, findings, known
-from bayesfuse.answer.average import VOTES, compare, mixture, weigh
+from bayesfuse.answer import findings, known
+from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
 from bayesfuse.answer.budget import (
     NO_TIME,
     NOT_TRIED,
     Budget,
     Finding,
     Fit,
+    Progress,
     sample_all,
     was_interrupted,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
+from bayesfuse.answer.code import code_of
 from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
-from bayesfuse.answer.predicted import of_all_items
-from bayesfuse.answer.progress import Progress
 from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
@@ -43,11 +43,9 @@ from bayesfuse.errors import (
     takes_seed,
     warn,
 )
-from bayesfuse.numerics.interruption import Interruption, interruptible
+from bayesfuse.numerics.threads import Interruption, interruptible
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty, has_types, with_labels
-from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0  # default of the time that fits may take
 
@@ -83,9 +81,9 @@ def fuse(
     ----------
     responses : Responses, DataFrame, array, list of rows, or path of a CSV or Parquet file
         A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
-        has one row per item and one column per rater, with the items in the column ``item`` if
-        there is one, else in the index; missing are NaN, None, "" and, among numbers, −1. The
-        first line of the answer states how the table was read.
+        has one row per item (named by the column ``item``, else the index) and one column per
+        rater; missing are NaN, None, "" and, among numbers, −1. The first line of the answer states
+        how the table was read.
     item, rater, label : str
         Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"
@@ -99,20 +97,18 @@ def fuse(
     covariates : optional
         Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
-        Known labels: a dict or Series, a DataFrame with the columns ``item`` and ``label``, or the
-        path of such a CSV file; items without a label count as unknown. Models are fitted without
-        them; :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of raters
-        and models. On graphs and for tables of counts, the models are fitted with them. A known tag
-        I-X that continues no span is read as B-X.
+        Known labels, a DataFrame or CSV file with the columns ``item`` and ``label``; items without
+        a label count as unknown. Models are fitted without them, except on graphs and for tables of
+        counts; :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of
+        raters and models. A known tag I-X that continues no span is read as B-X.
     gold_error : float, default 0
-        Probability that a known label is wrong, at most .5, not on graphs: known labels are then
-        strong evidence, not certain. Experts who disagree are better raters of the table.
+        Probability that a known label is wrong, at most .5, not on graphs. Experts who disagree
+        are better raters of the table.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
-        Maximum time, checks included; most answers need less. Checks for which no time is left
-        are named in the answer.
+        Maximum time, checks included; those for which no time is left are named in the answer.
     draws : int, optional
         Maximum number of draws per chain (there are four per model). Default 250 or 350.
     checks : bool, default True
@@ -125,11 +121,8 @@ def fuse(
     Returns
     -------
     Fused
-        A DataTree with the averaged ``label_posterior``, draws of the mixture of the models in
-        ``posterior``, ``difficulty``, ``comparison``, ``constant_data`` and ``label_draws`` (joint
-        draws of all labels), and the methods ``labels``, ``probabilities``, ``raters``,
-        ``overview``, ``report`` and ``explain``. With known labels also ``known_labels``, the
-        result of ``WeightedVotes``; ``posterior`` is then of shares of right responses. After an
+        A DataTree with the averaged label probabilities and the methods ``labels``,
+        ``probabilities``, ``raters``, ``overview``, ``report`` and ``explain``. After an
         interruption the answer averages the complete fits.
 
     Raises
@@ -147,29 +140,26 @@ def fuse(
 
     Notes
     -----
-    First, the errors of raters are examined. If they are clearly independent given the class, the
-    model is :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or
-    three variants of :class:`bayesfuse.models.ItemTypes` have equal weights, except that the
-    one that predicts responses worse than another has less, or none if far worse. Vote
-    shares have .05 (.01 where errors are independent, .25 beside rules). Weights by leave-one-out
-    were worse: they prefer models that predict responses, even if their labels are worse.
+    If errors of raters are clearly independent given the class, the model is
+    :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or three
+    variants of :class:`bayesfuse.models.ItemTypes` have equal weights; one that predicts responses
+    worse than another has less, or none. Vote shares have .05 (.01 where errors are independent).
 
     If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
     :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
     Raters of found groups may agree because they alone are right: item types are added. Of large
-    tables, models are fitted to a random part of the items, and the labels of all follow by
-    :func:`bayesfuse.predict`: to a tenth of the responses, at least 60,000 and at most 100,000
-    (200,000 if errors are independent), in proportion to ``minutes``.
+    tables, models are fitted to a random tenth of the responses, at least 60,000 and at most
+    100,000 (200,000 if errors are independent), in proportion to ``minutes``, and the labels of all
+    follow by :func:`bayesfuse.predict`.
 
-    For items in sequence two such models are fitted, and vote shares have .2, drawn jointly as
-    labellings by single raters (none if errors are independent). For tags of spans, vote shares
-    have .4, and without covariates one model ignores the order: where raters miss or shift whole
-    spans, a chain finds worse ones, or none (without weight if it lost half of them).
+    For items in sequence, vote shares have .2, drawn jointly as labellings by single raters (none
+    if errors are independent). For tags of spans they have .4, and without covariates one model
+    ignores the order: where raters miss or shift whole spans, a chain finds worse ones, or none.
 
-    On a graph, edges may depend on the labels, and raters make the same errors on some items
-    (``raters="types"``): if they clearly do, two models have equal weights, else only the best of
-    six by leave-one-out. :class:`bayesfuse.models.LabellingFunctions` is for rules, mostly silent,
-    and ``DawidSkene`` for other silence or statements: see ``fused.explain()``.
+    On a graph, edges may depend on the labels, and raters make the same errors on some items: if
+    they clearly do, two models have equal weights, else only the best of six by leave-one-out.
+    :class:`bayesfuse.models.LabellingFunctions` (vote shares .25) is for rules, mostly silent, and
+    ``DawidSkene`` for other silence or statements.
 
     Examples
     --------
@@ -202,11 +192,10 @@ def fuse(
     if gold is not None:
         gold_labels(table, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
-    inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered)
-    inputs = replace(inputs, read=read, calls=calls)
+    given = sequences, graph, groups, covariates
+    inputs = Inputs(table, *given, gold, ordered, read=read, calls=calls)
     if sequences is None and graph is None:
-        given = None if isinstance(groups, str) else groups
-        inputs = replace(inputs, limits=identifiability(table, gold, given).problems)
+        inputs = replace(inputs, limits=identifiability(table, gold, inputs.given_groups).problems)
     candidates(inputs)  # raises where no model fits the arguments
     inputs = known.mend_tags(inputs)
     inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
@@ -224,9 +213,10 @@ def fuse(
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         done = {fit.candidate.name: fit for fit in fits if fit.done}
-        if not done:
-            return _quick(inputs, fits, minutes, seed)
         results = {name: fit.result for name, fit in done.items()}
+        if not done:
+            alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
+            return _answer(inputs, inputs, fits, alone, seed, minutes)
         votes = max(fit.candidate.votes for fit in done.values())
         interruption.wait(1)  # a press ends the checks, not the weights
         comparison = weigh(results, votes, part.responses, inputs.rivals)
@@ -238,7 +228,7 @@ def fuse(
             _check_all(first, part, seed, budget, progress, stopped)
         progress.say("averaging")
         interruption.wait(1)  # seconds, after which all is complete
-        fused = _answer(inputs, part, fits, list(done.values()), comparison, seed)
+        fused = _answer(inputs, part, fits, comparison, seed, minutes)
         fused.attrs["interrupted"] |= int(interruption.seen)
         if fused.attrs["interrupted"]:
             fused.attrs["headline"] = f"Interrupted, so incomplete. {fused.headline}"
@@ -257,7 +247,7 @@ def _examined(inputs: Inputs, seed: int) -> Inputs:
     """Return the inputs with what the responses show of errors."""
     if not inputs.plain or (inputs.graph is None and is_rules(inputs.responses)):
         return inputs
-    given = None if isinstance(inputs.groups, str) else inputs.groups
+    given = inputs.given_groups
     found = examine(inputs.responses, inputs.gold, seed, given)
     if inputs.sequences is not None or given is not None:  # no model has groups and an order
         found = replace(found, groups={})
@@ -274,11 +264,10 @@ def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     others = inputs.sequences, inputs.graph, inputs.covariates
     if not inputs.plain or any(each is not None for each in others):
         return inputs
-    gold, rng = inputs.gold or {}, np.random.default_rng(seed)
     tenth = float(np.clip(inputs.responses.n_responses / 10, *PART))
     most = PART_INDEPENDENT if inputs.evidence.independent else tenth
     most = max(int(most * minutes / MINUTES), LEAST_PART)
-    part = part_of(inputs.responses, most, rng, gold)
+    part = part_of(inputs.responses, most, np.random.default_rng(seed), inputs.gold or {})
     return replace(inputs, responses=part)
 
 
@@ -304,15 +293,12 @@ def _check_all(
 
 
 def _answer(
-    inputs: Inputs,
-    part: Inputs,
-    fits: list[Fit],
-    done: list[Fit],
-    comparison: xr.Dataset,
-    seed: int,
+    inputs: Inputs, part: Inputs, fits: list[Fit], weighed: xr.Dataset, seed: int, minutes: float
 ) -> Fused:
+    """Return the average of the complete fits and vote shares, of the latter alone if of no fit."""
+    done = [fit for fit in fits if fit.done]
     results, table = {fit.candidate.name: fit.result for fit in done}, part.responses
-    weights: dict[str, float] = comparison["weight"].to_series().to_dict()
+    weights: dict[str, float] = weighed["weight"].to_series().to_dict()
     averaged = of_all_items(results, weights, inputs, part, seed)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     worst = {}
@@ -320,9 +306,9 @@ def _answer(
         error, rhat = findings.of_labels(fit.result)
         fit.checks = findings.of_chains(error, rhat) + fit.checks
         worst[fit.candidate.name] = error.max(), np.fmax.reduce(rhat)
-    children["comparison"] = compare(fits, comparison, worst, inputs)
-    held = {name: weights[name] for name in results if weights[name] > 0.0}
-    draws = mixture({name: results[name] for name in held}, held, np.random.default_rng(seed))
+    children["comparison"] = compare(fits, weighed, worst, inputs)
+    held = {name: result for name, result in results.items() if weights[name] > 0.0}
+    draws = mixture(held, weights, np.random.default_rng(seed))
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
@@ -334,8 +320,13 @@ def _answer(
         labels = children["label_posterior"]["probability"].transpose("item", "class").values
         children["difficulty"] = with_labels(children["difficulty"], labels, table)
     fused = Fused.from_dict(children)
-    told = findings.one_more_response(done[0].result, done[0].model, part)
+    if done:
+        told = findings.one_more_response(done[0].result, done[0].model, part)
+        advice = findings.advise(fused, inputs, told)
+    else:
+        advice = [_warn_of_votes(fits, minutes)]
     seen = findings.of_part(inputs, part)
+    checks = {fit.candidate.name: fit.checks for fit in done}
     fused.attrs = averaged.attrs | {
         "models": list(weights),
         "weights": list(weights.values()),
@@ -344,45 +335,23 @@ def _answer(
         "headline": findings.headline(fused, inputs),
         "limits": "\n".join([*inputs.limits, *seen]),
         "known": "\n".join(learnt),
-        "checks": "\n".join(
-            findings.together(
-                {fit.candidate.name: fit.checks for fit in done},
-                {type(fit.model).__name__ for fit in done},
-            )
-        ),
-        "advice": "\n".join(findings.advise(fused, inputs, told)),
-        "code": code.of_models(inputs, done, typed, weights, seed, seen),
+        "checks": "\n".join(findings.together(checks, {type(fit.model).__name__ for fit in done})),
+        "advice": "\n".join(advice),
+        "code": code_of(inputs, done, typed, weights, seed, seen),
     }
     return fused
 
 
-def _quick(inputs: Inputs, fits: list[Fit], minutes: float, seed: int) -> Fused:
-    """Return vote shares alone."""
-    ended, outcome = was_interrupted(fits), fits[0].outcome
+def _warn_of_votes(fits: list[Fit], minutes: float) -> str:
+    """Warn that no model was fitted, and return the advice."""
     told = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
-    if ended:
+    if was_interrupted(fits):
         told = "The first fit was interrupted", "let one model be fitted", "an interruption."
-    elif outcome != NO_TIME:
-        told = "No model allows these data", "mend gold= or tags", outcome
+    elif fits[0].outcome != NO_TIME:
+        told = "No model allows these data", "mend gold= or tags", fits[0].outcome
     reason, remedy, got = told
     warn(
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
     )
-    votes = average({VOTES: vote_shares(inputs.responses, inputs.gold)}, {VOTES: 1.0})
-    alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
-    children: dict[str, Any] = {name: group.dataset for name, group in votes.children.items()}
-    learnt = known.improve(children, inputs, seed)
-    fused = Fused.from_dict(children | {"comparison": compare(fits, alone, {}, inputs)})
-    fused.attrs = {
-        "models": [VOTES],
-        "weights": [1.0],
-        "interrupted": ended,
-        "headline": findings.headline(fused, inputs),
-        "limits": "\n".join(inputs.limits),
-        "known": "\n".join(learnt),
-        "checks": "",
-        "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",
-        "code": code.of_votes(inputs, seed),
-    }
-    return fused
+    return f"These labels are vote shares, and raters are not judged: {remedy}."

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.answer.average import VOTES
+from bayesfuse.answer.average import VOTES, predicted
 from bayesfuse.answer.page import as_cell, as_page
-from bayesfuse.answer.predicted import predicted
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, brief
 from bayesfuse.results.contents import class_names, of_all_draws, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
@@ -25,19 +24,16 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
     answered,
     balanced_accuracy,
+    coverage,
     interval,
     least_certain,
     rater_accuracy,
     responses_per_rater,
-    tails,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
+LISTS = ("models", "weights")  # attributes that a file holds as arrays, or as a single value
 COUNTED = {GROUP, "observed_data"}  # groups from which accuracies are counted
 
 
@@ -45,14 +41,12 @@ class Fused(xr.DataTree):
     """The answer of :func:`bayesfuse.fuse`, an :class:`xarray.DataTree`.
 
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
-    mixture of the models (``prevalence``, ``confusion``, ``sensitivity``, ``specificity``, as far
-    as all models have them); ``difficulty`` by item; ``comparison`` by model, including those that
-    were not fitted, with the largest Monte Carlo error (``mcse``) and R-hat (``rhat``) of a label;
+    variables that all models have; ``difficulty`` by item; ``comparison`` by model, including those
+    not fitted, with the largest Monte Carlo error (``mcse``) and R-hat (``rhat``) of a label;
     ``label_draws``, joint draws of all labels; ``constant_data``; and below ``models`` the result
     of every model. With known labels also ``known_labels``, the result of
-    :class:`bayesfuse.models.WeightedVotes`, from which labels and raters then come. All
-    functions of a result take it, such as ``bf.label_probabilities``, ``bf.summary``,
-    ``bf.decisions`` and ``bf.plots``.
+    :class:`bayesfuse.models.WeightedVotes`, from which labels and raters then come. All functions
+    of a result take it.
 
     Examples
     --------
@@ -79,17 +73,15 @@ class Fused(xr.DataTree):
         probability = label_probabilities(self)
         values = probability.values
         classes = np.asarray(class_names(self), dtype=object)
-        table = pd.DataFrame(
+        hard = "difficulty" in self.children
+        return pd.DataFrame(
             {
                 "item": probability["item"].values,
                 "label": classes[values.argmax(axis=1)],
                 "probability": values.max(axis=1),
+                "difficulty": self["difficulty"]["disagreement"].values if hard else np.nan,
             }
         ).infer_objects()
-        table["difficulty"] = (
-            self["difficulty"]["disagreement"].values if "difficulty" in self.children else np.nan
-        )
-        return table
 
     def probabilities(self) -> pd.DataFrame:
         """Return the probability of every class for every item.
@@ -116,13 +108,6 @@ class Fused(xr.DataTree):
         Returns
         -------
         DataTree
-            The average of the predictions of the models, with their weights, corrected by the
-            known labels if there are any.
-
-        Raises
-        ------
-        ModelError
-            As :func:`bayesfuse.predict`.
         """
         self._told("headline")
         return predicted(self, responses, draws=draws, **places)
@@ -143,35 +128,34 @@ class Fused(xr.DataTree):
         Returns
         -------
         DataFrame
-            ``group`` (with ``by``), ``rater``, the number of ``responses``, ``accuracy`` (the share
-            of responses that are right) with ``low`` and ``high``; ``balanced_accuracy`` (the mean
-            over the classes of the share of their items that are recognised); for two classes
-            ``sensitivity``, ``specificity`` and ``bias`` (the share of responses that are the
-            second class, minus the share of these items that are of it), for more
-            ``sensitivity[class]`` and ``bias[class]``; each with its ends ``…_low`` and ``…_high``.
-            ``known`` is the number of responses to items of known class and ``known_accuracy`` the
-            share of these that are right. Missing for classes of less than half an expected item.
+            ``group`` (with ``by``), ``rater``, number of ``responses``, ``accuracy`` (share of
+            right responses) with ``low`` and ``high``; ``balanced_accuracy`` (the mean over classes
+            of the share of their items that are recognised); for two classes ``sensitivity``,
+            ``specificity`` and ``bias`` (the share of responses that are the second class, minus
+            that of these items), for more ``sensitivity[class]`` and ``bias[class]``; each with its
+            ends ``…_low`` and ``…_high``. ``known`` responses are to items of known class,
+            ``known_accuracy`` is the share of right ones. Missing for classes of less than half an
+            expected item.
 
         Raises
         ------
         ModelError
-            An answer by vote shares alone, or by models without accuracies and without joint draws
-            of the labels; ``by`` without such draws.
+            An answer without parameters of raters and joint draws of the labels, as vote shares;
+            ``by`` without such draws.
         ResponsesError
             Groups of unknown items, or none for some item.
 
         Notes
         -----
         With known labels, accuracies are corrected by these minus their probabilities without them,
-        partially pooled over raters, those by class by the same amounts: intervals of 90 % then
-        hold .91 instead of .81 of the true accuracies (ten tables, 20 known labels). Without joint
-        draws (tables of counts, very large ones), ``balanced_accuracy`` is of the parameters.
+        partially pooled over raters. Without joint draws (tables of counts, very large ones),
+        ``balanced_accuracy`` is of the parameters.
         """
         return rater_table(self, by, ci_prob)
 
     @property
     def log_likelihood(self) -> xr.DataTree:
-        """The group of a model's result; an answer has none, which ``az.loo`` would ask for."""
+        """The group of a model's result; an answer has none, for which ``az.loo`` would ask."""
         if "log_likelihood" not in self.children and "headline" in self.attrs:
             raise ModelError(
                 "Pooled draws of several models do not give the log likelihoods of their mixture: "
@@ -183,7 +167,7 @@ class Fused(xr.DataTree):
     @property
     def headline(self) -> str:
         """Number of sure labels, and of labels that are expected to be wrong."""
-        return str(self._told("headline"))
+        return self._told("headline")
 
     @property
     def advice(self) -> list[str]:
@@ -196,13 +180,7 @@ class Fused(xr.DataTree):
         return self._told("checks").splitlines()
 
     def explain(self) -> str:
-        """Return the calls of the public interface that give this answer.
-
-        Returns
-        -------
-        str
-            Python code. ``print(fused.explain())``.
-        """
+        """Return the calls of the public interface that give this answer, as Python code."""
         return self._told("code")
 
     def __repr__(self, level: Any = 0) -> Any:
@@ -214,7 +192,7 @@ class Fused(xr.DataTree):
     def _repr_html_(self) -> str:
         if "headline" not in self.attrs:
             return str(super()._repr_html_())
-        return as_cell(self.attrs, _sections(self), picture(self))
+        return as_cell(self, _sections(self))
 
     def overview(self) -> str:
         """Return the answer as text: labels, raters, models, checks and advice."""
@@ -227,16 +205,11 @@ class Fused(xr.DataTree):
         Parameters
         ----------
         path : path
-            Of an HTML file, which is overwritten.
+            Of an HTML file (.html), which is overwritten.
 
         Returns
         -------
         Path
-
-        Raises
-        ------
-        ModelError
-            A name that does not end in .html.
         """
         self._told("code")
         path = Path(path)
@@ -245,11 +218,7 @@ class Fused(xr.DataTree):
                 "The report is a page: its name ends in .html, and a browser prints it as PDF. "
                 f"Got: {str(path)!r}."
             )
-        from bayesfuse.plots.panels import picture_of_known
-
-        overview, known = picture(self, (10.6, 6.4)), picture_of_known(self)
-        page = as_page(self.attrs, _sections(self), _lists(self), overview, known)
-        path.write_text(page, encoding="utf-8")
+        path.write_text(as_page(self, _sections(self), _lists(self)), encoding="utf-8")
         return path
 
     def _told(self, name: str) -> str:
@@ -261,6 +230,51 @@ class Fused(xr.DataTree):
         return str(self.attrs[name])
 
 
+def load(path: str | Path) -> xr.DataTree:
+    """Load a result that ``result.to_netcdf(path)`` has saved.
+
+    Parameters
+    ----------
+    path : path
+        Of a NetCDF file.
+
+    Returns
+    -------
+    DataTree
+        In memory; the file is closed. An answer of ``bf.fuse`` is a :class:`bayesfuse.Fused`.
+
+    Raises
+    ------
+    ModelError
+        No such file, or one that is no NetCDF file.
+
+    Examples
+    --------
+    >>> import tempfile, bayesfuse as bf
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = point.to_netcdf(f"{folder}/point.nc")
+    ...     bf.load(f"{folder}/point.nc").equals(point)
+    True
+    """
+    try:
+        if not Path(path).exists():
+            raise OSError("no such file")
+        with xr.open_datatree(Path(path)) as stored:
+            tree = stored.load()
+    except (OSError, ValueError, TypeError) as error:
+        reason = error.strerror or error if isinstance(error, OSError) else "not a NetCDF file"
+        raise ModelError(
+            "path must be of a NetCDF file, as result.to_netcdf(path) saves it. Got: "
+            f"{brief(str(path))} ({reason})."
+        ) from None
+    if "headline" not in tree.attrs:
+        return tree
+    fused = Fused(tree.to_dataset(), dict(tree.children))
+    fused.attrs |= {name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS}
+    return fused
+
+
 def as_text(answer: xr.DataTree) -> str:
     """Return labels, raters, models, checks and advice as text."""
     parts = [fill(answer.attrs["headline"], WIDTH)]
@@ -270,17 +284,6 @@ def as_text(answer: xr.DataTree) -> str:
         else:
             parts.append("\n".join([f"{title}:", *map(bullet, section)]))
     return "\n\n".join(parts)
-
-
-def picture(answer: xr.DataTree, size: tuple[float, float] = (13.6, 6.4)) -> Figure:
-    """Return the overview of an answer as a figure, of a size in inches."""
-    from matplotlib.figure import Figure  # not pyplot, which would keep it
-
-    from bayesfuse.plots.overview import plot_overview
-
-    figure = Figure(size, layout="constrained")
-    plot_overview(answer, figure=figure)
-    return figure
 
 
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
@@ -300,12 +303,10 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
 def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
     """Return the long tables of the page, which are folded: all raters, and all spans."""
     found = {"All raters": _rater_rows(answer)}
-    if GROUP in answer.children and PLACE in answer["constant_data"].dataset:
-        if mark_spans(class_names(answer)):
-            table = spans(answer)
-            found["Spans with the largest expected F1"] = (
-                table[table["chosen"]].drop(columns="chosen").round(2)
-            )
+    drawn_in_order = GROUP in answer.children and PLACE in answer["constant_data"].dataset
+    if drawn_in_order and mark_spans(class_names(answer)):
+        chosen = spans(answer).query("chosen").drop(columns="chosen").round(2)
+        found["Spans with the largest expected F1"] = chosen
     return {title: table for title, table in found.items() if len(table)}
 
 
@@ -352,28 +353,26 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
     some = table["responses"] >= least
     few = not some.all() and some.sum() > 2 * FEW
     table = table[some] if few else table
-    names: tuple[str, ...] = ("balanced_accuracy",)
+    names = ["balanced_accuracy"]
     if "sensitivity" in table:
-        names = ("sensitivity", "specificity")
-        if table[list(names)].isin([0.0, 1.0]).all(axis=None):  # rules of one label each
-            names = ()
-    shown = {"accuracy": ""} | {name: f"{name}_" for name in names}
-    shown = {name: prefix for name, prefix in shown.items() if name in table}
-    rows = []
-    for row in table.to_dict("records"):
-        numbers = [
-            [row[key] for key in (name, f"{own}low", f"{own}high")] for name, own in shown.items()
-        ]
-        said = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in numbers]
-        rows.append([in_one_line(row["rater"]), f"{row['responses']:,}", *said])
+        names = ["sensitivity", "specificity"]
+        if table[names].isin([0.0, 1.0]).all(axis=None):  # rules of one label each
+            names = []
+    found = pd.DataFrame(
+        {
+            f"rater ({least}+ responses)" if few else "rater": table["rater"].map(in_one_line),
+            "responses": table["responses"].map("{:,}".format),
+        }
+    )
     of = dict(zip(("specificity", "sensitivity"), class_names(answer), strict=False))
-    columns = [f"rater ({least}+ responses)" if few else "rater", "responses"]
-    columns += [
-        f"{n.replace('_', ' ')}{f' ({in_one_line(of[n])})' if n in of else ''}" for n in shown
-    ]
-    low, high = tails(None)
-    columns[2] += f" ({high - low:.0%} interval)"
-    return pd.DataFrame(rows, columns=columns)
+    level = f" ({coverage():.0%} interval)"
+    for name in (each for each in ("accuracy", *names) if each in table):
+        prefix = "" if name == "accuracy" else f"{name}_"
+        ends = table[name], table[f"{prefix}low"], table[f"{prefix}high"]
+        said = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in zip(*ends, strict=True)]
+        of_class = f" ({in_one_line(of[name])})" if name in of else ""
+        found[f"{name.replace('_', ' ')}{of_class}{level}"], level = said, ""
+    return found
 
 
 def _tried(answer: xr.DataTree) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesfuse.answer.average import CHAINS, SHARED
+from bayesfuse.answer.average import CHAINS, MIXED, SHARED
 from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.known import gold_labels
@@ -26,7 +26,6 @@ from bayesfuse.results.summaries import interval
 DRAWS = 100  # draws of each chain, each with a draw of all labels
 LARGE = 5e7  # probabilities in all draws of a chain, above which there are fewer
 FEWEST = 25
-MIXED = "models"  # name of the average of the models, as an input
 
 MORE = (10, 50, 100)  # additional known labels of which the errors are told
 SHOWN = 3  # raters named as believed most and least
@@ -34,25 +33,17 @@ CHOSEN = 3.0  # standard errors between known and other items above which they a
 
 
 def apart(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
-    """Return inputs with known labels in ``known``, where they are used on top of the models.
-
-    On graphs and for tables of counts, the models are fitted with them.
-    """
+    """Return inputs with known labels in ``known``, where they are used on top of the models."""
     if inputs.gold is None:
         return inputs
-    told = inputs.graph is not None or not inputs.responses.is_plain
-    if told and gold_error:
-        raise ModelError(
-            "On graphs and in tables of counts models take known labels as certain: leave out the "
-            f"doubtful ones. Got: gold_error={gold_error:g}."
-        )
-    if told:
+    if inputs.graph is not None or not inputs.responses.is_plain:
+        if gold_error:
+            raise ModelError(
+                "On graphs and in tables of counts models take known labels as certain: leave out "
+                f"the doubtful ones. Got: gold_error={gold_error:g}."
+            )
         return inputs
-    codes = gold_labels(inputs.responses, inputs.gold)
-    answered = inputs.responses.per_item > 0
-    if inputs.responses.stated is not None:
-        answered = answered | (inputs.responses.stated.per_item > 0)
-    if not (answered & (codes >= 0)).any():
+    if not (inputs.answered & (gold_labels(inputs.responses, inputs.gold) >= 0)).any():
         return inputs
     return replace(inputs, gold=None, known=inputs.gold, gold_error=gold_error)
 
@@ -70,21 +61,18 @@ def mend_tags(inputs: Inputs) -> Inputs:
     return replace(inputs, gold=dict(inputs.gold) | mended, mended=mended)
 
 
-def _mended(inputs: Inputs) -> list[str]:
-    if not inputs.mended:
-        return []
-    shown = [f"{in_one_line(item)} as {in_one_line(tag)}" for item, tag in inputs.mended.items()]
-    more = ", …" if len(shown) > FEW else ""
-    return [
-        "Known tags that continue a span that has not begun were read as its beginning "
-        f"({len(shown):,}): item {', '.join(shown[:FEW])}{more}."
-    ]
-
-
 def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     """Replace labels and raters of an answer by those given known labels; return the words."""
+    words = []
+    if inputs.mended:
+        tags = [f"{in_one_line(item)} as {in_one_line(tag)}" for item, tag in inputs.mended.items()]
+        more = ", …" if len(tags) > FEW else ""
+        words.append(
+            "Known tags that continue a span that has not begun were read as its beginning "
+            f"({len(tags):,}): item {', '.join(tags[:FEW])}{more}."
+        )
     if inputs.known is None:
-        return _mended(inputs)
+        return words
     mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
     drawn, given = children.get(GROUP), {MIXED: xr.DataTree.from_dict(mixed)}
     model = WeightedVotes(inputs.responses, inputs.known, given, gold_error=inputs.gold_error)
@@ -100,7 +88,7 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     children.setdefault("observed_data", result["observed_data"].dataset)  # vote shares have none
     children["posterior"] = result["posterior"].dataset[shared]
     children["known_labels"] = result
-    return [*said(result, model), *_mended(inputs)]
+    return [*said(result, model), *words]
 
 
 def _draws(inputs: Inputs) -> int:
@@ -137,7 +125,8 @@ def said(result: xr.DataTree, model: WeightedVotes) -> list[str]:
     line = f"The probability that the models need no correction is {1 - corrected.mean():.2f}"
     if corrected.mean() > 0.2:
         trust = draws["trust"].values[corrected]
-        low, high = (float(end) for end in interval(_as_draws(trust)))
+        draws_of_trust = xr.DataArray(trust[None], dims=("chain", "draw"))
+        low, high = map(float, interval(draws_of_trust))
         line += f"; else their log-odds are multiplied by {trust.mean():.2f} ({low:.2f}–{high:.2f})"
     words.append(f"{line}.")
     if corrected.mean() > 0.8 and draws.sizes["rater"] > 2 * SHOWN:
@@ -155,23 +144,16 @@ def said(result: xr.DataTree, model: WeightedVotes) -> list[str]:
 def _more(result: xr.DataTree) -> list[str]:
     """Return how many labels are expected to be wrong after more are known."""
     table = errors_after(result, MORE, random_seed=0)
-    table = table[table["labels"].isin((0, *MORE))]
-    rows = [own.iloc[1:] for _, own in table.groupby("aim", sort=False)]
-    if rows[0].empty:
+    table = table[table["labels"].isin(MORE)]
+    if table.empty:
         return []
-    random, least = (
-        ", ".join(f"{row.wrong:.0f} ({row.low:.0f}–{row.high:.0f})" for row in own.itertuples())
-        for own in rows
-    )
-    numbers = ", ".join(f"{number:.0f}" for number in rows[0]["labels"])
+    said = table.apply(lambda row: f"{row.wrong:.0f} ({row.low:.0f}–{row.high:.0f})", axis=1)
+    random, least = said.groupby(table["aim"], sort=False).agg(", ".join)
+    numbers = ", ".join(f"{number:.0f}" for number in table["labels"].unique())
     return [
         f"After {numbers} more known labels, {random} are expected to be wrong if items are chosen "
         f"at random, {least} if the least certain are. What they teach of raters comes on top."
     ]
-
-
-def _as_draws(values: Array) -> xr.DataArray:
-    return xr.DataArray(values[None], dims=("chain", "draw"))
 
 
 def _gain(result: xr.DataTree, before: Array) -> str | None:
@@ -193,7 +175,8 @@ def _gain(result: xr.DataTree, before: Array) -> str | None:
 
 def _chosen(model: WeightedVotes) -> list[str]:
     """Return a warning if known items look chosen: surer or less sure than the others."""
-    top = _tops(model)
+    given = np.exp(model.terms.given)
+    top = given.max(axis=1) / given.sum(axis=1)
     rest = model.terms.answered.copy()
     rest[model.known.items] = False
     known, others = top[model.known.items], top[rest]
@@ -209,10 +192,3 @@ def _chosen(model: WeightedVotes) -> list[str]:
         f"({known.mean():.2f} and {others.mean():.2f}). Expected errors hold for items like the "
         "known ones; bf.class_shares(chosen=…) takes those that are not typical."
     ]
-
-
-def _tops(model: WeightedVotes) -> Array:
-    """Return the largest given probability of every item."""
-    given = np.exp(model.terms.given)
-    top: Array = given.max(axis=1) / given.sum(axis=1)
-    return top

@@ -6,9 +6,10 @@ import base64
 from collections.abc import Mapping
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
+import xarray as xr
 
 from bayesfuse.results.summaries import coverage
 
@@ -56,8 +57,7 @@ PAGE = """<!doctype html>
 <body>
 <h1>Labels and raters</h1>
 <p class="headline">{headline}</p>
-<div class="wide"><img alt="Overview of labels and raters"
-src="data:image/png;base64,{picture}"></div>
+<div class="wide"><img alt="Overview of labels and raters" src="{picture}"></div>
 <p>{words}</p>
 {known}
 {sections}
@@ -75,45 +75,48 @@ KNOWN = (
 )
 
 
-def as_page(
-    told: Mapping[Any, Any],
-    sections: Sections,
-    lists: Sections,
-    figure: Figure,
-    known: Figure | None,
-) -> str:
-    """Return the words of an answer, its sections and picture as a page that needs no other file.
+def picture(answer: xr.DataTree, size: tuple[float, float] = (13.6, 6.4)) -> Figure:
+    """Return the overview of an answer as a figure, of a size in inches."""
+    from matplotlib.figure import Figure  # not pyplot, which would keep it
 
-    ``told`` are the attributes of the answer, ``lists`` are folded, and ``known`` is the picture of
-    what known labels said.
-    """
+    from bayesfuse.plots.overview import plot_overview
+
+    figure = Figure(size, layout="constrained")
+    plot_overview(answer, figure=figure)
+    return figure
+
+
+def as_page(answer: xr.DataTree, sections: Sections, lists: Mapping[str, pd.DataFrame]) -> str:
+    """Return an answer as a page that needs no other file; ``lists`` are folded."""
+    from bayesfuse.plots.panels import picture_of_known
+
     said = ""
-    if known is not None:
-        image = f'<img alt="Known labels" src="data:image/png;base64,{_as_png(known, 100)}">'
+    if (known := picture_of_known(answer)) is not None:
+        image = f'<img alt="Known labels" src="{_as_png(known, 100)}">'
         said = f'<h2>Known labels</h2>\n<div class="wide">{image}</div>\n<p>{KNOWN}</p>'
     folded = [
         f"<details>\n<summary>{escape(title)}: {len(table):,}</summary>\n{_table(table)}</details>"
         for title, table in lists.items()
-        if isinstance(table, pd.DataFrame)
     ]
     return PAGE.format(
         style=STYLE,
-        headline=escape(told["headline"]),
-        picture=_as_png(figure, 150),
+        headline=escape(answer.attrs["headline"]),
+        picture=_as_png(picture(answer, (10.6, 6.4)), 150),
         words=WORDS.format(coverage()),
         known=said,
         sections="\n".join([*_parts(sections, "h2"), *folded]),
-        code=escape(told["code"]),
+        code=escape(answer.attrs["code"]),
     )
 
 
-def as_cell(told: Mapping[Any, Any], sections: Sections, figure: Figure) -> str:
+def as_cell(answer: xr.DataTree, sections: Sections) -> str:
     """Return the same without the code, as the output of a cell of a notebook."""
     shown = (
-        f'<img alt="Overview of labels and raters" style="max-width: 100%" '
-        f'src="data:image/png;base64,{_as_png(figure, 100)}">'
+        '<img alt="Overview of labels and raters" style="max-width: 100%" '
+        f'src="{_as_png(picture(answer), 100)}">'
     )
-    return "\n".join([f"<p>{escape(told['headline'])}</p>", shown, *_parts(sections, "h4")])
+    headline = f"<p>{escape(answer.attrs['headline'])}</p>"
+    return "\n".join([headline, shown, *_parts(sections, "h4")])
 
 
 def _parts(sections: Sections, heading: str) -> list[str]:
@@ -135,4 +138,4 @@ def _table(section: pd.DataFrame) -> str:
 def _as_png(figure: Figure, dpi: int) -> str:
     file = BytesIO()
     figure.savefig(file, format="png", dpi=dpi)
-    return base64.b64encode(file.getvalue()).decode("ascii")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

@@ -17,10 +17,9 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.budget import Budget
+from bayesfuse.answer.budget import Budget, Progress
 from bayesfuse.answer.findings import oddities
 from bayesfuse.answer.fused import WIDTH, bullet
-from bayesfuse.answer.progress import Progress
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, say, tell
@@ -38,7 +37,7 @@ from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
-from bayesfuse.numerics.interruption import Interruption
+from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.evaluate import add_data
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.compatibility import observation_of

@@ -12,7 +12,7 @@ from typing import NamedTuple, TextIO
 
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDOUT, replacing
-from bayesfuse.numerics.interruption import Interruption
+from bayesfuse.numerics.threads import Interruption
 
 
 class Step(NamedTuple):

@@ -11,7 +11,8 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.fused import picture, rater_table
+from bayesfuse.answer.fused import rater_table
+from bayesfuse.answer.page import picture
 from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.tags import mark_spans

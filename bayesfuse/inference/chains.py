@@ -13,7 +13,7 @@ import numpy as np
 from pymc.progress_bar import ProgressBarManager
 
 from bayesfuse.inference.gibbs import State, Sweep, step
-from bayesfuse.numerics.interruption import interruptible
+from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Rows
 
 SLICE = 0.05  # seconds a chain runs before other chains and the progress bar have their turn

@@ -140,7 +140,7 @@ def _chains(
     chains: list[Chain] = []
     # a sweep over many items is itself shared by threads, and a short one is mostly Python, which
     # holds its lock: then chains take turns
-    shared = plan.observation.shared
+    shared = plan.observation.shared or n_chains == 1
     in_turn = shared or (kind is SteppedChain and sweep_cost(plan) < WORTH_A_THREAD)
     with threads(cores) if shared else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):

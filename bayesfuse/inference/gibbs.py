@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.inference.plan import Plan, PooledBlock
-from bayesfuse.numerics.chains import TURNS
+from bayesfuse.numerics.chains import TURNS, WIDEST, mixing_of
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.turns import WIDEST, mixing_of
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior, Role, Statistic
 from bayesfuse.parameters.dirichlet import Dirichlet

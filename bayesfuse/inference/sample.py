@@ -14,8 +14,7 @@ from bayesfuse.inference.begin import Beginning, require_start
 from bayesfuse.inference.drawing import require_settings, sample_gibbs, sample_nuts, thinned
 from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.start import DEFAULT
-from bayesfuse.numerics.interruption import interruptible
-from bayesfuse.numerics.threads import threads
+from bayesfuse.numerics.threads import interruptible, threads
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import add_deterministics, check_convergence, evaluate
 from bayesfuse.results import joint_labels

@@ -17,8 +17,8 @@ from pytensor.graph.traversal import ancestors
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
 from bayesfuse.inference.plan import Block, Plan, make_plan
-from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.variables import SeatingRV

@@ -18,8 +18,8 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.inference import cavi
-from bayesfuse.numerics.interruption import interruptible
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind

@@ -15,7 +15,6 @@ import shutil
 import sys
 import tempfile
 import uuid
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -41,24 +40,12 @@ _DECORATED = b"\n@kernel", b"\n@inner", b"\n@inlined", b"compiled("
 _IMPORTED = re.compile(rb"^ *from bayesfuse\.([\w.]+) import", re.MULTILINE)
 
 
-def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
-    """Return the source of every module under a folder, by name below the package."""
-    found: dict[str, bytes] = {}
-    for path in home.iterdir():
-        if "." not in path.name and path.is_dir():
-            found |= _read(path, f"{above}{path.name}.")
-        elif path.name.endswith(".py"):
-            name = (above + path.name.removesuffix(".py")).removesuffix(".__init__")
-            found[name] = path.read_bytes()
-    return found
-
-
 def sources_digest() -> str:
     """Return a digest of the contents of files with kernels and their imports, "" without any."""
-    home: Path | zipfile.Path = HOME
-    if archive := getattr(globals()["__loader__"], "archive", None):
-        home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
-    texts = _read(home) if home.is_dir() else {}
+    texts = {}
+    for path in HOME.rglob("*.py"):
+        name = ".".join(path.relative_to(HOME).with_suffix("").parts)
+        texts[name.removesuffix(".__init__")] = path.read_bytes()
     ask = [name for name, text in texts.items() if any(mark in text for mark in _DECORATED)]
     taken = {}
     while ask:
@@ -91,19 +78,14 @@ def folder() -> Path | None:
             tempfile.TemporaryFile(dir=chosen).close()  # permissions alone are not conclusive
         except OSError:
             continue
-        if is_new:
-            _remove_old(place)
+        if is_new:  # processes that still use an old one compile again
+            with suppress(OSError):  # another process removed one
+                others = [old for old in place.glob("bayesfuse-*") if old != chosen]
+                others.sort(key=lambda old: old.stat().st_mtime, reverse=True)
+                for old in others[FOLDERS_KEPT:]:
+                    shutil.rmtree(old, ignore_errors=True)
         return chosen
     return None
-
-
-def _remove_old(place: Path) -> None:
-    """Remove all but the newest folders; processes that still use one compile again."""
-    others = [old for old in place.glob("bayesfuse-*") if not old.name.endswith(DIGEST)]
-    with suppress(OSError):  # another process removed one
-        others.sort(key=lambda old: old.stat().st_mtime, reverse=True)
-        for old in others[FOLDERS_KEPT:]:
-            shutil.rmtree(old, ignore_errors=True)
 
 
 # numba counts the functions that it compiles, and the counts are part of the names in machine code.

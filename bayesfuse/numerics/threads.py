@@ -1,17 +1,17 @@
-"""Work done side by side by threads, which share memory: kernels release Python's lock."""
+"""Work side by side on threads, as kernels release Python's lock, and Ctrl-C in kernels."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
+from types import FrameType
 from typing import Any
-
-from bayesfuse.errors import require_count
-from bayesfuse.numerics.interruption import interruptible
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
@@ -23,12 +23,9 @@ _team: ContextVar[tuple[ThreadPoolExecutor, int, int] | None] = ContextVar("team
 
 def available() -> int:
     """Return the number of cores that this process may use, within the limits of ``LIMITS``."""
-    own = getattr(os, "process_cpu_count", None)  # Python 3.13
-    if own is not None:
-        found = own() or 1
-    else:
-        affinity = getattr(os, "sched_getaffinity", None)
-        found = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    from numba.core import config  # slow to import
+
+    found = config.NUMBA_DEFAULT_NUM_THREADS
     for name in LIMITS:
         said = os.environ.get(name, "").split(",")[0].strip()
         if said.isdecimal() and int(said) > 0:
@@ -55,6 +52,8 @@ def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def inner(*args: Any, **kwargs: Any) -> Any:
+        from bayesfuse.errors import require_count  # imports NumPy, which Ctrl-C can do without
+
         cores = kwargs.get("cores")
         if cores is not None:
             require_count("cores", cores)
@@ -92,3 +91,62 @@ def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     for worker in workers:
         worker.result()
     return found
+
+
+class _Interruptible(ContextDecorator):
+    """Raise KeyboardInterrupt where an interrupted kernel led to a chain of SystemErrors."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        cause = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if cause is not error and isinstance(cause, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+
+
+interruptible = _Interruptible()  # not a generator, because every sweep enters it
+
+
+class Interruption:
+    """Counts presses of Ctrl-C, some without raising; the first may be answered on stderr."""
+
+    def __init__(self, answer: str = "") -> None:
+        self.presses, self._noted, self._answer = 0, 0.0, answer
+
+    @property
+    def seen(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.presses > 0
+
+    def wait(self, presses: float) -> None:
+        """Count the given number of further presses without raising KeyboardInterrupt."""
+        self._noted = self.presses + presses
+
+    def __enter__(self) -> Interruption:
+        self._before = signal.getsignal(signal.SIGINT)
+        ignored = self._before is signal.SIG_IGN  # in background jobs of scripts
+        # other threads may not set handlers, and are not interrupted
+        self._set = threading.current_thread() is threading.main_thread() and not ignored
+        if self._set:
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._set:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.presses += 1
+        if self.presses == 1 and self._answer:
+            with suppress(OSError):  # not print, which may be what is interrupted
+                os.write(2, f"\n{self._answer}\n".encode())
+        try:
+            if not callable(self._before):
+                raise KeyboardInterrupt
+            self._before(number, frame)
+        except KeyboardInterrupt:
+            if self.presses > self._noted:
+                raise

@@ -16,9 +16,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation.counts import Counts, Rows, Used
 from bayesfuse.parameters.contract import Statistic, Support
-from bayesfuse.parameters.factor import weight_of
+from bayesfuse.parameters.factor import Counts, Rows, Used, weight_of
 from bayesfuse.raters.base import RaterChannel
 
 

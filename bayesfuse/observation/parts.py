@@ -10,7 +10,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import compress, pairwise
+from itertools import compress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,8 +26,8 @@ from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.cluster import Parts
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
-from bayesfuse.observation.counts import Counts, Rows, Used, total_of
 from bayesfuse.observation.observation import Observation
+from bayesfuse.parameters.factor import Counts, Rows, Used, total_of
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 
@@ -47,10 +47,8 @@ def in_blocks(observation: Observation) -> Observation:
         or _number(observation) < LEAST
     ):
         return observation
-    fields = fields_of(observation)
-    if type(labels).part is LabelPrior.part:
-        return RatersInBlocks(**fields)
-    return Blocks(**fields) if labels.counts_all else observation
+    independent = type(labels).part is not LabelPrior.part
+    return Blocks(**fields_of(observation)) if independent and labels.counts_all else observation
 
 
 def fields_of(observation: Observation) -> dict[str, Any]:
@@ -66,15 +64,11 @@ def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> Observati
     return in_blocks(Observation(responses, table, inverse, gold, labels, raters, structure))
 
 
-def streams(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:
+def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
     """Draw the seeds of blocks, which then draw numbers whatever the others do."""
     key = rng.integers(0, 2**63, size=2).tolist()
-    return [np.random.SeedSequence([*key, block]) for block in range(count)]
-
-
-def generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    """Return the random numbers of a block."""
-    return np.random.Generator(np.random.SFC64(seed))
+    seeds = (np.random.SeedSequence([*key, block]) for block in range(count))
+    return [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
 
 class Summed(Observation):
@@ -84,13 +78,13 @@ class Summed(Observation):
     redraws = False  # parts have counts alone
     shared = True
 
-    def over_parts(self, method: str, arguments: tuple[Any, ...], *seeds: Any) -> Any:
-        """Add up what a method of the parts returns, with a seed each if it draws."""
+    def over_parts(self, method: str, arguments: tuple[Any, ...], *own: Any) -> Any:
+        """Add up what a method of the parts returns, given arguments and those of each part."""
 
-        def of(part: Observation, *seed: Any) -> Any:
-            return ask(part, method, arguments, *seed)
+        def of(part: Observation, *own: Any) -> Any:
+            return ask(part, method, arguments, *own)
 
-        return total_of(side_by_side(of, self.parts, *seeds))
+        return total_of(side_by_side(of, self.parts, *own))
 
     def expected(self, rows: Rows) -> tuple[float, Counts]:
         total, counts = self.over_parts("expected", (rows,))
@@ -103,14 +97,14 @@ class Summed(Observation):
         return float(self.over_parts("log_evidence", (rows,))), None
 
     def draw_counts(self, rows, rng, seen=None, by=None):
-        return self.over_parts("draw_counts", (rows, None, by), streams(rng, len(self.parts)))
+        count = len(self.parts)
+        own = streams(rng, count), [None] * count, [by] * count  # as arguments of a part
+        return self.over_parts("draw_counts", (rows,), *own)
 
 
-def ask(part: Observation, method: str, arguments: tuple[Any, ...], seed: Any = None) -> Any:
-    """Call a method of a part; one that draws takes random numbers after the parameters."""
-    if seed is not None:
-        return part.draw_counts(arguments[0], generator(seed), *arguments[1:])
-    return getattr(part, method)(*arguments)
+def ask(part: Observation, method: str, arguments: tuple[Any, ...], *own: Any) -> Any:
+    """Call a method of a part."""
+    return getattr(part, method)(*arguments, *own)
 
 
 class Blocks(Summed):
@@ -151,50 +145,6 @@ class Blocks(Summed):
             return part.expected_given(probability[items], rows)
 
         return total_of(side_by_side(of, self.parts, self.places))
-
-
-class RatersInBlocks(Observation):
-    """An observation with dependent labels: only the responses are in blocks."""
-
-    shared = True
-
-    @cached_property
-    def cut(self) -> list[slice]:
-        """The items of every block: as many entries in each."""
-        ends = _ends(self, self.table.per_item + 1.0).tolist()
-        return [slice(*each) for each in pairwise([0, *ends, self.table.n_items])]
-
-    @cached_property
-    def structures(self) -> list[tuple[Any, ...]]:
-        """The channel's structure of every block."""
-
-        def of(items: slice) -> tuple[Any, ...]:
-            number = np.arange(self.table.n_items)[items]
-            raters = self.raters.taken(self.firsts[items])
-            return raters.structure(self.table.take(number), self.table_gold[items])
-
-        return side_by_side(of, self.cut)
-
-    def likelihood(self, rows: Rows) -> tuple[Array, Array]:
-        likelihood = np.empty((self.table.n_items, self.table.n_classes))
-        log_scale, tables = np.empty(self.table.n_items), self.tables(rows)
-
-        def fill(items: slice, structure: tuple[Any, ...]) -> None:
-            found = self.raters.likelihood_kernel(*tables, *structure)
-            likelihood[items], log_scale[items] = found
-
-        side_by_side(fill, self.cut, self.structures)
-        return likelihood, log_scale
-
-    def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Counts:
-        tables = self.tables(rows)
-
-        def of(items: slice, structure: tuple[Any, ...], seed: Any) -> tuple[Array, ...]:
-            return self.raters.tally(tables, drawn[items], structure, generator(seed))
-
-        seeds = streams(rng, len(self.cut))
-        counts = side_by_side(of, self.cut, self.structures, seeds)
-        return self.counted(drawn, total_of(counts))
 
 
 def _ends(observation: Observation, load: NDArray[Any]) -> NDArray[np.int64]:
@@ -290,8 +240,8 @@ class Spread(Summed):
     def n_responses(self) -> int:
         return self.partitions.n_responses
 
-    def over_parts(self, method: str, arguments: tuple[Any, ...], *seeds: Any) -> Any:
-        return self.parts.add(total_of, ask, (method, arguments), *seeds)
+    def over_parts(self, method: str, arguments: tuple[Any, ...], *own: Any) -> Any:
+        return self.parts.add(total_of, ask, (method, arguments), *own)
 
     def require_possible_at(self, rows: Rows) -> None:
         self.parts.map(Observation.require_possible_at, (rows,))

@@ -43,17 +43,14 @@ class Prior(ABC):
 
     Examples
     --------
-    >>> import numpy as np, pymc as pm
-    >>> from bayesfuse.parameters.simplex import SIMPLEX
-    >>> with pm.Model():
-    ...     prior = SIMPLEX.prior(pm.Dirichlet("prevalence", [2.0, 3.0]))
-    >>> counts = np.array([8.0, 2.0])
+    >>> import numpy as np
+    >>> from bayesfuse.parameters.dirichlet import Dirichlet
+    >>> prior, counts = Dirichlet(np.array([2.0, 3.0])), np.array([8.0, 2.0])
     >>> np.exp(prior.maximise(counts, prior.centre())).round(3).tolist()  # 9 to 4
     [0.692, 0.308]
     """
 
-    free = True
-    """Whether there is anything to fit."""
+    free = True  # whether there is anything to fit
 
     @abstractmethod
     def centre(self) -> Array:
@@ -109,11 +106,9 @@ class Coordinates(ABC):
 
     Examples
     --------
-    >>> import numpy as np, pymc as pm
-    >>> from bayesfuse.parameters.simplex import SIMPLEX
-    >>> with pm.Model() as model:
-    ...     way = SIMPLEX.coordinates(model, pm.Dirichlet("prevalence", [2.0, 3.0]))
-    >>> np.exp(way.read(way.write(np.log([0.7, 0.3])))).round(3).tolist()
+    >>> import numpy as np
+    >>> from bayesfuse.parameters.simplex import CentredLogs
+    >>> np.exp(CentredLogs().read(CentredLogs().write(np.log([0.7, 0.3])))).round(3).tolist()
     [0.7, 0.3]
     """
 
@@ -161,14 +156,12 @@ class Support(ABC):
     [-0.693, -0.693]
     """
 
+    # whether labels inform the parameter by counts of its entries, else by a log-likelihood
     counts = True
-    """Whether labels inform the parameter by counts of its entries, else by a log-likelihood."""
-
+    # whether values are whole numbers: no gradients, and the rater channel draws them itself
     discrete = False
-    """Whether values are whole numbers: no gradients, and the rater channel draws them itself."""
-
+    # whether the mean of values stands for them; of others the most frequent one does
     averages = True
-    """Whether the mean of values stands for them; of others the most frequent one does."""
 
     @abstractmethod
     def require(self, name: str, value: Any) -> None:
@@ -236,15 +229,14 @@ REAL, DRAWN = Real(), Drawn()
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a label prior or a rater channel; "item" among its dims: one per item.
+    """One parameter of a label prior or a rater channel.
 
     Attributes
     ----------
     name : str
     support : Support
     dims : tuple of str
-        Its dimensions, of "item", "rater", "class", "next_class", "answer", "said", "group",
-        "verdict".
+        Of "item", "rater", "class", "next_class", "answer", "said", "group", "verdict".
     role : Role, optional
 
     Examples

@@ -118,8 +118,7 @@ class DirichletMixture(Dirichlet):
 
     Examples
     --------
-    The row of a rater who answered 1 for fifty items of class 0 is probably not from the first
-    component, which favours the right answer:
+    The row of a rater who answered 1 for fifty items of class 0 favours wrong answers:
 
     >>> import numpy as np, bayesfuse as bf
     >>> posterior = bf.priors.robust(2) + np.array([[0, 50], [0, 0]])

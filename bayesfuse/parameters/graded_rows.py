@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,32 +18,33 @@ ROUNDS = 6  # moves of what all raters have in common in a draw, more where ther
 SCORING = 6  # steps of Fisher scoring to where raters are most probable if all are alike
 START = 8.0  # number of responses that a rater's row counts for where chains begin
 
-INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
-"""Approximate information of a response on a coordinate, for the width of slices."""
 
-ROLES = tuple(INFORMATION)
-"""Parameters of a rater, in the order of the kernels' coordinates; gaps from three classes on."""
+class Normal(NamedTuple):
+    """Prior of a coordinate, and the approximate information of a response, for slices.
 
-NORMAL = {
-    "strictness": (0.0, 1.0, 0.5, 1.0),
-    "threshold_gap": (0.0, 0.5, 0.5, 0.5),
-    "precision": (math.log(2.0), 1.0, 0.7, 1.0),
-    "guess_log_odds": (-3.0, 1.5, 1.0, 1.5),
-}
-"""Prior mean; standard deviation of a rater, of the common mean; scale of the raters' spread."""
-
-
-class GradedPriors:
-    """Constants of the priors of graded raters, in distances of neighbouring classes.
-
-    Normal (of gaps and precision, log-normal) ``alone`` without pooling and ``mean`` of the common
-    mean with it, half-normal ``spread`` between raters, Dirichlet ``position_gap``.
+    Its centre; standard deviation alone and, if pooled, of the mean; scale of the spread.
     """
 
-    alone: ClassVar = {role: (mean, own) for role, (mean, own, _, _) in NORMAL.items()}
-    mean: ClassVar = {role: (mean, common) for role, (mean, _, common, _) in NORMAL.items()}
-    spread: ClassVar = {role: spread for role, (*_, spread) in NORMAL.items()}
-    position_gap = 5.0
+    centre: float
+    alone: float
+    mean: float
+    spread: float
+    information: float
+
+
+PRIORS = {
+    "strictness": Normal(0.0, 1.0, 0.5, 1.0, 0.5),
+    "threshold_gap": Normal(0.0, 0.5, 0.5, 0.5, 0.1),
+    "precision": Normal(math.log(2.0), 1.0, 0.7, 1.0, 0.2),
+    "guess_log_odds": Normal(-3.0, 1.5, 1.0, 1.5, 0.03),
+}
+"""Priors of a rater's coordinates, in their order: in distances of neighbouring classes, log-normal
+of gaps (from three classes on) and precision, half-normal of spreads."""
+
+ROLES = tuple(PRIORS)
+NORMAL = np.array([*PRIORS.values()]).T  # the same by number
+
+POSITION_GAP = 5.0  # Dirichlet concentration of the distances of neighbouring classes
 
 
 def even_positions(n_classes: int) -> Array:
@@ -51,25 +52,18 @@ def even_positions(n_classes: int) -> Array:
     return np.arange(n_classes, dtype=np.float64) - (n_classes - 1) / 2
 
 
-def gaps_of(positions: Array) -> Array:
-    """Return the distances of neighbouring classes as shares of the line."""
-    return np.diff(positions) / (len(positions) - 1)
-
-
 @dataclass(frozen=True)
 class GradedRows(Pool):
     """The pool of graded raters, drawn given the counts by rater, class and answer.
 
     Raters are moved by slice sampling, which needs no tuning. What they have in common is drawn
-    given them, and moved together with them (Yu & Meng 2011). ``gaps`` (classes − 1,) are the
-    distances of neighbouring classes, unless a member; if ``pooled``, means and spreads are, too.
+    given them, and moved together with them (Yu & Meng 2011). From three classes on, that is the
+    distances of neighbouring classes and, if ``pooled``, means and spreads.
     """
 
     members: dict[str, Member]
     n_raters: int
     n_classes: int
-    gaps: Array
-    priors: GradedPriors
     pooled: bool
     has_mode: bool = True
     parameter: str = "confusion"
@@ -82,16 +76,16 @@ class GradedRows(Pool):
     def begin(self, rng):
         n_raters, n_classes, found = self.n_raters, self.n_classes, {}
         for role in self.roles:
-            mean, _ = self.priors.alone[role]
+            mean = PRIORS[role].centre
             shape = (n_raters, n_classes - 2) if role == "threshold_gap" else (n_raters,)
             found[role] = mean + 0.2 * rng.standard_normal(shape)
             if self.pooled:
                 found[f"{role}_mean"] = np.full(shape[1:], mean)
-                found[f"{role}_spread"] = 0.5 * self.priors.spread[role]
+                found[f"{role}_spread"] = 0.5 * PRIORS[role].spread
             for name in (role, f"{role}_mean") if role in LOGS else ():
                 found[name] = np.exp(found.get(name, 0.0))
         if "position_gap" in self.members:
-            found["position_gap"] = np.log(self.gaps)
+            found["position_gap"] = np.log(self._even_gaps)
         return {role: np.asarray(found[role]) for role in self.members}
 
     def draw(self, values, counts, rng):
@@ -99,17 +93,16 @@ class GradedRows(Pool):
         own, mean, spread, gaps = self._arrays(values)
         groups, guess = self._groups(), self._guess
         # the constants of the priors as `grades.move_all` takes them
+        centre, _, of_mean, scale, information = NORMAL
         hyper = np.ones((4, max(len(groups), len(ROLES))))
-        hyper[:2, : len(groups)] = np.array([self.priors.mean[role] for role in ROLES])[groups].T
-        hyper[2, : len(ROLES)] = [self.priors.spread[role] for role in ROLES]
-        hyper[3] = self.priors.position_gap
+        hyper[:2, : len(groups)] = centre[groups], of_mean[groups]
+        hyper[2, : len(ROLES)], hyper[3] = scale, POSITION_GAP
         common = own, gaps, mean, spread, hyper
         along = self._directions(counted.sum(axis=0), guess, hyper, rng)
         grades.move_all(along, self.pooled, *common, guess, counted, rng)
         positions, by_coordinate = self._positions(gaps), spread[groups]
-        said = np.array([*INFORMATION.values()])[groups]
-        answers = counted.sum(axis=(1, 2))[:, None]
-        width = 3.0 / np.sqrt(by_coordinate**-2.0 + answers * said)  # about three posterior sd
+        known = counted.sum(axis=(1, 2))[:, None] * information[groups]
+        width = 3.0 / np.sqrt(by_coordinate**-2.0 + known)  # about three posterior sd
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
         if self.pooled:
             grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
@@ -125,9 +118,8 @@ class GradedRows(Pool):
 
     def unpooled(self):
         """Return rows around those of a typical rater, so that a start knows the order."""
-        typical = [self.priors.alone[role][0] for role in ROLES for _ in range(self._size(role))]
-        even = even_positions(self.n_classes)
-        rows = np.exp(grades.log_rows(np.array([typical]), even, self._guess))
+        typical, even = NORMAL[0][self._groups()], even_positions(self.n_classes)
+        rows = np.exp(grades.log_rows(typical[None], even, self._guess))
         return Dirichlet(START * np.repeat(rows, self.n_raters, axis=0))
 
     def seconds(self, n_responses):
@@ -140,16 +132,17 @@ class GradedRows(Pool):
         return ROUNDS + 100 // self.n_raters
 
     @property
+    def _even_gaps(self) -> Array:
+        """Distances of neighbouring classes as shares of the line."""
+        return np.full(self.n_classes - 1, 1 / (self.n_classes - 1))
+
+    @property
     def _guess(self) -> Array:
         return np.full(self.n_classes, 1 / self.n_classes)
 
-    def _size(self, role: str) -> int:
-        """Return the number of coordinates of a rater in a role."""
-        return self.n_classes - 2 if role == "threshold_gap" else 1
-
     def _groups(self) -> Any:
-        """Return the spread of every coordinate."""
-        return np.repeat(np.arange(len(ROLES)), [self._size(role) for role in ROLES])
+        """Return the role of every coordinate of a rater."""
+        return np.repeat(np.arange(len(ROLES)), [1, self.n_classes - 2, 1, 1])
 
     def _positions(self, gaps: Array) -> Array:
         return (self.n_classes - 1) * (np.concatenate([[0.0], gaps.cumsum()]) - 0.5)
@@ -161,15 +154,13 @@ class GradedRows(Pool):
             for n, v in values.items()
         }
         own = np.column_stack([values[role] for role in self.roles])
-        alone = [self.priors.alone[role] for role in ROLES]
-        mean, spread = (np.array(each) for each in zip(*alone, strict=True))
-        mean = mean[self._groups()]
+        mean, spread = NORMAL[0][self._groups()], NORMAL[1].copy()
         if self.pooled:
             mean = np.concatenate([np.atleast_1d(values[f"{role}_mean"]) for role in self.roles])
             for g, role in enumerate(ROLES):
                 if role in self.members:
                     spread[g] = values[f"{role}_spread"]
-        gaps = np.exp(values["position_gap"]) if "position_gap" in values else self.gaps.copy()
+        gaps = np.exp(values["position_gap"]) if "position_gap" in values else self._even_gaps
         return own, mean, spread, gaps
 
     def _directions(
@@ -180,19 +171,18 @@ class GradedRows(Pool):
         n_own = len(groups)
         steps = np.zeros((self.rounds, n_own + n_gaps + len(ROLES)))
         free = np.arange(n_own + n_gaps if "position_gap" in self.members else n_own)
-        prior, flat = np.full(len(free), self.priors.position_gap), np.zeros(len(free))
+        prior, flat = np.full(len(free), POSITION_GAP), np.zeros(len(free))
         prior[:n_own] = hyper[1, :n_own] ** -2.0
         if not self.pooled:
-            alone = np.array([self.priors.alone[role][1] for role in ROLES])
-            prior[:n_own] = self.n_raters * alone[groups] ** -2.0
+            prior[:n_own] = self.n_raters * NORMAL[1][groups] ** -2.0
         at, centre = flat.copy(), hyper[0, :n_own]
         for _ in range(SCORING):
-            gaps = self.gaps.copy()
+            gaps = self._even_gaps
             if len(free) > n_own:
                 gaps *= np.exp(at[n_own:])
             found = grades.slopes(centre + at[:n_own], gaps / gaps.sum(), guess, 1e-5)
             slope, rows = found[: len(free)].reshape(len(free), -1), found[-1].ravel()
-            used = (total.sum(axis=1, keepdims=True) * np.ones_like(total)).ravel()
+            used = np.repeat(total.sum(axis=1), total.shape[1])
             weighed = slope / rows
             information = (weighed * (used * rows)) @ weighed.T + np.diag(prior)
             climb = np.linalg.solve(information, weighed @ total.ravel() - prior * at)

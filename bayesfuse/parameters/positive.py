@@ -12,12 +12,12 @@ import numpy as np
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Coordinates, Mapped, Prior, Support
+from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Mapped, Prior, Support
 
 REACH, STEP = 8.0, 0.004  # range and steps of a table of a log density, on the log scale
 
 WIDTH = 0.5  # initial width of a slice on the log scale
-FACTOR = 1e6  # a mode is sought within this factor of the initial value
+REGION = math.log(1e6)  # a mode is sought within this distance of the initial value
 LIMIT = 690.0  # largest absolute logarithm whose exponential does not under- or overflow
 FAR = 30.0  # distance of the tails from a typical value, on the log scale
 SLIGHT = 1e-6  # slopes of log densities below this are rounding errors
@@ -57,8 +57,8 @@ class PositivePrior(Prior):
             found = float(self.density(at)) + statistic(at)
             return -found if found > -np.inf else np.inf
 
-        middle, reach = math.log(float(value)), math.log(FACTOR)
-        ends = max(middle - reach, -LIMIT), min(middle + reach, LIMIT)
+        middle = math.log(float(value))
+        ends = max(middle - REGION, -LIMIT), min(middle + REGION, LIMIT)
         bounds = [_edge(depth, middle, end) for end in ends]
         found = minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10})
         return np.asarray(math.exp(found.x))
@@ -91,13 +91,10 @@ class Positive(Support):
 
         if variable.type.ndim:
             return None  # scalars only
-        transform = model.rvs_to_transforms.get(variable)
+        if (transform := model.rvs_to_transforms.get(variable)) is None:
+            return UNCHANGED
         value, inputs = variable.type("value"), variable.owner.inputs
-        graphs = (
-            (value, value)
-            if transform is None
-            else (transform.forward(value, *inputs), transform.backward(value, *inputs))
-        )
+        graphs = transform.forward(value, *inputs), transform.backward(value, *inputs)
         if depends(model, graphs):  # such as a bound that is a variable
             return None
         forward, backward = (pytensor.function([value], graph) for graph in graphs)
@@ -158,18 +155,12 @@ def _edge(depth: Density, inside: float, end: float) -> float:
     """Return the end of a search or, if that is nearer, of the support, by bisection."""
     if np.isfinite(depth(end)):
         return end
-    if not np.isfinite(depth(inside)):
-        raise ModelError(
-            "The search for a mode must begin at a positive, finite density. Got: a prior with "
-            f"density zero or infinite at {math.exp(inside):g}."
-        )
-    outside = end
     for _ in range(100):
-        middle = (inside + outside) / 2
+        middle = (inside + end) / 2
         if np.isfinite(depth(middle)):
             inside = middle
         else:
-            outside = middle
+            end = middle
     return inside
 
 

@@ -50,20 +50,20 @@ class Simplex(RowSupport):
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         from pymc.distributions.transforms import SimplexTransform
+        from pytensor.tensor.random.basic import DirichletRV
 
         from bayesfuse.parameters.compiled import depends
-        from bayesfuse.parameters.variables import LogRatio, is_dirichlet, mixture_of
+        from bayesfuse.parameters.variables import LogRatio, SparseDirichletRV, mixture_of
 
         # of mixtures only those with fixed shares and components are updated
-        fixed = not depends(model, variable.owner.inputs)
-        if not is_dirichlet(variable) and not (fixed and mixture_of(variable)):
+        if not isinstance(variable.owner.op, DirichletRV | SparseDirichletRV) and (
+            depends(model, variable.owner.inputs) or mixture_of(variable) is None
+        ):
             return None
         transform = model.rvs_to_transforms.get(variable)
         if isinstance(transform, LogRatio):
             return LogRatios(transform)
-        if isinstance(transform, SimplexTransform):
-            return CentredLogs()
-        return PlainRows() if transform is None else None
+        return CentredLogs() if isinstance(transform, SimplexTransform) else None
 
     def prior(self, variable: Any) -> Dirichlet:
         from bayesfuse.parameters.variables import mixture_of
@@ -96,11 +96,8 @@ class Probability(RowSupport):
         from pymc.distributions.transforms import LogOddsTransform
         from pytensor.tensor.random.basic import BetaRV
 
-        transform = model.rvs_to_transforms.get(variable)
-        known = isinstance(transform, LogOddsTransform | None)
-        if not (known and isinstance(variable.owner.op, BetaRV)):
-            return None
-        return OddsCoordinates(transform is not None)
+        known = isinstance(model.rvs_to_transforms.get(variable), LogOddsTransform)
+        return LogOdds() if known and isinstance(variable.owner.op, BetaRV) else None
 
     def concentration(self, variable: Any) -> Any:
         import pytensor.tensor as pt
@@ -112,22 +109,7 @@ class Probability(RowSupport):
         return pt.alloc(rows, *shape_of(variable), 2)
 
 
-class PlainRows(Coordinates):
-    """Log rows and rows, for variables without a transform."""
-
-    def read(self, value: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log(value)
-
-    def write(self, value: Array) -> Array:
-        return self.natural(value)
-
-    def natural(self, value: Array) -> Array:
-        rows = np.clip(np.exp(value), SMALL, None)
-        return rows / rows.sum(axis=-1, keepdims=True)
-
-
-class CentredLogs(PlainRows):
+class CentredLogs(Coordinates):
     """Log rows and PyMC's coordinates: centred logarithms without the last."""
 
     def read(self, value: Array) -> Array:
@@ -137,9 +119,13 @@ class CentredLogs(PlainRows):
         mean = value.sum(axis=-1, keepdims=True) / value.shape[-1]  # .mean() takes twice as long
         return value[..., :-1] - mean
 
+    def natural(self, value: Array) -> Array:
+        rows = np.clip(np.exp(value), SMALL, None)
+        return rows / rows.sum(axis=-1, keepdims=True)
+
 
 @dataclass(frozen=True)
-class LogRatios(PlainRows):
+class LogRatios(Coordinates):
     """Log rows and the coordinates of ``bf.dirichlet``."""
 
     transform: Any
@@ -151,26 +137,17 @@ class LogRatios(PlainRows):
         return self.transform.from_log(value)
 
     def natural(self, value: Array) -> Array:
-        rows = np.clip(np.exp(value), SMALL, None)
-        rows[~self.transform.allowed] = 0.0
+        rows = np.where(self.transform.allowed, np.clip(np.exp(value), SMALL, None), 0.0)
         return rows / rows.sum(axis=-1, keepdims=True)
 
 
-@dataclass(frozen=True)
-class OddsCoordinates(Coordinates):
-    """Log rows (p, 1 − p) and log odds, or p itself."""
+class LogOdds(Coordinates):
+    """Log rows (p, 1 − p) and log odds."""
 
-    transformed: bool
-
-    def read(self, value: Array) -> Array:
-        if self.transformed:  # log p = −log(1 + exp(−value))
-            return -np.logaddexp(0.0, np.stack([-value, value], axis=-1))
-        with np.errstate(divide="ignore"):
-            return np.log(np.stack([value, 1 - value], -1))
+    def read(self, value: Array) -> Array:  # log p = −log(1 + exp(−value))
+        return -np.logaddexp(0.0, np.stack([-value, value], axis=-1))
 
     def write(self, value: Array) -> Array:
-        if not self.transformed:
-            return self.natural(value)
         return np.minimum(value[..., 0] - value[..., 1], ALMOST_ONE)
 
     def natural(self, value: Array) -> Array:

@@ -89,16 +89,14 @@ def dirichlet(
 ) -> TensorVariable:
     """Register Dirichlet rows, in which concentrations of zero are structural zeros.
 
-    NUTS uses log ratios to the entry of largest concentration (in a confusion matrix, the
-    diagonal), which take a third of the steps of PyMC's coordinates. Zeros have no coordinate.
+    NUTS uses log ratios to the entry of largest concentration. Zeros have no coordinate.
 
     Parameters
     ----------
     name : str
     concentration : array-like, shape (…, classes), or DirichletMixture
         Non-negative numbers; every row needs a positive one. Without zeros the variable is a
-        :class:`pymc.Dirichlet`, for a mixture (:func:`bayesfuse.priors.robust`) a
-        :class:`pymc.Mixture` with a component for every row.
+        :class:`pymc.Dirichlet`, for a mixture a :class:`pymc.Mixture`.
     **kwargs
         Of the variable, such as ``dims``. The concentration is broadcast to ``shape`` or ``dims``.
 
@@ -116,8 +114,6 @@ def dirichlet(
     >>> import pymc as pm, bayesfuse as bf
     >>> with pm.Model() as model:
     ...     transition = bf.dirichlet("transition", [[2, 1, 0], [0, 1, 1], [1, 1, 1]])
-    >>> model.initial_point()["transition_logratio__"].shape
-    (4,)
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """
@@ -146,19 +142,6 @@ def dirichlet(
     if alpha.all():
         return pm.Dirichlet(name, alpha, **kwargs)
     return SparseDirichlet(name, alpha, **kwargs)
-
-
-def partition(
-    name: str, n_raters: int, n_groups: int, concentration: float, *, start: Any, dims: Any = None
-) -> TensorVariable:
-    r"""Register a partition of raters by source (Pitman 2006, section 3.1), −1 for raters alone.
-
-    .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
-              \prod_{\text{sets } S} \alpha\, (|S| - 1)!
-
-    It is not renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
-    """
-    return Seating(name, concentration, n_groups, start, dims=dims)
 
 
 class SparseDirichletRV(RandomVariable):
@@ -222,7 +205,13 @@ class SeatingRV(RandomVariable):
 
 
 class Seating(pm.Distribution):
-    """Distribution of a partition in a PyMC model."""
+    r"""A partition of raters by source (Pitman 2006, section 3.1), −1 for raters alone.
+
+    .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
+              \prod_{\text{sets } S} \alpha\, (|S| - 1)!
+
+    It is not renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
+    """
 
     rv_op = SeatingRV()
 
@@ -247,11 +236,6 @@ class Seating(pm.Distribution):
         # unused groups have no first rater and come last
         numbered &= pt.all(pt.lt(first[:-1], first[1:]) | pt.eq(size[1:], 0))
         return pt.where(numbered, total, -np.inf)
-
-
-def is_dirichlet(variable: TensorVariable) -> bool:
-    """Return whether a variable has Dirichlet rows."""
-    return isinstance(variable.owner.op, DirichletRV | SparseDirichletRV)
 
 
 def mixture_of(variable: TensorVariable) -> DirichletMixture | None:

@@ -21,7 +21,7 @@ from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.dirichlet import DirichletMixture
-from bayesfuse.parameters.graded_rows import GradedPriors, GradedRows, even_positions, gaps_of
+from bayesfuse.parameters.graded_rows import POSITION_GAP, PRIORS, GradedRows, even_positions
 from bayesfuse.parameters.pool import SMALLEST, Member, SharedMean
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.parameters.variables import LogRatio, dirichlet
@@ -34,7 +34,7 @@ LOG_NODES = 10
 def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRows, Any]:
     """Register the variables of graded raters; return channel, pool and rows of a new rater."""
     require_ordered(responses)
-    n_raters, n_classes, priors = responses.n_raters, responses.n_classes, GradedPriors()
+    n_raters, n_classes = responses.n_raters, responses.n_classes
     members: dict[str, Member] = {}
 
     def add(variable: Any, support: Any = DRAWN) -> Any:
@@ -51,16 +51,16 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
         if role == "threshold_gap" and n_classes == 2:
             continue
         inner = ("gap",) if role == "threshold_gap" else ()
-        mean, spread = priors.alone[role]
+        mean, spread, of_means, of_spreads, _ = PRIORS[role]
         if pooled:
-            of_mean = add(kind(f"{role}_mean", *priors.mean[role], dims=inner or None))
-            spread = add(pm.HalfNormal(f"{role}_spread", priors.spread[role]))
+            of_mean = add(kind(f"{role}_mean", mean, of_means, dims=inner or None))
+            spread = add(pm.HalfNormal(f"{role}_spread", of_spreads))
             mean = pt.log(of_mean) if kind is pm.LogNormal else of_mean
         own[role] = add(kind(role, mean, spread, dims=("rater", *inner)))
         means[role], spreads[role] = mean, spread
-    positions, gaps = even_positions(n_classes), gaps_of(even_positions(n_classes))
+    positions = even_positions(n_classes)
     if n_classes > 2:
-        shares = np.full(n_classes - 1, priors.position_gap)
+        shares = np.full(n_classes - 1, POSITION_GAP)
         share = add(dirichlet("position_gap", shares, dims="distance"), SIMPLEX)
         ends = pt.concatenate([pt.zeros(1), pt.cumsum(share)])
         positions = (n_classes - 1) * (ends - 0.5)
@@ -71,7 +71,7 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
     rate = pm.Deterministic("guess_rate", pm.math.sigmoid(own["guess_log_odds"]), dims="rater")
     rows = graded_rows(cuts, own["precision"], rate, positions=positions)
     rows = pm.Deterministic("confusion", rows, dims=("rater", "class", "answer"))
-    pool = GradedRows(members, n_raters, n_classes, gaps, priors, pooled, has_mode=not pooled)
+    pool = GradedRows(members, n_raters, n_classes, pooled, has_mode=not pooled)
     newcomer = pm.Deterministic(
         "confusion_mean", _newcomer(means, spreads, positions, n_classes), dims=("class", "answer")
     )

@@ -13,10 +13,9 @@ import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.answer import budget
 from bayesfuse.answer.average import weigh, why_less
-from bayesfuse.answer.budget import Budget, Size
+from bayesfuse.answer.budget import Budget, Progress, Size
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
-from bayesfuse.answer.progress import Progress
 from bayesfuse.pymc.model import observed
 
 
@@ -165,7 +164,7 @@ def clock(monkeypatch):
 @pytest.fixture(scope="module")
 def model():
     """A fit, as far as a budget asks."""
-    return SimpleNamespace(model=None, enough=Size(250, 200))
+    return SimpleNamespace(model=None, candidate=SimpleNamespace(sweeps=(250, 200)))
 
 
 ENOUGH, LEAST = Size(250, 200), Size(budget.LEAST, budget.LEAST)

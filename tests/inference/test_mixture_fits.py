@@ -15,9 +15,9 @@ from bayesfuse.inference import cavi, em, gibbs
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.numerics.chains import turn_rows
 from bayesfuse.numerics.kernels import kernel
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.numerics.turns import turn_rows
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import Dirichlet

@@ -13,7 +13,7 @@ import bayesfuse as bf
 from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.parameters.graded_rows import LOGS, GradedPriors
+from bayesfuse.parameters.graded_rows import LOGS, PRIORS
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True, "cores": 1}
@@ -162,7 +162,7 @@ def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled)
     model = DawidSkene(table_and_truth[0], raters="graded", pooled=pooled)
     (_, values), rng, n = at_random(model), np.random.default_rng(2), 40_000
     drawn = {}
-    for role, (mean, spread) in GradedPriors().alone.items():
+    for role, (mean, spread, *_) in PRIORS.items():
         if pooled:
             mean, spread = values[f"{role}_mean"], values[f"{role}_spread"]
             mean = np.log(mean) if role in LOGS else mean

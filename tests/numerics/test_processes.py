@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -294,23 +293,6 @@ def test_several_processes_may_start_at_once(home):
         assert finish(process) == (result, 0)
     for value, result in expected.items():
         assert run(home, value) == (result, 1)
-
-
-@pytest.mark.slow
-def test_a_package_in_an_archive_is_kept_too(home, tmp_path):
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
-
-    def pack():
-        archive = tmp_path / "site.zip"
-        with zipfile.ZipFile(archive, "w") as packed:
-            for file in home.rglob("*.py"):
-                packed.write(file, f"lib/bayesfuse/{file.relative_to(home).as_posix()}")
-        return archive / "lib" / "bayesfuse"
-
-    assert run(pack(), **cache) == (21.0, 0)
-    assert run(pack(), **cache) == (21.0, 1)
-    edit(home / "helper.py", "+ 1", "+ 5")
-    assert run(pack(), **cache) == (25.0, 0)
 
 
 def test_functions_outside_the_package_are_compiled_but_not_kept():

@@ -16,7 +16,7 @@ from bayesfuse.parameters.simplex import (
     PROBABILITY,
     SIMPLEX,
     CentredLogs,
-    OddsCoordinates,
+    LogOdds,
 )
 from bayesfuse.parameters.variables import LogRatio
 from bayesfuse.testing import assert_close
@@ -27,7 +27,7 @@ def test_unconstrained_coordinates_are_pymcs(support):
     rng = np.random.default_rng(0)
     value = rng.dirichlet(np.ones(4), size=3) if support is SIMPLEX else rng.random((3, 4))
     transform = SimplexTransform() if support is SIMPLEX else LogOddsTransform()
-    own = CentredLogs() if support is SIMPLEX else OddsCoordinates(True)
+    own = CentredLogs() if support is SIMPLEX else LogOdds()
     coordinates = transform.forward(value).eval()
     rows = support.to_kernel(value)
     assert_close(own.write(rows), coordinates, "coordinates")

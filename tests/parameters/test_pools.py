@@ -15,10 +15,10 @@ import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.observation import Counts
-from bayesfuse.parameters.graded_rows import LOGS
+from bayesfuse.parameters.graded_rows import LOGS, POSITION_GAP, PRIORS
 from bayesfuse.parameters.partition import draw
 from bayesfuse.parameters.pool import ConsensusShares, SharedMean, says
-from bayesfuse.parameters.variables import partition
+from bayesfuse.parameters.variables import Seating
 from bayesfuse.testing import assert_close, assert_frequencies
 
 MU = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
@@ -162,20 +162,20 @@ def pool_of(n_classes, pooled):
 
 def from_prior(pool, rng):
     """Draw the members' values."""
-    values, priors = {}, pool.priors
+    values = {}
     for role in pool.roles:
         shape = (pool.n_classes - 2,) if role == "threshold_gap" else ()
-        mean, spread = priors.alone[role]
+        mean, spread = PRIORS[role][:2]
         if pool.pooled:
-            centre, width = priors.mean[role]
+            centre, _, width, most, _ = PRIORS[role]
             mean = centre + width * rng.standard_normal(shape)
-            spread = priors.spread[role] * abs(rng.standard_normal())
+            spread = most * abs(rng.standard_normal())
             values[f"{role}_mean"] = np.exp(mean) if role in LOGS else mean
             values[f"{role}_spread"] = spread
         own = mean + spread * rng.standard_normal((pool.n_raters, *shape))
         values[role] = np.exp(own) if role in LOGS else own
     if pool.n_classes > 2:
-        concentration = np.full(pool.n_classes - 1, priors.position_gap)
+        concentration = np.full(pool.n_classes - 1, POSITION_GAP)
         values["position_gap"] = np.log(rng.dirichlet(concentration))
     return {role: np.asarray(values[role]) for role in pool.members}
 
@@ -201,16 +201,16 @@ def test_draws_leave_the_prior_as_it_is(n_classes, pooled):
 
 def uniform(pool, role, drawn, seen):
     """Return the prior probability of values below those drawn, given what is above them."""
-    priors = pool.priors
     if role == "position_gap":
-        own = priors.position_gap
+        own = POSITION_GAP
         return beta(own, own * (pool.n_classes - 2)).cdf(np.exp(drawn))
     if role.endswith("_spread"):
-        return halfnorm(scale=priors.spread[role.removesuffix("_spread")]).cdf(drawn)
+        return halfnorm(scale=PRIORS[role.removesuffix("_spread")].spread).cdf(drawn)
     logs = np.log(drawn) if role.startswith(LOGS) else drawn
     if role.endswith("_mean"):
-        return norm(*priors.mean[role.removesuffix("_mean")]).cdf(logs)
-    mean, spread = priors.alone[role]
+        own = PRIORS[role.removesuffix("_mean")]
+        return norm(own.centre, own.mean).cdf(logs)
+    mean, spread = PRIORS[role][:2]
     if pool.pooled:
         mean = np.array(seen[f"{role}_mean"])[:, None]
         mean = np.log(mean) if role in LOGS else mean
@@ -223,7 +223,7 @@ def test_prior_density_is_that_of_the_restaurant():
     log_p = np.array([log_prior(sizes, 2.5) for _, sizes in every])
     assert logsumexp(log_p) == pytest.approx(0)
     with pm.Model():
-        seats = partition("seats", 4, 2, 2.5, start=np.full(4, -1))
+        seats = Seating("seats", 2.5, 2, np.full(4, -1))
     for (assignment, _), expected in zip(every, log_p, strict=True):
         found = float(pm.logp(seats, np.array(assignment)).eval())
         assert found == pytest.approx(expected, rel=1e-12), assignment

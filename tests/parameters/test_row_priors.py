@@ -13,7 +13,7 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.parameters.variables import partition
+from bayesfuse.parameters.variables import Seating
 from bayesfuse.testing import assert_close
 
 # Three components, other shares in every row: rows of a 2 × 3 matrix of which no two are alike.
@@ -231,7 +231,7 @@ def build(channel, weight, *, spread=False, group=LEANING, rater=LEANING):
             "confusion": lambda: bf.Confusion(inner),
             "groups": lambda: bf.LatentGroups(outer, inner, [0, 0, 1, 1]),
             "inferred": lambda: bf.InferredGroups(
-                outer, inner, partition("assignment", 4, 2, 1.0, start=START)
+                outer, inner, Seating("assignment", 1.0, 2, START)
             ),
         }[channel]()
     bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)
@@ -299,7 +299,7 @@ def test_groups_are_not_inferred_where_rows_have_zeros_or_mixtures(outer, inner,
             bf.dirichlet(name, alpha, shape=(size, 3, 3))
             for name, alpha, size in (("outer", outer, 2), ("inner", inner, 4))
         ]
-        seats = partition("assignment", 4, 2, 1.0, start=START)
+        seats = Seating("assignment", 1.0, 2, START)
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         raters = bf.InferredGroups(*rows, seats)
         bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)
