@@ -164,8 +164,9 @@ def _summed_out(graph: Graph, prevalence: Array, max_coupling: float) -> Partiti
 def exact_log_z(graph: Graph, prevalence: Array, coupling: Array) -> tuple[Array, Array] | None:
     """Return log Z and its derivative at every coupling, or None if that would take too long."""
     at_once = couplings.EXACT_COUPLINGS  # to limit memory
-    n_edges = np.bincount(graph.component[graph.edges[:, 0]], minlength=graph.n_components)
-    on_tree = (n_edges < np.bincount(graph.component))[graph.component]
+    n_items = np.bincount(graph.component)
+    n_edges = np.bincount(graph.component[graph.edges[:, 0]], minlength=len(n_items))
+    on_tree = (n_edges < n_items)[graph.component]
     turns = _elimination_order(graph, np.flatnonzero(~on_tree), len(prevalence), at_once)
     if turns is None:
         return None

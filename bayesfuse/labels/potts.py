@@ -196,7 +196,7 @@ class Potts(LabelPrior):
         forest, tree = rooted(graph), graph.component
         prevalence = self.prevalence((), responses.n_classes, (), np)
         # sets are taken out at once if no tree joins items of several
-        apart = len(np.unique(np.stack([tree, unit]), axis=1)[0]) == graph.n_components
+        apart = len(np.unique(np.stack([tree, unit]), axis=1)[0]) == tree.max() + 1
         sets = [np.full(len(unit), True)] if apart else [unit == u for u in range(unit.max() + 1)]
 
         def evidence(log_parameters, likelihood, log_scale):
