@@ -160,7 +160,7 @@ def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
         separator = header_of(path, lambda: path)[1]
         return pd.read_csv(path, sep=separator, keep_default_na=False, **settings)
     except (OSError, ValueError) as error:
-        raise ResponsesError(
+        raise ModelError(
             "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object a line) "
             f"file. Got: {brief(str(path))} ({in_short(error)})."
         ) from None

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from refusals import refused_table
+from refusals import refused_as, refused_table
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -84,6 +84,6 @@ def test_what_is_refused(tmp_path):
         pd.concat([table] * 50).assign(say=np.arange(200) / 200),
     )
     refused(r"At least one verdict", table.assign(say=None))
-    refused(r"path of a CSV.* JSONL .* Got: .*none\.jsonl", tmp_path / "none.jsonl")
-    with pytest.raises(ModelError, match=r"must be a pd\.DataFrame.* Got: int"):
-        bf.read_verdicts(3)
+    path = tmp_path / "none.jsonl"
+    refused_as(ModelError, r"path of a CSV.* JSONL .* Got: .*none\.jsonl", bf.read_verdicts, path)
+    refused_as(ModelError, r"must be a pd\.DataFrame.* Got: int", bf.read_verdicts, 3)
