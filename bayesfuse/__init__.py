@@ -76,15 +76,13 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.results.paths import (
         decode as decode,
         draw_labels as draw_labels,
-        run_lengths as run_lengths,
         spans as spans,
     )
-    from bayesfuse.results.predict import predict as predict, predict_batches as predict_batches
+    from bayesfuse.results.predict import predict as predict
     from bayesfuse.results.probabilities import (
         label_partitions as label_partitions,
         label_probabilities as label_probabilities,
         vote_shares as vote_shares,
-        write_labels as write_labels,
     )
     from bayesfuse.results.rater_tables import (
         grades as grades,
@@ -94,7 +92,6 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.results.span_tables import (
         rater_spans as rater_spans,
         read_spans as read_spans,
-        response_spans as response_spans,
         span_scores as span_scores,
     )
     from bayesfuse.results.summaries import summary as summary

@@ -86,6 +86,8 @@ MADE_BY = {
     "bf.Responses.from_long reads a table with one row per response (pd.read_csv reads it from a "
     "file), bf.Responses.from_matrix one with a column per rater",
     "DataArray": ", such as bf.draw_labels(result)",
+    "DataTree": " as bf.sample, bf.fit or bf.find_map returns it, with all groups (bf.load reads a "
+    "saved one)",
     "Model": ", such as bf.models.DawidSkene(responses)",
     "Sequences": ": bf.Sequences.from_table(frame) reads the columns item, sequence and position, "
     "bf.Sequences.from_lengths([3, 2]) cuts items in order",

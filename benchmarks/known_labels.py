@@ -28,7 +28,7 @@ from crowds import CROWDS
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, WeightedVotes
-from bayesfuse.results.rater_accuracy import rater_accuracy
+from bayesfuse.results.summaries import rater_accuracy
 
 PANEL = "llmbar Vanilla"
 SETS = (PANEL, *CROWDS)

@@ -36,7 +36,7 @@ import pandas as pd
 from _shared import QUIET, Arguments, data, extras
 
 import bayesfuse as bf
-from bayesfuse.results.rater_accuracy import rater_accuracy  # what fused.raters() returns
+from bayesfuse.results.summaries import rater_accuracy  # what fused.raters() returns
 
 Z = 1.645  # of 90 % intervals
 FEWEST = 2  # known items of a group without which normal intervals do not exist

@@ -77,7 +77,7 @@ def in_days(responses, truth, seed):
         else:
             result, seconds = timed(bf.update, result, batch, draws=DRAWS, random_seed=1)
         given.append(bf.label_probabilities(result))
-        again = bf.predict_batches(result, days[: day + 1], draws=DRAWS)
+        again = [bf.predict(result, each, draws=DRAWS) for each in days[: day + 1]]
         so_far = responses.take(np.concatenate(cut[: day + 1]))
         whole, of_fit = (result, seconds) if day == 0 else timed(fit, so_far)
         each = (scores(given, truth), scores(again, truth), scores([whole], truth))

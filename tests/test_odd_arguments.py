@@ -127,7 +127,6 @@ def calls(fitted):
     yield partial(bf.find_map, model), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
     yield partial(bf.update, result, THREE), {"forgetting": (*NO_NUMBER, 1.5), "draws": NO_COUNT}
-    yield partial(bf.predict_batches, result), {"batches": NO_KIND[:-1]}
     yield partial(bf.checks.rater_drift, result, THREE), {"draws": (*NO_COUNT, 1)}
     yield partial(bf.sample, model), {"log_likelihood": NO_FLAG, "start": NO_MAPPING}
     yield partial(bf.moments.confusion, THREE), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
@@ -159,9 +158,8 @@ def calls(fitted):
     yield bf.average, {"results": NO_MAPPING}
     yield partial(bf.average, {"one": result}), {"weights": (-1, math.nan, None)}
     yield partial(bf.summary, result), {"var_names": NO_NAMES}
-    for paths in (bf.run_lengths, partial(bf.spans, scheme="runs")):
-        yield partial(paths, sequences=SEQUENCES), {"labels": NO_KIND}
-        yield partial(paths, labels), {"sequences": NO_KIND}
+    yield partial(bf.spans, sequences=SEQUENCES, scheme="runs"), {"labels": NO_KIND}
+    yield partial(bf.spans, labels, scheme="runs"), {"sequences": NO_KIND}
     yield size, {name: (*NO_COUNT, None) for name in ("n_items", "n_raters", "n_classes")}
     yield size, {"prevalence": (-1, [], WORD, [0.5, 0.5]), "confusion": (-1, [], WORD, [[1.0]])}
     yield blocks, {"degree": NO_NUMBER, "within": NO_NUMBER, "n_items": NO_COUNT}

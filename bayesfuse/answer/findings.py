@@ -30,7 +30,7 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.rater_accuracy import rater_accuracy
+from bayesfuse.results.summaries import rater_accuracy
 
 REPLICATED = 50  # draws for checks by replicated tables
 

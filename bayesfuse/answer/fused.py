@@ -22,12 +22,12 @@ from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
 from bayesfuse.results.posterior import PLACE
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.summaries import (
     answered,
     balanced_accuracy,
     interval,
     least_certain,
+    rater_accuracy,
     responses_per_rater,
     tails,
 )

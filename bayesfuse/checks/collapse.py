@@ -16,7 +16,7 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
-from bayesfuse.results.collapse import in_words, lost_classes
+from bayesfuse.results.collapse import lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
 from bayesfuse.results.contents import evenly_spaced, kept_labels
 from bayesfuse.results.probabilities import label_probabilities
@@ -71,14 +71,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """
     observation = observation_of(result, model)
     probability = label_probabilities(result, model).transpose("item", "class")
-    found = lost_classes(probability.values, observation)
-    responses = observation.responses
-    by_class = {name: ("class", getattr(found, name)) for name in ("favoured", "expected", "lost")}
-    return xr.Dataset(
-        by_class | {"one_label": ("rater", found.one_label >= 0)},
-        {"class": responses.classes, "rater": responses.raters},
-        {"collapsed": bool(found), "verdict": in_words(found, observation)},
-    )
+    return lost_classes(probability.values, observation)
 
 
 def phase_transition(

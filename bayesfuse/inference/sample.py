@@ -221,7 +221,7 @@ def _complete(
     if one:
         (plan,) = plans.values()
         add_constants(result, plan.observation)
-        if isinstance(joint_labels.most_kept(plan.observation), int):
+        if joint_labels.most_kept(plan.observation):
             groups.add(joint_labels.GROUP)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
     try:

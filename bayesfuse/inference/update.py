@@ -27,9 +27,9 @@ from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural, posterior
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import class_names, constants
+from bayesfuse.results.draws import sum_up
 from bayesfuse.results.fitted import Fitted, confusion_at, from_result, see, with_classes
 from bayesfuse.results.natural import Natural, by_rater
-from bayesfuse.results.predict import labels_of
 
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
@@ -154,9 +154,8 @@ def update(
     if kept := [where["constant"] for where in homes if "constant" in where]:
         updated["constant_data"] = xr.DataTree(constants(result)[kept])
     posterior.add_constants(updated, observation)
-    labels = labels_of(observation, values, batch_size=100_000)
-    updated["label_posterior"] = xr.DataTree(labels.assign_attrs(chains=1, draws=int(draws)))
-    posterior.note_draws(updated)
+    seen = sum_up(observation, values, None, (1, int(draws)), log_likelihood=False)
+    posterior.add_labels(updated, seen.label_posterior())
     posterior.order_variables(updated)
     warn_of_collapse(updated, observation)
     known = {name: replace(known[name], posterior=q) for name, q in found.approximation.items()}

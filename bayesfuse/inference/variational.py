@@ -82,7 +82,7 @@ def fit(
         For "cavi": data that do not fit into memory, read once, each batch with the raters and
         classes of the model's own table and items of its own, their truths unknown; and how many
         items they have together. The fit starts from the model's table, whose label probabilities
-        it returns; :func:`bayesfuse.predict_batches` computes the others in a second pass. For
+        it returns; :func:`bayesfuse.predict` computes those of others, batch by batch. For
         endless streams see :func:`bayesfuse.update`.
     iterations : int, optional
         Maximum number of passes (cavi: 1000), epochs (with ``batch_size``: 100) or steps (advi:

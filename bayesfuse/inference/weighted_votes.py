@@ -22,8 +22,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.contents import named
+from bayesfuse.results.joint_labels import LabelDraws
 from bayesfuse.results.posterior import order_variables
-from bayesfuse.results.rater_accuracy import LabelDraws
 
 GRID = np.exp(np.linspace(np.log(0.03), np.log(2.0), 9))
 """Values of τ, as shares of its prior scale; those beyond have 5 % of the prior."""

@@ -22,12 +22,12 @@ from bayesfuse.results.contents import all_draws, class_names, constants, named,
 from bayesfuse.results.difficulty import difficulty, has_types
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.rater_accuracy import rater_accuracy
 from bayesfuse.results.rater_tables import of_votes, sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
     interval,
+    rater_accuracy,
     responses_per_rater,
 )
 

@@ -17,7 +17,7 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.fits import plot_calibration
 from bayesfuse.results.contents import constants, observed_rows, require_result
-from bayesfuse.results.rater_accuracy import rater_accuracy
+from bayesfuse.results.summaries import rater_accuracy
 
 ROOM = 26.0  # width of a number in a cell, in points
 COLUMNS = 100  # largest number of columns; more ranks are binned

@@ -12,10 +12,10 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, require_mapping, require_weights
+from bayesfuse.errors import ModelError, require_choice, require_mapping, require_weights
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import parameters, require_alike, require_one_density
+from bayesfuse.results.compatibility import parameters, require_alike
 from bayesfuse.results.contents import constants, in_double, require_result
 from bayesfuse.results.probabilities import label_posterior
 
@@ -29,10 +29,9 @@ def common_units(
 ) -> dict[str, xr.DataTree]:
     """Convert the log likelihoods of several models to the same units, for ``az.compare``.
 
-    A model of independent items stores one log likelihood per item, a hidden Markov model one per
-    sequence; finer units are summed to the coarsest. Those of items on a graph do not add up, being
-    conditional on all other items: that of a sequence, given neighbours outside, is computed from
-    the model if the graph has no cycles.
+    Those of items are summed to sequences where a model has these. Those of items on a graph do not
+    add up, being conditional on all other items: that of a sequence is computed from the model if
+    the graph has no cycles.
 
     Parameters
     ----------
@@ -49,12 +48,8 @@ def common_units(
     Raises
     ------
     ModelError
-        No results; other items; no log likelihood; densities of different data or conditions;
-        units that are not nested; items on a graph without their model, or with cycles.
-
-    References
-    ----------
-    Vehtari, Gelman & Gabry (2017), Statistics and Computing 27, 1413–1432, section 1.1.
+        Other items; no log likelihood; densities of different data or conditions; units that are
+        not nested; items on a graph without their model, or with cycles.
 
     Examples
     --------
@@ -62,8 +57,7 @@ def common_units(
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
     >>> chain = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
     >>> models = {"independent": bf.models.DawidSkene(responses), "chain": chain}
-    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    >>> results = {name: bf.sample(each, 20, chains=1, **quiet) for name, each in models.items()}
+    >>> results = {name: bf.fit(each, draws=20, random_seed=1) for name, each in models.items()}
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
@@ -76,8 +70,7 @@ def common_units(
                 "Models must be of the same items to be compared. Got: different items, "
                 f"{len(own)} in {name!r} and {len(first)} in {next(iter(partitions))!r}."
             )
-    require_alike(results)
-    require_one_density(results)
+    require_alike(results, "responses", "gold", "density")
     if all(own.equals(first) for own in partitions.values()):
         return dict(results)
     coarsest = min(results, key=lambda name: partitions[name].nunique())
@@ -104,23 +97,23 @@ def average(
 ) -> xr.DataTree:
     """Average the label posteriors of several models by how well they predict.
 
+    Weights are for the mixture that best predicts *responses*: a model that does so slightly better
+    but is wrong about the true labels also gets a large weight.
+
     Parameters
     ----------
     results, models
         As in :func:`common_units`, of the same classes; models also if results have been thinned.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
-        "stacking" maximises the predictive accuracy of the mixture for left-out units (see
-        :func:`common_units`) [1]_; others are those of :func:`arviz.compare`. Numbers are scaled to
-        sum to one.
+        "stacking" maximises the predictive accuracy of the mixture for left-out units [1]_; others
+        are those of :func:`arviz.compare`. Numbers are scaled to sum to one.
 
     Returns
     -------
     DataTree
-        ``label_posterior`` (``probability`` and ``mcse`` by item and class); ``comparison`` by
-        model: ``weight`` and, unless weights were given, ``elpd``, ``se``, ``p_loo`` and
-        ``worst_pareto_k``; ``label_draws``, joint draws of all labels from the mixture (from
-        results that keep them; vote shares are drawn independently); ``constant_data``. Attributes:
-        ``models`` and ``weights``.
+        ``label_posterior``; ``comparison`` by model: ``weight`` and, unless weights were given,
+        ``elpd``, ``se``, ``p_loo`` and ``worst_pareto_k`` (ArviZ warns above 0.7); ``label_draws``,
+        joint draws of all labels from the mixture; ``constant_data``.
 
     Raises
     ------
@@ -128,20 +121,9 @@ def average(
         Other items or classes; no label posterior; weights with other names, negative, not finite
         or all zero. As :func:`common_units`, unless weights are numbers.
 
-    Warns
-    -----
-    UserWarning
-        From ArviZ, if leaving out a unit changes a posterior too much (``worst_pareto_k`` > 0.7).
-
-    Notes
-    -----
-    Weights are for the mixture that best predicts *responses*: a model that does so slightly better
-    but is wrong about the true labels also gets a large weight.
-
     References
     ----------
-    .. [1] Yao, Vehtari, Simpson & Gelman (2018), Using stacking to average Bayesian predictive
-       distributions, Bayesian Analysis 13, 917–1003.
+    .. [1] Yao, Vehtari, Simpson & Gelman (2018), Bayesian Analysis 13, 917–1003.
 
     Examples
     --------
@@ -170,7 +152,7 @@ def average(
             place = pd.Index(own[dim].values).get_indexer(first[dim].values)
             own = own.isel({dim: place})
         posteriors.append(own)
-    require_alike(results)
+    require_alike(results, "responses", "gold")
     names = list(results)
     if isinstance(weights, str):
         comparison = _loo_weights(results, weights, models)
@@ -199,12 +181,10 @@ def average(
         if group in results[names[0]].children:
             children[group] = results[names[0]][group].dataset
     drawn = joint_labels.pooled(results, share, labels)
-    if isinstance(drawn, xr.Dataset):
+    if drawn is not None:
         children[joint_labels.GROUP] = drawn
     averaged = xr.DataTree.from_dict(children)
     averaged.attrs = {"models": names, "weights": share.tolist()}
-    if isinstance(drawn, str):
-        averaged.attrs[joint_labels.GROUP] = drawn
     return averaged
 
 
@@ -215,9 +195,6 @@ def _require_results(results: Any, models: Any) -> None:
     if isinstance(results, xr.DataTree) or not results:
         got = "one result" if isinstance(results, xr.DataTree) else "no results"
         raise ModelError(f'results must map names to results, as {{"name": result}}. Got: {got}.')
-
-
-# ---------------------------------------------------------------- units
 
 
 def _pointwise(result: xr.DataTree) -> xr.DataArray:
@@ -242,12 +219,8 @@ def _partition(name: str, result: xr.DataTree) -> pd.Series:
     units = _units(result)
     if units.name == "item":
         return pd.Series(np.arange(len(units)), index=pd.Index(units.values))
-    known, index = constants(result), f"{units.name}_index"
-    if index not in known:
-        raise ModelError(
-            f"constant_data must hold {index!r}, the {units.name} of every item. Got: "
-            f"{sorted(map(str, known.data_vars))} in {name!r}."
-        )
+    index = f"{units.name}_index"
+    known = constants(result, index)
     return pd.Series(known[index].values, index=pd.Index(known["item"].values))
 
 
@@ -286,27 +259,20 @@ def _in_units(
     return changed
 
 
-# ---------------------------------------------------------------- weights
-
-
 def _loo_weights(
     results: Mapping[str, xr.DataTree], method: str, models: Mapping[str, pm.Model] | None
 ) -> xr.Dataset:
     import arviz as az
 
-    if method.lower() not in METHODS:
-        raise ModelError(
-            f"weights must be one of {list(METHODS)}, or numbers by name. Got: {method!r}."
-        )
+    require_choice("weights", method, *METHODS)
     names = list(results)
     common = common_units(results, models=models)
     for name, each in common.items():
-        values = _pointwise(each)
-        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
+        sizes = _pointwise(each).sizes
+        if (number := sizes["chain"] * sizes["draw"]) < FEWEST:
             raise ModelError(
                 f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
-                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
-                f"{values.sizes['draw']} draws in {name!r}."
+                f"give weights= as numbers, or sample more. Got: {number} draws in {name!r}."
             )
     loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
     best = np.max([each.elpd_i.values for each in loos.values()], axis=0)

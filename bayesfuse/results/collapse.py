@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -29,25 +27,11 @@ FEW_TAGS = 1000  # responses below which a span more or less would matter
 OFTEN = 10  # minimum number of responses of raters with only one label
 
 
-class Lost(NamedTuple):
-    """The result of :func:`lost_classes`, by class; ``one_label`` by rater."""
+def lost_classes(probability: Array, observation: Observation) -> xr.Dataset:
+    """Compare label probabilities (items, classes) with the votes, over items of unknown class.
 
-    favoured: Array
-    """Number of items of unknown class with a majority for the class."""
-    expected: Array
-    """Expected number of these items with the class, by the label probabilities."""
-    lost: NDArray[np.bool_]
-    one_label: NDArray[np.int64]
-    """The only label of raters with many responses and one label, −1 for others."""
-    spans: tuple[float, float] | None
-    """Of tags of lost spans, expected share of items in spans and share of the responses."""
-
-    def __bool__(self) -> bool:
-        return bool(self.lost.any()) or self.spans is not None
-
-
-def lost_classes(probability: Array, observation: Observation) -> Lost:
-    """Compare label probabilities (items, classes) with the votes, over items of unknown class."""
+    By class and rater, as :func:`bayesfuse.checks.collapse` returns it.
+    """
     responses = observation.responses
     unknown = (responses.per_item > 0) & (observation.gold < 0)
     copies = responses.multiplicity[unknown].astype(float)
@@ -58,11 +42,32 @@ def lost_classes(probability: Array, observation: Observation) -> Lost:
     enough = favoured >= max(SHARE * copies.sum(), ITEMS)
     lost = enough & (expected < np.maximum(LEFT * favoured, 1.0))
     size = responses.n_raters, responses.n_classes
-    given = np.bincount(responses.rater * size[1] + responses.label, minlength=size[0] * size[1])
-    given = given.reshape(size)
+    given = np.bincount(responses.cell, minlength=size[0] * size[1]).reshape(size)
     only = (np.count_nonzero(given, axis=1) == 1) & (given.max(axis=1) >= OFTEN)
-    one_label = np.where(only, given.argmax(axis=1), -1)
-    return Lost(favoured, expected, lost, one_label, lost_spans(probability[unknown], responses))
+    spans = lost_spans(probability[unknown], responses)
+    if spans is not None:
+        verdict = (
+            f"Labels have lost spans: {spans[0]:.2%} of the items are expected in spans, and "
+            f"raters put {spans[1]:.2%} of their responses into spans. A chain can explain rare "
+            "spans as errors of single raters: compare bayesfuse.models.DawidSkene, or use bf.fuse."
+        )
+    elif not lost.any():
+        verdict = "Labels have not collapsed: every class that many responses name has items."
+    else:
+        each = "; ".join(
+            f"class {responses.classes[k]}: {expected[k]:.2g}, though most responses name it for "
+            f"{favoured[k]:,.0f}"
+            for k in np.flatnonzero(lost)
+        )
+        advice = _advice(observation, only, int((only & lost[given.argmax(axis=1)]).sum()))
+        verdict = f"Labels have collapsed. Expected number of items: {each}. {advice}"
+    by_class = {"favoured": favoured, "expected": expected, "lost": lost}
+    return xr.Dataset(
+        {name: ("class", values) for name, values in by_class.items()}
+        | {"one_label": ("rater", only)},
+        {"class": responses.classes, "rater": responses.raters},
+        {"collapsed": bool(lost.any()) or spans is not None, "verdict": verdict},
+    )
 
 
 def lost_spans(probability: Array, responses: Responses) -> tuple[float, float] | None:
@@ -80,29 +85,8 @@ def lost_spans(probability: Array, responses: Responses) -> tuple[float, float] 
     return (found, given) if found < given / 2.0 else None
 
 
-def in_words(found: Lost, observation: Observation) -> str:
-    """Return which classes are lost, and what to do about it."""
-    if found.spans is not None:
-        items, given = found.spans
-        return (
-            f"Labels have lost spans: {items:.2%} of the items are expected in spans, and raters "
-            f"put {given:.2%} of their responses into spans. A chain can explain rare spans as "
-            "errors of single raters: compare bayesfuse.models.DawidSkene, or use bf.fuse."
-        )
-    if not found:
-        return "Labels have not collapsed: every class that many responses name has items."
-    classes, lost = observation.responses.classes, np.flatnonzero(found.lost)
-    each = "; ".join(
-        f"class {classes[k]}: {found.expected[k]:.2g}, though most responses name it for "
-        f"{found.favoured[k]:,.0f}"
-        for k in lost
-    )
-    text = [f"Labels have collapsed. Expected number of items: {each}."]
-    if n_raters := int(np.isin(found.one_label, lost).sum()):
-        text.append(
-            f"Raters who only give such a label: {n_raters}; the model treats their responses as "
-            "uninformative."
-        )
+def _advice(observation: Observation, only: NDArray[np.bool_], n_raters: int) -> str:
+    """Return what to do about lost classes, which are the ``only`` label of ``n_raters``."""
     votes = isinstance(observation.raters, Votes)
     remedy = (
         "give the shares of the classes (class_shares=)"
@@ -110,18 +94,18 @@ def in_words(found: Lost, observation: Observation) -> str:
         else "use a strong prevalence prior (prevalence_prior= the expected shares times the "
         "number of items) or another model"
     )
-    text.append(
-        f"The {'votes' if votes else 'responses'} alone cannot tell whether that is right. If it "
-        f"is not, {remedy}; known labels (gold=) may not be enough."
+    text = (
+        f"Raters who only give such a label: {n_raters}. The {'votes' if votes else 'responses'} "
+        f"alone cannot tell whether that is right. If it is not, {remedy}; known labels (gold=) "
+        "may not be enough."
     )
-    one_label = 2 * np.count_nonzero(found.one_label >= 0) > found.one_label.size
-    if one_label and not votes and isinstance(observation.labels, Independent):
-        text.append(
-            "Most raters only give one label: bayesfuse.models.LabellingFunctions is for these."
-        )
-    elif not votes and not isinstance(observation.raters, Consensus):
-        text.append("bayesfuse.models.ItemTypes leaves such labels unsure rather than wrong.")
-    return " ".join(text)
+    if votes or isinstance(observation.raters, Consensus):
+        return text
+    if 2 * only.sum() > only.size and isinstance(observation.labels, Independent):
+        model = "LabellingFunctions is for raters who only give one label"
+    else:
+        model = "ItemTypes leaves such labels unsure rather than wrong"
+    return f"{text} bayesfuse.models.{model}."
 
 
 def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
@@ -130,5 +114,5 @@ def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
         return  # the votes of all items are in no one table
     probability = result["label_posterior"].dataset["probability"]
     found = lost_classes(probability.transpose("item", "class").values, observation)
-    if found:
-        warn(in_words(found, observation), CollapseWarning)
+    if found.attrs["collapsed"]:
+        warn(found.attrs["verdict"], CollapseWarning)

@@ -24,7 +24,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate, source_of
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
 from bayesfuse.results import contents
-from bayesfuse.results.fitted import Fitted, from_result, known_items, population_names, see
+from bayesfuse.results.fitted import Fitted, from_result, population_names, see, stored_log_odds
 from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
@@ -62,10 +62,7 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
     if number is not None and names is not None:
         told["populations"] = names[number.values]
     if missing := [name for name in fitted.needs if told.get(name) is None]:
-        raise ModelError(
-            f"A result does not store the {missing[0]} of its items: give the model, too. "
-            f"Got: a result of {fitted.labels.__name__} labels, and no model."
-        )
+        raise contents.needs_model(f"the {missing[0]} of its items")
     observation, values, _ = see(
         fitted,
         responses,
@@ -83,32 +80,24 @@ def require_responses(result: xr.DataTree, responses: Responses) -> None:
     require_same(result, fingerprint.of_responses(responses), responses)
 
 
-def require_alike(results: Mapping[str, xr.DataTree]) -> None:
-    """Raise ModelError unless results are of the same responses, in any order."""
-    first, *others = results
-    then = _observed(results[first])
-    for name in others:
-        now = _observed(results[name])
-        for part in {"responses", "gold"} & set(then) & set(now):
-            if then[part] != now[part]:
+def require_alike(results: Mapping[str, xr.DataTree], *parts: str) -> None:
+    """Raise ModelError unless these parts of what results observed are the same, in any order."""
+    observed = {name: _observed(result) for name, result in results.items()}
+    for part in parts:
+        first, *others = [name for name in results if part in observed[name]] or [""]
+        for name in others:
+            then, now = observed[first][part], observed[name][part]
+            if then != now and part == "density":
+                raise ModelError(
+                    "Models are compared by densities of the same data, given the same conditions; "
+                    "others can be averaged with numbers as weights=. Got: for "
+                    f"{first!r} that of {then}; for {name!r} that of {now}."
+                )
+            if then != now:
                 raise ModelError(
                     "Models must have the same responses and gold labels to be compared or "
                     f"averaged. Got: {DIFFERENCES[part]} in {name!r} than in {first!r}."
                 )
-
-
-def require_one_density(results: Mapping[str, xr.DataTree]) -> None:
-    """Raise ModelError unless the log likelihoods of results are densities of the same data."""
-    said = {name: _observed(result).get("density") for name, result in results.items()}
-    known = {name: density for name, density in said.items() if density}  # not in older files
-    if len(set(known.values())) > 1:
-        first, *others = known
-        other = next(name for name in others if known[name] != known[first])
-        raise ModelError(
-            "Models are compared by densities of the same data, given the same conditions, because "
-            "others are of no common scale; such models can be averaged with numbers as weights=. "
-            f"Got: for {first!r} that of {known[first]}; for {other!r} that of {known[other]}."
-        )
 
 
 def _observed(result: xr.DataTree) -> dict[str, str]:
@@ -211,11 +200,10 @@ def fitted_by(result: xr.DataTree, model: pm.Model | None) -> Fitted:
     """Return the parameters of a result, evaluated by its model if that is given."""
     if model is None:
         return from_result(result)
-    values = parameters(result, model)
+    values: dict[str, Any] = parameters(result, model)
     observation = observation_of(result, model)
-    items = known_items(result, observation.labels.needs)
-    if items is not None:
-        values = {name: values[name] for name in observation.raters.parameters}
+    if log_odds := stored_log_odds(result, observation.labels.needs):
+        values = {name: values[name] for name in observation.raters.parameters} | log_odds
     sizes = next(iter(values.values())).shape[:2]
     given = getattr(model, "newcomers", {})
     variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
@@ -236,5 +224,4 @@ def fitted_by(result: xr.DataTree, model: pm.Model | None) -> Fitted:
         observation.responses.raters,
         observation.responses.classes,
         population_names(result),
-        items,
     )

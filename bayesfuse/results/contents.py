@@ -15,20 +15,15 @@ from bayesfuse.data import fingerprint
 from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, brief
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.results import posterior
 
 
 def require_result(result: Any) -> xr.DataTree:
     """Return a result, or raise ModelError if it is no DataTree."""
-    if not isinstance(result, xr.DataTree):
-        raise ModelError(
-            "A result must be the xarray.DataTree that bf.sample, bf.fit or bf.find_map returns, "
-            "with all its groups (bf.load reads a saved one). Got: "
-            f"{brief(result) if isinstance(result, str) else type(result).__name__}."
-        )
-    return result
+    found: xr.DataTree = require_kind("A result", result, xr.DataTree)
+    return found
 
 
 def averaged_models(result: xr.DataTree) -> str:
@@ -111,12 +106,11 @@ def observed_rows(result: xr.DataTree) -> tuple[NDArray[Any], ...] | None:
     known = constants(result)
     if "observed_data" not in groups or not {"item_index", "rater_index"} <= set(known):
         return None
-    item, rater = known["item_index"].values, known["rater_index"].values
+    item, rater = known["item_index"], known["rater_index"]
     # models of something else than the responses keep these among the constants
-    stored = [known["label_index"]] if "label_index" in known else []
-    for values in (*stored, *groups["observed_data"].dataset.data_vars.values()):
-        if values.shape == item.shape:
-            return item.astype(np.int64), rater.astype(np.int64), values.values.astype(np.int64)
+    for label in (known.get("label_index", item), *groups["observed_data"].data_vars.values()):
+        if label.shape == item.shape and label is not item:
+            return tuple(each.values.astype(np.int64) for each in (item, rater, label))
     return None
 
 
@@ -154,22 +148,21 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
         return None
     if "sample" in result["label_draws"].dims:  # drawn later: see `joint_labels`
         return None
-    kept = _with_chains(result["label_draws"].dataset)
-    labels, draws, pair = kept["label"], all_draws(result), ("chain", "draw")
-    name = str(kept.attrs.get(posterior.OF_VARIABLE))
-    together = all(draws.sizes.get(dim) == labels.sizes[dim] for dim in pair)
+    kept, draws = _with_chains(result["label_draws"].dataset), all_draws(result)
+    labels, name = kept["label"], str(kept.attrs.get(posterior.OF_VARIABLE))
+    extents = [
+        " × ".join(f"{own.sizes.get(dim, 0)} {dim}s" for dim in ("chain", "draw"))
+        for own in (labels, draws)
+    ]
+    together = extents[0] == extents[1]
     if together and posterior.OF_DRAWS in kept and name in draws:
-        numbers = kept[posterior.OF_DRAWS].transpose(*pair).values
+        numbers = kept[posterior.OF_DRAWS].transpose("chain", "draw").values
         together = np.array_equal(numbers, posterior.draw_numbers(draws, name))
-    elif together:
-        known = (dim for dim in pair if dim in kept.coords and dim in draws.coords)
-        together = all(np.array_equal(kept[dim], draws[dim]) for dim in known)
     if not together:
-        others = ", but of other draws" if _extent(labels) == _extent(draws) else ""
         raise ModelError(
             "Drawn labels and parameters must be of the same draws: select from the whole result, "
-            f"as result.isel(draw=…) does. Got: labels of {_extent(labels)} for parameters of "
-            f"{_extent(draws)}{others}."
+            f"as result.isel(draw=…) does. Got: labels of {extents[0]} for parameters of "
+            f"{extents[1]}, or of other draws."
         )
     return labels.transpose("chain", "draw", "item").values
 
@@ -189,11 +182,7 @@ def of_all_draws(result: xr.DataTree) -> bool:
     attrs, draws = result["label_posterior"].attrs, all_draws(result)
     if (name := str(attrs.get(posterior.OF_VARIABLE))) in draws:
         return fingerprint.of_set(posterior.draw_numbers(draws, name)) == attrs[posterior.OF_DRAWS]
-    return all(
-        draws.sizes[dim] == attrs.get(f"{dim}s", draws.sizes[dim])
-        and (dim not in draws.coords or len(np.unique(draws[dim])) == draws.sizes[dim])
-        for dim in ("chain", "draw")
-    )
+    return all(draws.sizes[d] == attrs.get(f"{d}s", draws.sizes[d]) for d in ("chain", "draw"))
 
 
 def _with_chains(draws: xr.Dataset) -> xr.Dataset:
@@ -201,10 +190,6 @@ def _with_chains(draws: xr.Dataset) -> xr.Dataset:
     lost = [dim for dim in ("chain", "draw") if dim not in draws.dims]
     draws = draws.drop_vars([dim for dim in lost if dim in draws.coords])
     return draws.expand_dims({dim: [0] for dim in lost}, list(range(len(lost)))) if lost else draws
-
-
-def _extent(draws: xr.Dataset | xr.DataArray) -> str:
-    return f"{draws.sizes.get('chain', 0)} chains × {draws.sizes.get('draw', 0)} draws"
 
 
 def spaced_rows(
@@ -221,14 +206,19 @@ def evenly_spaced(draws: int, size: int) -> NDArray[np.int64]:
     return (np.arange(draws) * max(size, draws) // draws) % size
 
 
+def needs_model(what: str) -> ModelError:
+    """Return the error of a result that does not store all that its model implies."""
+    return ModelError(
+        "A result alone must store all that is asked of its model, as those of bf.sample, bf.fit "
+        f"and bf.find_map mostly do: give model=. Got: a result without {what}, and no model."
+    )
+
+
 def responses_of(result: xr.DataTree) -> Responses:
     """Return the responses of a result, or raise ModelError if it does not store all of them."""
     rows, known = observed_rows(result), constants(result)
     if rows is None or not {"item", "rater", "class"} <= set(known.coords):
-        raise ModelError(
-            "A result without its responses (of a table in partitions) needs the model, too. Got: "
-            f"groups {sorted(result.children)}."
-        )
+        raise needs_model(f"the responses, but groups {sorted(result.children)}")
     item, rater, label = rows
     items, raters, classes = (
         unique_names(known[dim].values, dim) for dim in ("item", "rater", "class")
@@ -239,10 +229,7 @@ def responses_of(result: xr.DataTree) -> Responses:
         table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
     then = json.loads(known.attrs.get(posterior.OBSERVED, "{}")).get("responses")
     if then is not None and then != fingerprint.of_responses(table)["responses"]:
-        raise ModelError(
-            "A result stores labels, but neither silence nor stated probabilities: give the model, "
-            "too. Got: a result of a table that has them, and no model."
-        )
+        raise needs_model("its table, which has silence or stated probabilities")
     return replace(table, ordered=bool(known.attrs.get(posterior.ORDERED, 0)))
 
 
@@ -252,11 +239,10 @@ def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
     if posterior.PLACE not in known:
         return None
     order = np.argsort(known[posterior.PLACE].values)
-    names = known.get(posterior.SEQUENCES)  # results of earlier versions have none
     return Sequences.from_lengths(
         np.bincount(known["sequence_index"].values),
         items=listed(responses.items[order]),
-        names=None if names is None else listed(names.values),
+        names=listed(known[posterior.SEQUENCES].values),
     )
 
 

@@ -15,7 +15,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import observation_of, parameters
-from bayesfuse.results.contents import averaged_models, evenly_spaced, kept_labels, require_result
+from bayesfuse.results.contents import evenly_spaced, kept_labels, require_result
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -32,18 +32,14 @@ def difficulty(
     r"""Return how hard every item is, the raters' consensus on it, and which classes are confused.
 
     Raters answer c to an item of type z with probability :math:`\mu_{zc}`, the consensus of the
-    type. The difficulty of an item is the probability that two of them disagree,
-
-    .. math:: d_z = 1 - \sum_c \mu_{zc}^2 ,
-
-    zero if all give the same answer, and :math:`1 - 1/K` if K classes are equally frequent. The
-    hidden type of an item has a posterior given all responses and, if known, the class.
+    type. The difficulty of an item is the probability that two of them disagree, :math:`d_z = 1 -
+    \sum_c \mu_{zc}^2`, averaged over the posterior of its hidden type.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, or from ``bf.fuse``, which keeps the difficulty; for a model of your own
-        also from ``bf.fit`` or ``bf.find_map``.
+        From ``bf.sample``, or from ``bf.fuse``, which keeps it; for a model of your own also from
+        ``bf.fit`` or ``bf.find_map``.
     model : pymc.Model, optional
         Needed where :func:`decode` needs it: :class:`bayesfuse.models.ItemTypes`, or any label
         prior with the rater channel :class:`bayesfuse.Consensus`.
@@ -56,45 +52,36 @@ def difficulty(
     -------
     Dataset
         By item: ``disagreement``, the posterior mean of :math:`d_z`, and its interval, ``low`` to
-        ``high``; ``consensus`` (item, answer), the posterior mean of :math:`\mu_{zc}`; ``label``,
-        the most probable class; ``error``, the probability that this is wrong; ``confused_with``,
-        the second most probable class (for items of known class, the one that raters name most).
-        ``mistakes`` (labelled, class), the expected number of items by most probable and true
-        class. The attribute ``verdict`` is a summary in words.
+        ``high``; ``consensus`` (item, answer), that of :math:`\mu_{zc}`; ``label``, the most
+        probable class; ``error``, the probability that this is wrong; ``confused_with``, the next
+        class. ``mistakes`` (labelled, class), the expected number of items by most probable and
+        true class. The attribute ``verdict`` is a summary in words.
 
     Raises
     ------
     ModelError
         A model without item types; a result of another model.
 
-    Notes
-    -----
-    Hard items need not be uncertain, as known labels may tell their class; easy items with few
-    responses may be.
-
     Examples
     --------
-    Seven responses put patient 20 in class 3; those for patient 36 name all four classes.
-
     >>> import bayesfuse as bf
     >>> model = bf.models.ItemTypes(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.difficulty(result, model)
-    >>> bool(found["disagreement"].sel(item=20) < found["disagreement"].sel(item=36))
+    >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.difficulty(result)["disagreement"]
+    >>> bool(found.sel(item=20) < found.sel(item=36))  # responses to 36 name all four classes
     True
     """
     require_count("draws", draws)
     if model is None and "difficulty" in require_result(result).children:
         return result["difficulty"].to_dataset()
-    several = averaged_models(result) if model is None else ""
-    observation = None if several else observation_of(result, model)
+    observation = observation_of(result, model)
     ends = tails(ci_prob)
-    channel = getattr(observation, "raters", None)
-    if observation is None or not isinstance(channel, Consensus):
+    channel = observation.raters
+    if not isinstance(channel, Consensus):
         raise ModelError(
             "The difficulty of an item is that of its type, so the model must have item types: use "
             "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.Consensus with your "
-            f"label prior. Got: {several or f'a model of {type(channel).__name__} raters'}."
+            f"label prior. Got: a model of {type(channel).__name__} raters."
         )
     rows = channel.dictionary(observation.table.n_classes).rows
     types = _types(result, model, observation, int(draws))  # (items of the table, types)

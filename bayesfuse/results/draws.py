@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import LargeResultWarning, ModelError, require_count, warn
+from bayesfuse.errors import LargeResultWarning, require_choice, require_count, warn
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import Blocks, Observation, Spread
@@ -61,26 +61,19 @@ def weigh_up(
 ) -> tuple[Array, Array, dict[str, Any]]:
     """Return label probabilities of new items, weighted by their likelihood, errors, and how."""
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
-    values = np.empty((*sizes, table.n_items, table.n_classes + 1))  # the weights last
+    values = np.empty((*sizes, table.n_items, table.n_classes))
+    weight = np.empty((*sizes, table.n_items, 1))  # first its logarithm
     for at in np.ndindex(sizes):
         seen.point = observation.rows({name: draws[at] for name, draws in parameters.items()})
         found = observation.marginal(seen.point)
-        values[at][:, :-1], values[at][:, -1] = found.probability, found.log_evidence
-    top = values[..., -1].max(axis=(0, 1))
-    weight = np.exp(values[..., -1:] - np.where(np.isneginf(top), 0.0, top)[:, None])
-    values[..., :-1] *= weight
-    values[..., -1:] = weight
-    total = values.sum(axis=(0, 1))
-    whole = np.maximum(total[:, -1:], np.finfo(float).tiny)
-    mean = total[:, :-1] / whole
-    # the error by batches as in BatchMeans, without incomplete ones
-    length = batch_length(*sizes)
-    used = sizes[1] // length * length  # draws of a chain
-    batches = values[:, :used].reshape(-1, length, *total.shape).sum(axis=1)
-    apart = batches[..., :-1] - mean * batches[..., -1:]
-    scale = len(batches) / (len(batches) - 1) if len(batches) > 1 else np.nan
-    errors = np.sqrt((apart**2).sum(axis=0) * scale) * sizes[1] / (used * whole)
-    return mean, errors, seen.how()
+        values[at], weight[at][:, 0] = found.probability, found.log_evidence
+    top = weight.max(axis=(0, 1))
+    weight = np.exp(weight - np.where(np.isneginf(top), 0.0, top))
+    total = np.maximum(weight.sum(axis=(0, 1)), np.finfo(float).tiny)
+    mean = (weight * values).sum(axis=(0, 1)) / total
+    for chain, draw in np.ndindex(sizes):  # a ratio of means has the error of these
+        seen.means[chain].add(weight[chain, draw] * (values[chain, draw] - mean))
+    return mean, seen.result()[1] * (np.prod(sizes) / total), seen.how()
 
 
 def n_units(observation: Observation) -> int:
@@ -260,12 +253,13 @@ class BatchMeans:
 
 
 class Storage(NamedTuple):
-    """Precision, every ``thin``-th draw, log likelihoods or not, and the size in bytes."""
+    """Precision, every ``thin``-th draw, log likelihoods or not, and bytes, also of all draws."""
 
     precision: Precision
     thin: int
     log_likelihood: bool | None
     size: int
+    whole: int
 
 
 def choose(
@@ -286,8 +280,8 @@ def choose(
     given = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
     for name, number in given.items():
         require_count(name, number)
-    if precision is not None and precision not in get_args(Precision):
-        raise ModelError(f"precision must be 'double' or 'single'. Got: {precision!r}.")
+    if precision is not None:
+        require_choice("precision", precision, *BYTES)
     units = sum(map(n_units, observations))
     if log_likelihood is None:
         log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= MOST_VALUES
@@ -301,29 +295,23 @@ def choose(
     def size(precision: Precision, thin: int) -> int:
         return n_chains * -(-n_draws // thin) * values * BYTES[precision]
 
+    whole = size(precision or "double", thin or 1)
     if precision is None:
-        precision = "double" if size("double", thin or 1) <= most else "single"
+        precision = "double" if whole <= most else "single"
     if thin is None:
         kept = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
         thin = min(-(-n_draws // kept), MOST_THIN)
-    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)))
+    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)), whole)
 
 
-def decide(
-    model: pm.Model,
-    observations: Sequence[Observation],
-    sizes: tuple[int, int],
-    **asked: Any,
-) -> Storage:
+def decide(*given: Any, **asked: Any) -> Storage:
     """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
-    found = choose(model, observations, sizes, **asked, most=LARGE)
-    usual = {name: asked[name] or plain for name, plain in (("precision", "double"), ("thin", 1))}
-    if (found.precision, found.thin) != (usual["precision"], usual["thin"]):
-        whole = choose(model, observations, sizes, **asked | usual, most=LARGE)
+    found = choose(*given, **asked, most=LARGE)
+    if found.size < found.whole:
         warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
             "precision, and if that is not enough only every thin-th draw, unless precision= and "
-            f"thin= are given. Got: {whole.size / 1e6:,.0f} MB, so precision={found.precision!r} "
+            f"thin= are given. Got: {found.whole / 1e6:,.0f} MB, so precision={found.precision!r} "
             f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
             LargeResultWarning,
         )

@@ -29,6 +29,7 @@ from bayesfuse.results.contents import (
     averaged_models,
     constants,
     evenly_spaced,
+    needs_model,
     one_of,
     stored,
 )
@@ -41,9 +42,9 @@ FITTED = "fitted"  # where the rows of a rater with responses come from; for oth
 class Fitted:
     """Factors, settings and draws of a fit, for items and raters that it has not seen.
 
-    ``values`` are the parameters (chain, draw, …). ``newcomers`` holds by parameter the rows of a
-    rater without responses and their source, or the reason why there are none; ``needs`` names the
-    arguments that describe new items.
+    ``values`` are the parameters (chain, draw, …), or their :class:`LogOdds`. ``newcomers`` holds
+    by parameter the rows of a rater without responses and their source, or the reason why there are
+    none; ``needs`` names the arguments that describe new items.
     """
 
     labels: type[LabelPrior]
@@ -51,12 +52,11 @@ class Fitted:
     label_settings: Mapping[str, Any]
     rater_settings: Mapping[str, Any]
     needs: list[str]
-    values: dict[str, NDArray[Any]]
+    values: dict[str, Any]
     newcomers: dict[str, tuple[Array, str] | str]
     rater_names: NDArray[Any]
     class_names: NDArray[Any]
     population_names: NDArray[Any] | None = None
-    items: KnownItems | None = None
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -73,15 +73,11 @@ class Fitted:
             name: new if isinstance(new, str) else (new[0][:, chosen], new[1])
             for name, new in self.newcomers.items()
         }
-        items = self.items
-        if items is not None:
-            some = {name: each[:, chosen] for name, each in items.draws.items()}
-            items = replace(items, draws=some)
-        return replace(self, values=values, newcomers=newcomers, items=items)
+        return replace(self, values=values, newcomers=newcomers)
 
     def of_raters(
         self, raters: NDArray[Any]
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64], list[str]]:
+    ) -> tuple[dict[str, Any], NDArray[np.int64], list[str]]:
         """Return the parameters of these raters, their places in the fit (−1: none), sources."""
         index = places(as_array(raters), self.rater_names)
         new, values = index < 0, dict(self.values)
@@ -114,17 +110,16 @@ class Fitted:
         if np.array_equal(index, same) or (kind.by_rater is None and not by_default):
             return settings
         likely = [name for name in settings if np.shape(settings[name])[:1] == same.shape]
-        own = likely if kind.by_rater is None else kind.by_rater
-        if own and kind.by_rater is None:
+        if kind.by_rater is None and likely:
             raise ModelError(
                 "Settings of a channel with an entry per rater must be named in its attribute "
-                f"by_rater (a tuple, () for none). Got: {own[0]}, and no by_rater."
+                f"by_rater (a tuple, () for none). Got: {likely[0]}, and no by_rater."
             )
+        own = kind.by_rater or ()
         if own and index.min() < 0:
-            strange = shown(raters[index < 0], 3)
             raise ModelError(
-                "Settings of a channel with an entry per rater are unknown for raters who are not "
-                f"in the fit. Got: raters {strange}, setting {own[0]}."
+                "Settings of a channel with an entry per rater are known for fitted raters only. "
+                f"Got: raters {shown(raters[index < 0], 3)}, setting {own[0]}."
             )
         return {**settings, **{name: np.asarray(settings[name])[index] for name in own}}
 
@@ -133,35 +128,28 @@ def from_result(result: xr.DataTree) -> Fitted:
     """Read the parameters from what the functions of this package store in a result."""
     if several := averaged_models(result):
         raise ModelError(
-            "The draws of a mixture belong to several models: give the result of one of them, such "
-            f"as {one_of(result)}. Got: an average of {several}."
+            "An average of models has no parameters; its labels are in fused.labels() and "
+            f"bf.spans(fused), and {one_of(result)} is the result of one model. Got: an average of "
+            f"{several}."
         )
     known = constants(result, "rater")
-    text = known.attrs.get(PREDICTION)
-    if text is None:
-        raise ModelError(
-            "What a model implies follows from where its result holds the parameters, which "
-            "bf.sample, bf.fit and bf.find_map note in it: give such a result, or the model, too. "
-            "Got: a result without this note, and no model."
-        )
-    told = json.loads(text)
+    told = json.loads(known.attrs.get(PREDICTION, "null"))
+    if told is None:
+        raise needs_model("a note where it holds the parameters")
     for what in ("labels", "raters"):
         if told[what]["kind"] is None:
-            raise ModelError(
-                "A label prior or rater channel that is not of this package, or has many settings, "
-                f"is known to its model only: give model=. Got: such {what}, and no model."
-            )
+            raise needs_model(f"its {what}, not of this package or with many settings")
     labels = getattr(label_priors, told["labels"]["kind"])
     raters = getattr(rater_channels, told["raters"]["kind"])
-    items, places = known_items(result, told["labels"]["needs"]), told["parameters"]
-    if items is not None:  # the labels of others have other log-odds
+    log_odds, places = stored_log_odds(result, told["labels"]["needs"]), told["parameters"]
+    if log_odds:  # the labels of others have other log-odds
         places = {parameter.name: places[parameter.name] for parameter in raters.declared}
-    values = {name: _stored(result, name, where) for name, where in places.items()}
+    values = {name: _stored(result, name, where) for name, where in places.items()} | log_odds
     newcomers = {}
     for name, row in told["newcomers"].items():
-        newcomers[name] = row.get("reason", "they are known to the model only, so give model=")
-        if row.get("stored") is not None:
-            newcomers[name] = _stored(result, name, row["stored"]), row["source"]
+        why = row.get("reason", "they are known to the model only, so give model=")
+        home = row.get("stored")
+        newcomers[name] = why if home is None else (_stored(result, name, home), row["source"])
     return Fitted(
         labels,
         raters,
@@ -173,7 +161,6 @@ def from_result(result: xr.DataTree) -> Fitted:
         known["rater"].values,
         unique_names(known["class"].values, "class"),
         population_names(result),
-        items,
     )
 
 
@@ -189,10 +176,7 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
     """Return the draws of a parameter (chain, draw, …) from where a result stores them."""
     draws = all_draws(result)
     if where is None:
-        raise ModelError(
-            "A parameter that is an expression of other variables, or a large constant, is known "
-            f"to the model only: give model=. Got: {name}, and no model."
-        )
+        raise needs_model(f"{name}, an expression of other variables or a large constant")
     if own := where.get("variable"):
         return stored(draws, own).transpose("chain", "draw", ...).values
     if own := where.get("constant"):
@@ -203,17 +187,21 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
 
 
 @dataclass(frozen=True)
-class KnownItems:
-    """Draws of ``share``, ``slope`` and ``scale``, covariates' names, standardising constants."""
+class LogOdds:
+    """Log-odds (chain, draw, row, class) of items of which more is known, computed draw by draw.
+
+    ``draws`` are those of ``share``, ``slope`` and ``scale``; ``constants`` standardise covariates.
+    """
 
     draws: dict[str, Array]
     names: list[str]
     constants: dict[str, Array]
+    rows: ItemRows | None = None
 
-    def rows(
+    def of_items(
         self, responses: Responses, population: Any, covariates: Any, classifier: Any
     ) -> tuple[NDArray[np.int64], LogOdds]:
-        """Return the row of every item, and the log-odds of the rows at every draw."""
+        """Return the row of every item, and the log-odds of the rows."""
         x = word = None
         if covariates is not None:
             _, table = read_covariates(responses, covariates, self.names)
@@ -221,48 +209,41 @@ class KnownItems:
         if classifier is not None:
             word = log_word(read_classifier(responses, classifier))
             word = word - self.constants["classifier_mean"]
-        found = ItemRows.build(responses.n_items, population, x, word)
-        return found.kind, LogOdds(self.draws, found)
-
-
-@dataclass(frozen=True)
-class LogOdds:
-    """Log-odds (chain, draw, row, class), computed draw by draw, because they may be many."""
-
-    draws: dict[str, Array]
-    rows: ItemRows
+        rows = ItemRows.build(responses.n_items, population, x, word)
+        return rows.kind, replace(self, rows=rows)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """As of an array."""
+        n_rows = 0 if self.rows is None else int(self.rows.kind.max(initial=-1)) + 1
         share = self.draws["share"]
-        return (*share.shape[:2], int(self.rows.kind.max(initial=-1)) + 1, share.shape[-1])
+        return (*share.shape[:2], n_rows, share.shape[-1])
 
-    def __getitem__(self, at: tuple[int, int]) -> Array:
+    def __getitem__(self, at: tuple[Any, Any]) -> Any:
         draws = {name: each[at] for name, each in self.draws.items()}
-        own = draws["share"], draws.get("slope"), draws.get("scale")
+        if self.rows is None:  # of some draws
+            return replace(self, draws=draws)
         with np.errstate(divide="ignore"):
-            found: Array = self.rows.log_odds(*own, np)
-        return found
+            return self.rows.log_odds(draws["share"], draws.get("slope"), draws.get("scale"), np)
 
 
-def known_items(result: xr.DataTree, needs: Sequence[str]) -> KnownItems | None:
-    """Read the draws of a result, None if it has neither covariates nor a classifier."""
+def stored_log_odds(result: xr.DataTree, needs: Sequence[str]) -> dict[str, Any]:
+    """Return ``log_odds`` of a result, nothing if it has neither covariates nor a classifier."""
     if not {"covariates", "classifier"} & set(needs) or "sequences" in needs:
-        return None
-    wanted, told = {"share": SHARE["populations" in needs]}, []
+        return {}
+    wanted, told, names = {"share": SHARE["populations" in needs]}, [], []
+    posterior, data = all_draws(result), constants(result)
     if "covariates" in needs:
         wanted["slope"], told = "standard_slope", ["covariate_mean", "covariate_sd"]
+        names = [str(name) for name in listed(posterior["covariate"].values)]
     if "classifier" in needs:
         wanted["scale"], told = "classifier_scale", [*told, "classifier_mean"]
-    posterior, data = all_draws(result), constants(result)
     draws = {
         role: stored(posterior, name).transpose("chain", "draw", ...).values
         for role, name in wanted.items()
     }
     values = {name: stored(data, name).values for name in told}
-    names = [] if "covariates" not in needs else listed(posterior["covariate"].values)
-    return KnownItems(draws, list(map(str, names)), values)
+    return {"log_odds": LogOdds(draws, names, values)}
 
 
 def see(
@@ -277,8 +258,7 @@ def see(
     """
     given = _places(fitted, told)
     responses = with_classes(responses, fitted.class_names)
-    by_rater, index, source = fitted.of_raters(responses.raters)
-    values: dict[str, Any] = {**by_rater}
+    values, index, source = fitted.of_raters(responses.raters)
     of_raters = {parameter.name for parameter in fitted.raters.declared}
     if "populations" in given:
         names, unit = fitted.population_names, fitted.labels.unit
@@ -287,16 +267,15 @@ def see(
             names = np.arange(values[name].shape[2])
         units = given["sequences"].names if unit == "sequence" else responses.items
         given["populations"] = read_populations(units, given["populations"], names, unit)[1]
-    if fitted.items is not None:
+    if isinstance(log_odds := values.get("log_odds"), LogOdds):
         known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
-        given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
+        given["populations"], values["log_odds"] = log_odds.of_items(responses, *known)
     first = {name: drawn[0, 0] for name, drawn in values.items()}
-    own = {name: each for name, each in first.items() if name not in of_raters}
-    labels = fitted.labels.anew(own, fitted.label_settings, **given)
-    own = {name: each for name, each in first.items() if name in of_raters}
+    of_labels = {name: each for name, each in first.items() if name not in of_raters}
+    labels = fitted.labels.anew(of_labels, fitted.label_settings, **given)
+    own = {name: first[name] for name in first if name in of_raters}
     own |= {name: given[name] for name in fitted.raters.needs}
-    settings = fitted.settings_of(responses.raters, index)
-    raters = fitted.raters.anew(own, settings, index)
+    raters = fitted.raters.anew(own, fitted.settings_of(responses.raters, index), index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(
@@ -317,17 +296,17 @@ def confusion_at(observation: Observation, rows: Rows) -> Array:
 
 def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what places the new items, or raise ModelError if it is missing or given in vain."""
-    labels = fitted.labels.__name__
     given = {name: each for name, each in given.items() if each is not None}
-    if missing := [name for name in fitted.needs if name not in given]:
+    needs, labels = set(fitted.needs), fitted.labels.__name__
+    for name in sorted(needs ^ set(given)):
+        if name in needs:
+            raise ModelError(
+                f"Labels depend on the {name} in this model, so those of the new items must be "
+                f"known: give {name}=. Got: no {name}, for a result of {labels} labels."
+            )
         raise ModelError(
-            f"Labels depend on the {missing[0]} in this model, so those of the new items must be "
-            f"known: give {missing[0]}=. Got: no {missing[0]}, for a result of {labels} labels."
-        )
-    if vain := [name for name in given if name not in fitted.needs]:
-        raise ModelError(
-            f"{vain[0]}= is for labels that depend on it; leave it out, or fit a model of such "
-            f"labels. Got: {vain[0]} for a result of {labels} labels."
+            f"{name}= is for labels that depend on it; leave it out, or fit a model of such "
+            f"labels. Got: {name} for a result of {labels} labels."
         )
     return given
 

@@ -18,7 +18,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, kernel
 from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
-from bayesfuse.results.posterior import OF_DRAWS
+from bayesfuse.results.posterior import OF_DRAWS, add_labels, identity, of_items
 
 SAMPLES, FEWEST = 400, 50
 """Joint draws that a result keeps, and the number below which none are kept for lack of space."""
@@ -31,30 +31,23 @@ BETWEEN = 10  # sweeps between draws of labels from a Markov chain
 SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 
 
-def most_kept(observation: Observation) -> int | str:
-    """Return how many joint draws of the labels are kept at most, or why there are none."""
-    if isinstance(observation, Spread):
-        return "the table is in partitions"
-    if not observation.responses.is_plain:
-        return "rows of a table of counts stand for several items (responses.expand())"
-    if observation.labels.moves_labels:
-        return "labels on a graph are drawn by sweeps"
-    return _room_for(observation.responses.n_items)
+def most_kept(observation: Observation) -> int:
+    """Return how many joint draws of the labels are kept at most."""
+    responses = observation.responses
+    if isinstance(observation, Spread) or observation.labels.moves_labels or not responses.is_plain:
+        return 0
+    return _room_for(responses.n_items)
 
 
-def _room_for(n_items: int) -> int | str:
-    room = MOST // max(n_items, 1)
-    if room < FEWEST:
-        return f"{FEWEST} draws of {n_items:,} labels exceed {MOST:,}"
-    return min(SAMPLES, room)
+def _room_for(n_items: int) -> int:
+    room = min(SAMPLES, MOST // max(n_items, 1))
+    return room if room >= FEWEST else 0
 
 
 def keep(result: xr.DataTree, observation: Observation, parameters: Mapping[str, Array]) -> None:
     """Add one joint draw of the labels for each of some evenly spaced draws of the parameters."""
     most = most_kept(observation)
-    if isinstance(most, str):
-        if GROUP not in result.children:
-            result.attrs[GROUP] = f"not kept: {most}"
+    if not most:
         return
     n_chains, n_draws = next(iter(parameters.values())).shape[:2]
     number = min(most, n_chains * n_draws)
@@ -114,7 +107,8 @@ def add_votes_in_sequence(
         number_of = np.bincount(responses.label, minlength=len(classes))
         more = number_of / number_of.sum().clip(min=1) - 1.0 / len(classes)
         probability.values[here] += more / (1.0 + responses.per_item[here, None])
-    if isinstance(number := _room_for(responses.n_items), str):
+    number = _room_for(responses.n_items)
+    if not number:
         return
     rng = np.random.default_rng(seed)
     labels = independent(probability, number, rng)
@@ -189,33 +183,32 @@ def _fit_stretches(labels, wanted, begin, sweeps):
 
 def pooled(
     results: Mapping[str, xr.DataTree], weights: Array, labels: xr.Dataset
-) -> xr.Dataset | str:
-    """Return draws of the mixture of results, in proportion to weights, or why there are none.
+) -> xr.Dataset | None:
+    """Return draws of the mixture of results, in proportion to weights, None without those of one.
 
     ``labels`` is the averaged label posterior. Labels of results without parameters (vote shares)
     are independent.
     """
     seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
     rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]
-    if isinstance(number := _room_for(len(items)), str):
-        return f"not kept: {number}"
+    number = _room_for(len(items))
     exact = number * np.asarray(weights)
     shares = exact.astype(np.int64)
     shares[np.argsort(shares - exact, kind="stable")[: number - shares.sum()]] += 1
     parts = []
-    for (name, result), share in zip(results.items(), shares.tolist(), strict=True):
+    for result, share in zip(results.values(), shares.tolist(), strict=True):
         own = result["label_posterior"].dataset if "label_posterior" in result.children else labels
         place = own.get_index("item").get_indexer(items.values)
         code = classes.to_index().get_indexer(own["class"].values)
-        if _dropped(result):
-            return f"not kept: some draws of the parameters of {name!r} have been dropped"
+        if not number or _dropped(result):
+            return None
         if GROUP in result.children:
             drawn = stored(result)
             drawn = drawn[evenly_spaced(share, len(drawn))]
-        elif "posterior" not in result.children:
-            drawn = independent(own["probability"], share, rng)
+        elif "posterior" in result.children:
+            return None
         else:
-            return str(result.attrs.get(GROUP, f"not kept: there are none in {name!r}"))
+            drawn = independent(own["probability"], share, rng)
         parts.append(code[drawn[:, place]])
     mixed = rng.permutation(np.concatenate(parts)).astype(smallest_integer(len(classes)))
     return as_draws(mixed, items.values, classes.values)
@@ -223,16 +216,14 @@ def pooled(
 
 def stored(result: xr.DataTree) -> NDArray[Any]:
     """Return the joint draws of the labels (samples, items), or raise ModelError."""
-    if GROUP not in require_result(result).children:
-        why = result.attrs.get(GROUP, f"groups {sorted(result.children)}")
+    there = GROUP in require_result(result).children
+    if not there or _dropped(result):
+        got = "other draws" if there else f"groups {sorted(result.children)}"
         raise ModelError(
-            "bf.fit, bf.average, bf.fuse and bf.sample keep joint draws of the labels; "
-            f"bf.draw_labels(result, model) draws others. Got: {why}."
-        )
-    if _dropped(result):
-        raise ModelError(
-            "Joint draws of the labels are of all draws of the parameters, some of which have been "
-            "dropped from the result: bf.draw_labels(result, model) draws others. Got: other draws."
+            "bf.fit, bf.average, bf.fuse and bf.sample keep joint draws of the labels, for all "
+            "draws of the parameters, but not on a graph, of counts or partitions, or of more than "
+            f"{MOST // FEWEST:,} items: bf.draw_labels(result, model) draws others. Got: "
+            f"{got}."
         )
     drawn = result[GROUP]["label"].transpose(..., "item").values
     return np.asarray(drawn.reshape(-1, drawn.shape[-1]))
@@ -246,3 +237,115 @@ def _dropped(result: xr.DataTree) -> bool:
 def names_of(result: xr.DataTree) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the names of the items and classes of joint draws."""
     return result[GROUP].dataset["item"].values, result["label_posterior"].dataset["class"].values
+
+
+class LabelDraws:
+    """Sums up label probabilities and counts answers to drawn labels, draw by draw."""
+
+    def __init__(
+        self,
+        responses: Responses,
+        known: NDArray[np.int64],
+        sizes: tuple[int, int],
+        rng: np.random.Generator,
+        error: float = 0.0,
+    ) -> None:
+        self.responses, self.known, self.sizes, self.rng = responses, known, sizes, rng
+        self.error = error  # probability that a known label is wrong
+        n_draws, n_classes = sizes[0] * sizes[1], responses.n_classes
+        self.sum = np.zeros((responses.n_items, n_classes))
+        self.squares = np.zeros_like(self.sum)
+        cells = n_draws, responses.n_raters, n_classes, n_classes
+        self.counts = np.zeros(cells, dtype=np.float32)  # in single precision, as there may be many
+        self.shares = np.zeros((n_draws, n_classes))
+        self.chosen = evenly_spaced(min(SAMPLES, n_draws), n_draws)
+        shape = len(self.chosen), responses.n_items
+        self.labels = np.empty(shape, dtype=smallest_integer(n_classes))
+        rows: list[tuple[NDArray[Any], ...]] = [
+            (responses.item, responses.rater, responses.label, np.ones(responses.n_responses))
+        ]
+        if (stated := responses.stated) is not None:
+            item, rater = (np.repeat(each, n_classes) for each in (stated.item, stated.rater))
+            label = np.tile(np.arange(n_classes), len(stated.rater))
+            rows.append((item, rater, label, stated.probability.ravel()))
+        self.rows = [np.concatenate(column) for column in zip(*rows, strict=True)]
+
+    def add(self, some: slice, probability: Array) -> None:
+        """Add draws with their label probabilities (items, classes, draws)."""
+        at = np.flatnonzero(self.known >= 0)
+        n_classes, n_now = probability.shape[1:]
+        truth = np.eye(n_classes)[self.known[at]][:, :, None]
+        if self.error:
+            chance = np.where(truth > 0, 1.0 - self.error, self.error / (n_classes - 1))
+            truth = probability[at] * chance
+            truth /= truth.sum(axis=1, keepdims=True)
+        probability[at] = truth
+        self.sum += probability.sum(axis=2)
+        self.squares += (probability**2).sum(axis=2)
+        below = probability.cumsum(axis=1)[:, :-1]
+        drawn = (self.rng.random((len(below), 1, n_now)) >= below).sum(axis=1).T  # (draws, items)
+        if not self.error:
+            drawn[:, at] = self.known[at]  # rounding may leave a sum below one
+        item, rater, label, weight = self.rows
+        cell = (rater * n_classes + drawn[:, item]) * n_classes + label
+        size = self.responses.n_raters * n_classes**2
+        cell += np.arange(n_now)[:, None] * size
+        weight = np.broadcast_to(weight, cell.shape).ravel()
+        counts = np.bincount(cell.ravel(), weight, n_now * size)
+        self.counts[some] = counts.reshape(self.counts[some].shape)
+        truth = drawn + np.arange(n_now)[:, None] * n_classes
+        shares = np.bincount(truth.ravel(), minlength=n_now * n_classes) / drawn.shape[1]
+        self.shares[some] = shares.reshape(n_now, n_classes)
+        kept = np.flatnonzero((self.chosen >= some.start) & (self.chosen < some.stop))
+        self.labels[kept] = drawn[self.chosen[kept] - some.start]
+
+    def store(self, result: xr.DataTree, model: Any, more: Mapping[str, Array]) -> None:
+        """Add groups of labels and data, ``more`` probabilities (items, classes), rater tables."""
+        responses, n_draws = self.responses, self.sizes[0] * self.sizes[1]
+        mean = self.sum / n_draws
+        spread = np.sqrt(np.maximum(self.squares / n_draws - mean**2, 0.0) / n_draws)
+        pair = {"item": responses.items, "class": responses.classes}
+        said = {"probability": mean, "mcse": spread, **more}
+        labels = {name: (("item", "class"), values) for name, values in said.items()}
+        tables = {}
+        for name, (dims, values) in self.tables().items():
+            shaped = values.reshape(*self.sizes, *values.shape[1:])
+            tables[model.name_for(name)] = (("chain", "draw", *dims), shaped)
+        names = {"rater": responses.raters, "class": responses.classes}
+        names["answer"] = responses.classes
+        result["posterior"] = result["posterior"].dataset.assign(tables).assign_coords(names)
+        add_labels(result, xr.Dataset(labels, pair))
+        result[GROUP] = as_draws(self.labels, *pair.values())
+        item, rater = responses.small_columns
+        label = responses.label.astype(self.labels.dtype)  # responses are no data of this model
+        columns = {"item_index": item, "rater_index": rater, "label_index": label}
+        data = {name: (("response",), each) for name, each in columns.items()}
+        data |= of_items(responses, self.known)
+        coords = pair | {"rater": responses.raters}
+        result["constant_data"] = xr.Dataset(data, coords, identity(responses, self.known))
+        at = np.flatnonzero(self.known >= 0)
+        seen = {"label": ("item", self.known[at])}
+        result["observed_data"] = xr.Dataset(seen, {"item": responses.items[at]})
+
+    def tables(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Return the variables of raters and of classes, (draws, …)."""
+        n_classes = self.responses.n_classes
+        counts = self.counts
+        pooled = counts.sum(axis=1, keepdims=True) + np.float32(1e-12)
+        pooled /= pooled.sum(axis=(2, 3), keepdims=True)
+        counts += np.float32(1e-9) * pooled  # of all raters, for those without items of a class
+        confusion = counts / counts.sum(axis=3, keepdims=True)
+        different = 1.0 - np.eye(n_classes, dtype=np.float32)  # a difference would lose digits
+        false_alarms = (counts * different).sum(axis=2) / (counts.sum(axis=3) @ different)
+        rates = np.diagonal(confusion, axis1=2, axis2=3), 1.0 - false_alarms
+        dims: tuple[str, ...] = "rater", "class"
+        if n_classes == 2:
+            dims, rates = ("rater",), (rates[0][..., 1], rates[1][..., 1])
+        right = np.diagonal(counts, axis1=2, axis2=3).sum(axis=2)
+        return {
+            "prevalence": (("class",), self.shares),
+            "confusion": (("rater", "class", "answer"), confusion),
+            "accuracy": (("rater",), right / counts.sum(axis=(2, 3))),
+            "sensitivity": (dims, rates[0]),
+            "specificity": (dims, rates[1]),
+        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,21 @@ from numpy.typing import NDArray
 from bayesfuse.data.names import listed, storable
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Names, read_gold
-from bayesfuse.data.tags import read_tags
-from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
+from bayesfuse.data.tags import Tag, read_tags
+from bayesfuse.errors import (
+    ModelError,
+    require_choice,
+    require_count,
+    require_kind,
+    require_seed,
+    takes_seed,
+)
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
 from bayesfuse.results.contents import (
-    averaged_models,
     evenly_spaced,
     kept_labels,
-    one_of,
     responses_of,
     sequences_of,
 )
@@ -33,14 +38,12 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
     For labels in sequence this is the Viterbi path. On a graph it is approximated by iterated
-    conditional modes from several starts (attribute ``method``). Inferred groups of raters have no
-    mean: the most frequent assignment is used, with the mean of the other parameters given it.
+    conditional modes. Inferred groups of raters are the most frequent ones.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample`` or ``bf.find_map``. For new items of the same raters the posterior alone,
-        ``xr.DataTree(children={"posterior": result["posterior"]})``, with a model of those items.
+        From ``bf.sample`` or ``bf.find_map``, or its posterior alone, with a model of new items.
     model : pymc.Model, optional
         The model of the result. Needed for what results do not store: a graph, covariates, a
         classifier, populations of sequences, silence, stated probabilities, factors of your own.
@@ -48,7 +51,7 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     Returns
     -------
     DataArray, dims (item,)
-        Class names.
+        Class names. The attribute ``method`` says how they were found.
 
     Raises
     ------
@@ -65,12 +68,6 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     >>> bf.decode(bf.find_map(bf.models.HiddenMarkov(responses, path))).values.tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    if several := averaged_models(result):
-        raise ModelError(
-            "An average of models has no jointly most probable labels: fused.labels() has the most "
-            "probable one of every item, bf.spans(fused) spans with their probability, and "
-            f"bf.decode({one_of(result)}) the path of one model. Got: an average of {several}."
-        )
     observation = observation_of(result, model)
     rows = observation.rows(central(observation, parameters(result, model)))
     likelihood, _ = observation.likelihood(rows)
@@ -91,10 +88,8 @@ def draw_labels(
 ) -> xr.DataArray:
     """Draw all labels jointly from their posterior, parameters integrated out.
 
-    Without a model these are draws that the result keeps (group ``label_draws``), evenly spaced.
-    With it, labels are drawn given the parameters of evenly spaced posterior draws; on a graph they
-    are those drawn with the parameters, if stored. Draws are for functions of several labels
-    (spans, runs, changes); for single items ``bf.label_probabilities`` is more precise.
+    Draws are for functions of several labels (spans, runs, changes); for single items
+    ``bf.label_probabilities`` is more precise.
 
     Parameters
     ----------
@@ -102,9 +97,9 @@ def draw_labels(
         From ``bf.sample``, ``bf.fit``, ``bf.average`` or ``bf.fuse``; with a model also from
         ``bf.find_map`` (then all draws have the same parameters).
     model : pymc.Model, optional
-        The model of the result. Needed if the result keeps no labels, or too few.
+        The model of the result, to draw labels given the parameters of evenly spaced posterior
+        draws. Default: draws that the result keeps (``label_draws``), evenly spaced.
     draws : int, default 200
-        Number of draws; memory holds draws × items bytes (for up to 128 classes).
     random_seed : int, Generator, optional
 
     Returns
@@ -115,8 +110,8 @@ def draw_labels(
     Raises
     ------
     ModelError
-        A result without parameters, or of another model; fewer than one draw; a table of counts.
-        Without a model, a result that does not keep so many draws.
+        A result without parameters, or of another model; a table of counts. Without a model, a
+        result that does not keep so many draws.
 
     Examples
     --------
@@ -174,24 +169,22 @@ def spans(
     Parameters
     ----------
     labels : DataArray, dims (draw, item) or (item,), or DataTree
-        From :func:`draw_labels` or :func:`decode` (all other dimensions count as draws), or a
-        result that keeps joint draws of the labels.
+        From :func:`draw_labels` or :func:`decode`, or a result with joint draws of the labels.
     sequences : Sequences, optional
         Default: those of the result.
     scheme : {"bio", "runs"}
         "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
         the CoNLL evaluation); B and I are of kind "". "runs": a span is a maximal run of one class.
     outside : object, default "O"
-        Name of the class outside all spans.
+        Name of the class outside all spans; with "runs", None for runs of all classes.
 
     Returns
     -------
     DataFrame
-        Columns sequence, start, stop (zero-based positions, ``stop`` excluded), kind, probability
-        (the share of draws with exactly this span), overlap (the mean share of its items that are
-        in a span of the kind) and chosen (whether it is in the set of spans, none of which overlap,
-        with the largest expected F1: where no span is certain, those of probability above one half
-        are too few), in the order of the sequences.
+        In the order of the sequences: sequence, start, stop (zero-based, ``stop`` excluded), kind,
+        probability (the share of draws with exactly this span), overlap (the mean share of its
+        items that are in a span of the kind) and chosen (whether it is in the set of spans without
+        overlap that has the largest expected F1).
 
     Raises
     ------
@@ -201,24 +194,22 @@ def spans(
     Examples
     --------
     >>> import bayesfuse as bf, xarray as xr
-    >>> sequences = bf.Sequences.from_lengths([4, 2])
-    >>> path = xr.DataArray(["O", "B-X", "I-X", "O", "B-X", "B-X"], {"item": range(6)}, ["item"])
-    >>> bf.spans(path, sequences)
+    >>> path = xr.DataArray(["O", "B-X", "I-X", "O", "B-X"], {"item": range(5)}, ["item"])
+    >>> bf.spans(path, bf.Sequences.from_lengths([4, 1]))
        sequence  start  stop kind  probability  overlap  chosen
     0         0      1     3    X          1.0      1.0    True
     1         1      0     1    X          1.0      1.0    True
-    2         1      1     2    X          1.0      1.0    True
     """
-    codes, classes, sequences = in_order(labels, sequences)
-    kind_of, begins, kinds = span_kinds(classes, scheme, outside)
-    found, often = _count_runs(codes, sequences, kind_of, begins)
+    tagged = read_tagged(labels, sequences, scheme, outside)
+    found, often = np.unique(tagged.every_run()[0], axis=0, return_counts=True)
+    codes, sequences = tagged.codes, tagged.sequences
     start, stop, kind = found.T
     sequence = np.searchsorted(sequences.start, start, side="right") - 1
     begin = sequences.start[sequence]
     probability, overlap = often / len(codes), np.empty(len(found))
-    for number in range(len(kinds)):
+    for number in range(len(tagged.kinds)):
         own = kind == number
-        share = (kind_of[codes] == number).mean(axis=0)
+        share = (tagged.kind_of[codes] == number).mean(axis=0)
         up_to = np.append(0.0, share.cumsum())
         overlap[own] = (up_to[stop] - up_to[start])[own] / (stop - start)[own]
     return pd.DataFrame(
@@ -226,7 +217,7 @@ def spans(
             "sequence": sequences.names[sequence],
             "start": start - begin,
             "stop": stop - begin,
-            "kind": np.array(kinds, dtype=object)[kind],
+            "kind": np.array(tagged.kinds, dtype=object)[kind],
             "probability": probability,
             "overlap": overlap.clip(0.0, 1.0),
             "chosen": _largest_f1(start, stop, probability),
@@ -260,48 +251,38 @@ def _largest_f1(
         chosen, f1 = kept, now
 
 
-def run_lengths(
-    labels: xr.DataArray | xr.DataTree, sequences: Sequences | None = None
-) -> pd.DataFrame:
-    """Return the expected number of runs of one class, by class and length.
+class Tagged(NamedTuple):
+    """Class indices (draws, items) in the order of sequences, and which spans classes mark.
 
-    Parameters
-    ----------
-    labels, sequences
-        As in :func:`spans`.
-
-    Returns
-    -------
-    DataFrame
-        Columns class, length and runs (per draw, over all sequences). Runs end with their sequence.
-
-    Raises
-    ------
-    ModelError
-        Labels of other items.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf, xarray as xr
-    >>> path = xr.DataArray(list("aabaa"), {"item": range(5)}, ["item"])
-    >>> bf.run_lengths(path, bf.Sequences.from_lengths([5]))
-      class  length  runs
-    0     a       2   2.0
-    1     b       1   1.0
+    ``kind_of`` has the kind of span of every class, −1 outside, and ``begins`` whether it begins
+    one; their last entries are those of items without a label.
     """
-    codes, classes, sequences = in_order(labels, sequences)
-    every = np.arange(len(classes))
-    found, often = _count_runs(codes, sequences, every, np.zeros(len(classes), dtype=bool))
-    table = pd.DataFrame(
-        {"class": found[:, 2], "length": found[:, 1] - found[:, 0], "runs": often / len(codes)}
-    )
-    table = table.groupby(["class", "length"], as_index=False)["runs"].sum()
-    table["class"] = np.array(classes, dtype=object)[table["class"]]
-    return table
+
+    codes: NDArray[np.int64]
+    classes: list[Any]
+    sequences: Sequences
+    kind_of: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+    kinds: list[Any]
+
+    def runs(self, row: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the runs (start, stop, kind) of one labelling."""
+        kind, new = self.kind_of[row], self.begins[row]
+        new[self.sequences.start[:-1]] = True
+        new[1:] |= kind[1:] != kind[:-1]
+        start = np.flatnonzero(new)
+        stop = np.append(start[1:], len(row))
+        return np.stack([start, stop, kind[start]], axis=1)[kind[start] >= 0]
+
+    def every_run(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the runs of all draws, and the draw of each."""
+        drawn = list(map(self.runs, self.codes))
+        return np.concatenate(drawn), np.repeat(np.arange(len(drawn)), list(map(len, drawn)))
 
 
-def in_order(labels: Any, sequences: Any) -> tuple[NDArray[np.int64], list[Any], Sequences]:
-    """Return class indices (draws, items) in the order of the sequences, class names, sequences."""
+def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagged:
+    """Read the arguments of :func:`spans`; of the truth as a mapping, whole sequences alone."""
+    require_choice("scheme", scheme, "bio", "runs")
     if isinstance(labels, xr.DataTree):
         if sequences is None:
             sequences = sequences_of(labels, responses_of(labels))
@@ -323,11 +304,21 @@ def in_order(labels: Any, sequences: Any) -> tuple[NDArray[np.int64], list[Any],
             f"{labels.sizes['item']} items, {int((place >= 0).sum())} of them among the "
             f"{len(place)} of the sequences."
         )
-    values = labels.transpose(..., "item").values.reshape(-1, len(place))
+    codes = labels.transpose(..., "item").values.reshape(-1, len(place))[:, place]
     if "classes" in labels.attrs:
-        return values[:, place], list(labels.attrs["classes"]), sequences
-    codes, names = pd.factorize(values.ravel(), sort=True)
-    return codes.reshape(values.shape)[:, place], names.tolist(), sequences
+        classes = list(labels.attrs["classes"])
+    else:
+        numbers, classes = pd.factorize(codes.ravel(), sort=True)
+        codes, classes = numbers.reshape(codes.shape), classes.tolist()
+    if scheme == "runs":
+        tags = [Tag(None if name == outside else name, False) for name in classes]
+        kinds = [name for name in classes if name != outside]
+    else:
+        tags = read_tags(classes, outside)
+        kinds = sorted({tag.kind for tag in tags if tag.kind is not None})
+    kind_of = np.array([-1 if tag.kind is None else kinds.index(tag.kind) for tag in tags] + [-1])
+    begins = np.array([tag.begins for tag in tags] + [False])
+    return Tagged(codes, classes, sequences, kind_of, begins, kinds)
 
 
 def _known_whole(sequences: Sequences, known: pd.Series) -> Sequences:
@@ -337,41 +328,3 @@ def _known_whole(sequences: Sequences, known: pd.Series) -> Sequences:
         return sequences
     items, names = sequences.items[np.repeat(whole, sequences.lengths)], sequences.names[whole]
     return Sequences.from_lengths(sequences.lengths[whole], items=items, names=listed(names))
-
-
-def span_kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:
-    """Return the kind of span of every class (−1 outside), whether it begins one, and all kinds."""
-    if scheme not in ("bio", "runs"):
-        raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
-    if scheme == "runs":
-        kinds = [name for name in classes if name != outside]
-        kind_of = [kinds.index(name) if name != outside else -1 for name in classes]
-        return np.array(kind_of), np.zeros(len(classes), dtype=bool), kinds
-    tags = read_tags(classes, outside)
-    names = sorted({tag.kind for tag in tags if tag.kind is not None})
-    number = [-1 if tag.kind is None else names.index(tag.kind) for tag in tags]
-    return np.array(number), np.array([tag.begins for tag in tags]), names
-
-
-def _count_runs(
-    codes: NDArray[Any], sequences: Sequences, kind_of: NDArray[np.int64], begins: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct runs (start, stop, kind) over all draws and the count of each."""
-    found = [runs_of(row, sequences, kind_of, begins) for row in codes]
-    return np.unique(np.concatenate(found), axis=0, return_counts=True)
-
-
-def runs_of(
-    row: NDArray[Any], sequences: Sequences, kind_of: NDArray[np.int64], begins: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Return the runs (start, stop, kind) of one labelling, items in the order of sequences.
-
-    Items without a label have the last code, of no kind.
-    """
-    kind = kind_of[row]
-    new = begins[row].copy()
-    new[sequences.start[:-1]] = True
-    new[1:] |= kind[1:] != kind[:-1]
-    start = np.flatnonzero(new)
-    stop = np.append(start[1:], len(row))
-    return np.stack([start, stop, kind[start]], axis=1)[kind[start] >= 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,20 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.names import places
-from bayesfuse.data.responses import Responses, each_batch
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
-from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
+from bayesfuse.errors import ImpossibleDataError, require_count, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import fitted_by
-from bayesfuse.results.contents import class_names, constants
+from bayesfuse.results.contents import class_names, constants, observed_rows
 from bayesfuse.results.draws import sum_up, weigh_up
-from bayesfuse.results.fitted import Fitted, see
+from bayesfuse.results.fitted import see
 from bayesfuse.results.posterior import add_constants
 
 KEPT = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
+BATCH = 100_000  # items at a time, of those whose probabilities are summed up over draws
 
 
 def predict(
@@ -42,46 +43,36 @@ def predict(
     covariates: Any = None,
     classifier: Any = None,
     draws: int = 400,
-    batch_size: int = 100_000,
 ) -> xr.DataTree:
     r"""Predict the labels of new items from their responses, without fitting again.
 
-    Labels of a new item follow by Bayes' rule, :math:`p(y \mid x, \theta)`, averaged over
-    posterior draws of :math:`\theta` with weights :math:`p(x \mid \theta)`, as in a fit with this
-    item. A result saved as a file is enough.
+    Labels of a new item follow by Bayes' rule, :math:`p(y \mid x, \theta)`, averaged over posterior
+    draws of :math:`\theta` with weights :math:`p(x \mid \theta)`, as in a fit with this item. A
+    result saved as a file is enough.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw, or from
-        ``bf.fuse``.
+        From ``bf.sample``, ``bf.fit``, ``bf.find_map`` (one draw) or ``bf.fuse``.
     responses : Responses, DataFrame or array
-        Responses to the new items, as tables of ``bf.fuse``, with some or all classes of the
-        result, in any order. Raters are matched by name; for new ones see the notes.
+        As in :func:`bayesfuse.fuse`, with some or all classes of the result. Raters are matched by
+        name.
     item, rater, label : str
         Columns of a DataFrame, as in :func:`bayesfuse.fuse`.
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
         the result does not hold a parameter.
     sequences, graph, populations, covariates, classifier : optional
-        What is known about the new items, for models that used it for the fitted ones: order,
-        adjacency, populations of the fit, covariates of the same names. As in
-        :class:`bayesfuse.models.DawidSkene`; of sequences as in
-        :class:`bayesfuse.models.HiddenMarkov`, on a graph as in
-        :class:`bayesfuse.models.MarkovRandomField`.
+        What is known about the new items, as in the model of the result.
     draws : int, default 400
         Maximum number of posterior draws, evenly spaced, equally many (rounded up) of every chain.
-    batch_size : int, default 100,000
-        Items at a time, in whole sequences. Items on a graph are treated at once.
 
     Returns
     -------
     DataTree
         ``label_posterior`` (``probability`` and, for several draws, the Monte Carlo error ``mcse``
-        by item and class; attributes say how labels were summed out, and whether exactly), for
-        ``bf.label_probabilities``, ``bf.decisions`` and plots of labels; ``raters``: ``source`` by
-        rater, "fitted" if the result knows the rater, else "pool" or "prior"; ``constant_data`` and
-        ``observed_data``, the responses. The attribute ``draws`` is the number of draws.
+        by item and class); ``raters``: ``source`` by rater, "fitted" if the result knows the rater,
+        else "pool" or "prior"; ``constant_data`` and ``observed_data``, the responses.
 
     Raises
     ------
@@ -100,25 +91,18 @@ def predict(
 
     Notes
     -----
-    The new responses inform the labels of their own items only. If the prevalence or the raters
-    change, fit again. Draws have equal weights for items of the fit (of the same name and
-    responses), which have informed the parameters already, and for labels in sequence or on a
-    graph, where few draws would have all the weight. Without weights, probabilities are too near
-    1/K after small fits: on simulated tables of 20 items and three classes, 24 % of the labels are
-    expected to be wrong and 20 % are. Draws that rule out the responses to an item do not count.
-
-    Sequences are new ones with the fitted transition; the coupling of a graph is that of the fit,
-    so the new graph must have similar degrees.
+    The new responses inform the labels of their own items only. Draws have equal weights for items
+    of the fit (of the same name and responses), and for labels in sequence or on a graph, where few
+    draws would have all the weight. A new graph must have degrees similar to those of the fitted
+    one.
 
     A rater without fitted responses has, at every draw, the expected row of a new rater: the mean
     of the pool (``pooled=True``, ``ItemTypes``) or of the prior, if all raters have the same. This
     is exact for a rater who answers one item once (for ``raters="graded"`` to about .001), because
-    the likelihood is linear in the row; what several responses say of the row is not used.
+    the likelihood is linear in the row.
 
     Examples
     --------
-    Two patients after those of the fit; doctor 6 is not among the fitted ones:
-
     >>> import bayesfuse as bf
     >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> new = {"item": [46, 47, 47], "rater": [1, 1, 6], "label": [1, 2, 3]}
@@ -131,14 +115,18 @@ def predict(
     classes = None if isinstance(responses, Responses) else class_names(result)
     responses, *_ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
     require_count("draws", draws)
-    require_count("batch_size", batch_size)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
     told |= {"covariates": covariates, "classifier": classifier}
     if model is None and hasattr(type(result), "predict"):  # an answer of several models
         found = result.predict(responses, draws=int(draws), **told)
     else:
         fitted = fitted_by(result, model).thinned(int(draws))
-        found = _predict(result, fitted, responses, told, int(batch_size))
+        observation, values, source = see(fitted, responses, told)
+        labels = _labels(observation, values, _informed(result, observation.responses))
+        found = xr.DataTree.from_dict({"label_posterior": labels})
+        found["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
+        add_constants(found, observation)
+        found.attrs["draws"] = int(np.prod(fitted.sizes))
     if not (found["raters"]["source"] == "fitted").any():
         warn(
             "No rater of the new responses is in the result, so nothing is known of how good they "
@@ -148,83 +136,13 @@ def predict(
     return found
 
 
-def predict_batches(
-    result: xr.DataTree,
-    batches: Iterable[Responses],
-    *,
-    model: pm.Model | None = None,
-    draws: int = 400,
-) -> Iterator[xr.DataTree]:
-    """Predict the labels of items that arrive in batches, one batch at a time.
-
-    For more items than fit into memory, such as the ``batches=`` of :func:`bayesfuse.fit`.
-
-    Parameters
-    ----------
-    result, model, draws
-        As in :func:`predict`.
-    batches : iterable of Responses
-        Read one by one, when the labels are requested.
-
-    Yields
-    ------
-    DataTree
-        As :func:`predict` returns, for :func:`bayesfuse.write_labels` for example.
-
-    Raises
-    ------
-    ModelError, ImpossibleDataError
-        As :func:`predict`; ``batches`` is not an iterable of responses; labels depend on more than
-        the responses to the item (``sequences``, ``graph``, …): predict these batch by batch.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> responses = bf.datasets.anesthesia()
-    >>> days = [responses.take(range(first, first + 15)) for first in (0, 15, 30)]
-    >>> result = bf.find_map(bf.models.DawidSkene(responses))
-    >>> labels = bf.predict_batches(result, days)
-    >>> [bf.label_probabilities(each).sizes["item"] for each in labels]
-    [15, 15, 15]
-    """
-    require_count("draws", draws)
-    checked = each_batch(batches)
-    fitted = fitted_by(result, model).thinned(int(draws))
-    if fitted.needs:
-        raise ModelError(
-            "Batches are tables of responses alone; where labels depend on more, call "
-            "bf.predict(result, batch, …) for each with what it needs. Got: a result of "
-            f"{fitted.labels.__name__} labels, which need {fitted.needs[0]}."
-        )
-    return (_predict(result, fitted, batch, {}, batch_size=100_000) for batch in checked)
-
-
-def _predict(
-    result: xr.DataTree,
-    fitted: Fitted,
-    responses: Responses,
-    told: Mapping[str, Any],
-    batch_size: int,
-) -> xr.DataTree:
-    observation, values, source = see(fitted, responses, told)
-    found = labels_of(observation, values, batch_size, _informed(result, observation.responses))
-    predicted = xr.DataTree.from_dict({"label_posterior": found})
-    predicted["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
-    add_constants(predicted, observation)
-    predicted.attrs["draws"] = int(np.prod(fitted.sizes))
-    return predicted
-
-
-def labels_of(
-    observation: Observation,
-    values: Mapping[str, Any],
-    batch_size: int,
-    informed: NDArray[np.bool_] | None = None,
+def _labels(
+    observation: Observation, values: Mapping[str, Any], informed: NDArray[np.bool_]
 ) -> xr.Dataset:
     """Return label probabilities and errors, for items that ``informed`` the parameters or not."""
     sizes = next(iter(values.values())).shape[:2]
     responses, table, n_draws = observation.responses, observation.table, int(np.prod(sizes))
-    if informed is None or observation.labels.unit != "item" or n_draws == 1:
+    if observation.labels.unit != "item" or n_draws == 1:
         informed = np.ones(responses.n_items, dtype=bool)
     means, errors = np.empty((2, table.n_items, table.n_classes))
     mean, error = np.empty((2, responses.n_items, responses.n_classes))
@@ -232,8 +150,8 @@ def labels_of(
     for weighted, own in enumerate((informed, ~informed)):
         if not own.any():
             continue
-        most = max(KEPT // (n_draws * table.n_classes), 1) if weighted else batch_size
-        for items, part in _batches(observation, min(batch_size, most)):
+        most = max(KEPT // (n_draws * table.n_classes), 1) if weighted else BATCH
+        for items, part in _batches(observation, min(BATCH, most)):
             if weighted:
                 means[items], errors[items], attrs = weigh_up(part, values, sizes)
             else:
@@ -259,15 +177,11 @@ def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
     if tables := result.attrs.get("tables"):  # of several, those of each
         parts = [result.children[str(name)] for name in tables]
         return np.any([_informed(part, responses) for part in parts], axis=0)
-    known, found = constants(result), np.zeros(responses.n_items, dtype=bool)
-    observed = result["observed_data"].dataset if "observed_data" in result.children else known
-    rows = known["item_index"].dims if "item_index" in known else ()
-    label = [each.values for each in observed.data_vars.values() if each.dims == rows]
-    if "rater_index" not in known or "item" not in known.coords or len(label) != 1:
-        return found
+    old, known = observed_rows(result), constants(result)
+    if old is None or "item" not in known.coords:
+        return np.zeros(responses.n_items, dtype=bool)
     item = places(as_array(responses.items), known["item"].values)
     rater = places(as_array(responses.raters), known["rater"].values)
-    old = known["item_index"].values, known["rater_index"].values, label[0]
     new = item[responses.item], rater[responses.rater], responses.label
     rows = pd.DataFrame(np.hstack([old, new]).T)
     rows["side"] = np.repeat([1, -1], [len(old[0]), len(new[0])])
@@ -277,15 +191,15 @@ def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
 
 
 def _batches(
-    observation: Observation, batch_size: int
+    observation: Observation, most: int
 ) -> Iterator[tuple[NDArray[np.int64], Observation]]:
     """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
     table, labels = observation.table, observation.labels
-    if table.n_items <= batch_size or type(labels).part is LabelPrior.part:
+    if table.n_items <= most or type(labels).part is LabelPrior.part:
         yield np.arange(table.n_items), observation
         return
     size = np.bincount(labels.unit_of(table))
-    batch = (np.cumsum(size) - size) // batch_size  # of the first item of every unit
+    batch = (np.cumsum(size) - size) // most  # of the first item of every unit
     for number in np.unique(batch):
         units = np.flatnonzero(batch == number)
         yield labels.part(observation.label_structure, units)[0], observation.part(units)

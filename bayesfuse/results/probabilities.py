@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed
@@ -38,8 +36,7 @@ def label_probabilities(
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities are returned
         unchanged, as are those of a DataFrame, items × classes.
     model : pymc.Model, optional
-        The model of the result. Needed if draws have been dropped from the result
-        (``result.isel(chain=[0])``, thinning), to recompute the mean.
+        The model of the result, to recompute the mean if draws have been dropped.
 
     Returns
     -------
@@ -55,8 +52,7 @@ def label_probabilities(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> bf.label_probabilities(point).sel(item=1).round(2).values.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
@@ -83,16 +79,11 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
         labels = kept_labels(result) if observation.labels.moves_labels else None
         draws = sum_up(observation, values, labels, sizes, log_likelihood=False)
         return draws.label_posterior()
-    if there:
-        raise ModelError(
-            "The label posterior is a mean over all draws, some of which have been dropped from "
-            "the result: bf.label_probabilities(result, model) recomputes it. Got: other draws "
-            "than those of the mean, and no model."
-        )
+    got = "other draws than those of the mean" if there else f"groups {sorted(result.children)}"
     raise ModelError(
-        "Label probabilities are read from the group label_posterior of results of bf.sample, "
-        "bf.fit and bf.find_map; bf.label_probabilities(result, model) computes them from the "
-        f"parameters. Got: groups {sorted(result.children)}."
+        "Label probabilities are means over all draws, in the group label_posterior of results: "
+        "bf.label_probabilities(result, model) computes others from the parameters. Got: "
+        f"{got}, and no model."
     )
 
 
@@ -137,55 +128,6 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})
 
 
-def write_labels(
-    results: Iterable[xr.DataTree | xr.DataArray], folder: str | os.PathLike[str]
-) -> list[Path]:
-    """Write the labels of several results as Parquet files, one file for each.
-
-    Parameters
-    ----------
-    results : iterable of DataTree or DataArray
-        With label probabilities; those of :func:`bayesfuse.predict_batches` are in memory one at a
-        time.
-    folder : path
-        Created if it does not exist.
-
-    Returns
-    -------
-    list of Path
-        ``part-00000.parquet`` and so on, which readers of Parquet take as one data set. Columns:
-        ``item``; ``label``, the most probable class; ``probability_<class>`` for every class. A
-        file appears under its name when it is complete.
-
-    Raises
-    ------
-    ModelError
-        Not an iterable of results; no label probabilities; a folder with Parquet files.
-    ImportError
-        Without pyarrow: ``pip install "bayesfuse[parquet]"``.
-
-    Examples
-    --------
-    >>> import tempfile, pandas as pd, bayesfuse as bf
-    >>> shares = bf.vote_shares([["no", "no"], ["yes", "yes"]])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     (path,) = bf.write_labels([shares], folder)
-    ...     pd.read_parquet(path).columns.tolist()
-    ['item', 'label', 'probability_no', 'probability_yes']
-    """
-    if isinstance(results, xr.DataTree | xr.DataArray) or not isinstance(results, Iterable):
-        raise ModelError(
-            "results must be an iterable of results, one for every file: [result] for a single "
-            f"one. Got: {type(results).__name__}."
-        )
-    folder, paths = _new_folder(folder), []
-    for number, result in enumerate(results):
-        probability = label_probabilities(result)
-        names = probability["item"].values, probability["class"].values
-        paths.append(_write(folder, number, *names, probability.values))
-    return paths
-
-
 def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> list[Path]:
     """Write the label probabilities of all partitions to Parquet files.
 
@@ -193,13 +135,15 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     ----------
     result, model
         A result and its model, of responses in partitions.
-    to : str or path
+    to : path
         A folder. The workers of a Dask cluster, where there is one, write to it themselves.
 
     Returns
     -------
     list of Path
-        One file for each partition, as :func:`bayesfuse.write_labels` writes them.
+        ``part-00000.parquet`` and so on, one for each partition, which readers of Parquet take as
+        one data set. Columns: ``item``; ``label``, the most probable class;
+        ``probability_<class>`` for every class. A file appears when it is complete.
 
     Raises
     ------
@@ -225,43 +169,24 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
         )
     require_same(result, observation.fingerprint, observation.responses)
     values = evaluate(model, all_draws(result), parameter_variables(variable))
-    numbers = range(len(observation.parts))
-    return list(observation.parts.map(_write_part, (values, _new_folder(to)), numbers))
-
-
-def _write_part(part: Observation, values: Mapping[str, Array], folder: Path, number: int) -> Path:
-    sizes: Any = next(iter(values.values())).shape[:2]
-    mean, _ = sum_up(part, values, None, sizes, log_likelihood=False).result()
-    return _write(folder, number, part.responses.items, part.responses.classes, part.by_item(mean))
-
-
-def _new_folder(folder: Any) -> Path:
-    """Return a folder for Parquet files, made if there is none, or raise ModelError."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'Parquet files need pyarrow: pip install "bayesfuse[parquet]". Got: no pyarrow.'
-        ) from error
-    if not isinstance(folder, str | os.PathLike):
-        raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")
-    folder = Path(folder)
+    folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
     if there := sorted(folder.glob("*.parquet")):
         raise ModelError(
             "Labels are written to a folder without other Parquet files, because readers take all "
             f"of a folder for one table. Got: {there[0].name} in {folder} ({len(there)} such)."
         )
-    return folder
+    return list(observation.parts.map(_write, (values, folder), range(len(observation.parts))))
 
 
-def _write(
-    folder: Path, number: int, items: NDArray[Any], classes: NDArray[Any], values: Array
-) -> Path:
-    """Write probabilities (items, classes); the file appears under its name when complete."""
+def _write(part: Observation, values: Mapping[str, Array], folder: Path, number: int) -> Path:
+    sizes: Any = next(iter(values.values())).shape[:2]
+    mean, _ = sum_up(part, values, None, sizes, log_likelihood=False).result()
+    probability, responses = part.by_item(mean), part.responses
+    columns = {"item": responses.items, "label": responses.classes[probability.argmax(axis=1)]}
+    for name, column in zip(listed(responses.classes), probability.T, strict=True):
+        columns[f"probability_{name}"] = column
     path = folder / f"part-{number:05d}.parquet"
-    columns = {"item": items, "label": classes[values.argmax(axis=1)]}
-    columns |= {f"probability_{name}": values[:, k] for k, name in enumerate(listed(classes))}
     unfinished = path.with_suffix(".unfinished")
     pd.DataFrame(columns).to_parquet(unfinished, engine="pyarrow", index=False)
     return unfinished.replace(path)

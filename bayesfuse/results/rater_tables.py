@@ -88,11 +88,11 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     -------
     Dataset, by rater
         ``bias``, the mean difference between given and true grade over the items of the table
-        (negative for strict raters), and ``error``, the mean absolute one, in units of the classes
-        if these are numbers, else of one class. With ``raters="graded"`` also ``strictness``, the
-        mean shift of the rater's thresholds, and ``precision``, both in distances of neighbouring
-        classes, and ``guess_rate``. Each is a posterior mean, with the ends of its interval,
-        ``bias_low``, ``bias_high`` and so on. ``responses`` is the number of responses.
+        (negative for strict raters), and ``error``, the mean absolute one, in units as in
+        :func:`grades`. With ``raters="graded"`` also ``strictness``, the mean shift of the rater's
+        thresholds, ``precision`` (both in distances of classes), and ``guess_rate``. Each is a
+        posterior mean, with the ends of its interval, as ``bias_low`` and ``bias_high``.
+        ``responses`` is the number of responses.
 
     Raises
     ------
@@ -166,20 +166,18 @@ def sources(
         From :func:`bayesfuse.sample` or :func:`bayesfuse.find_map` of this model.
     truth, ci_prob
         Known labels of some items, as ``gold`` of :func:`bayesfuse.fuse`; and the probability of
-        the credible intervals, as in :func:`grades`.
+        the intervals, as in :func:`grades`.
 
     Returns
     -------
     DataFrame
-        A row for every source and label that it gives. ``coverage`` is the share of the items with
-        this vote, ``overlaps`` of those with a vote of another source, too, and ``conflicts`` of
-        those with another vote for a different label. With ``truth`` also ``correct`` and
-        ``incorrect``, the numbers of votes on items of known class that are right and wrong, and
-        ``empirical_accuracy``, the share of right ones (missing without any). With a result also
-        ``accuracy``, how often the vote is right, and of labelling functions ``hit_rate`` and
-        ``false_alarm_rate``, the share of items of its class and of others with the vote, with the
-        ends ``…_lower``, ``…_upper``. Of other results ``accuracy`` is that of the votes given, by
-        joint draws of the labels. Sources without votes have no row.
+        By source and label that it gives: ``coverage``, the share of the items with this vote,
+        ``overlaps``, of those with a vote of another source, too, and ``conflicts``, of those with
+        another vote for a different label. With ``truth`` also ``correct`` and ``incorrect``,
+        numbers of votes on items of known class, and ``empirical_accuracy``. With a result also
+        ``accuracy``, how often the vote is right; of labelling functions ``hit_rate`` and
+        ``false_alarm_rate``, the share of items of its class and of others with the vote.
+        Intervals: ``…_lower``, ``…_upper``.
 
     Raises
     ------
@@ -198,30 +196,25 @@ def sources(
     --------
     >>> import bayesfuse as bf
     >>> votes = bf.Responses.from_matrix([[1, -1, 0], [1, 1, -1], [-1, -1, 0], [-1, 1, -1]])
-    >>> bf.sources(votes).reset_index()
-       source  label  coverage  overlaps  conflicts
-    0       0      1       0.5      0.50       0.25
-    1       1      1       0.5      0.25       0.00
-    2       2      0       0.5      0.25       0.25
-    >>> bf.sources(votes, truth={0: 1, 3: 1})["empirical_accuracy"].tolist()
-    [1.0, 1.0, 0.0]
+    >>> bf.sources(votes, truth={0: 1, 3: 1})[["coverage", "empirical_accuracy"]].values.tolist()
+    [[0.5, 1.0], [0.5, 1.0], [0.5, 0.0]]
     """
     given = responses_or_model
     model = given if isinstance(given, LabelModel) else None
-    if isinstance(given, xr.DataTree):
-        responses = responses_of(given)
-        draws = all_draws(given) if {"posterior", "point"} & set(given.children) else {}
-        result = given if "vote_share" in draws else None
+    own: xr.DataTree | None = given if isinstance(given, xr.DataTree) else None
+    if own is not None:
+        responses = responses_of(own)
     else:
-        responses = given.responses if isinstance(given, LabelModel) else read_table(given)[0]
+        responses = read_table(given)[0] if model is None else model.responses
     known = None if truth is None else gold_labels(responses, read_gold(truth, responses))
     cells, said = _said(responses, known)
-    if result is None and isinstance(given, xr.DataTree):
-        return _with_expected(given, responses, cells, said, ci_prob)
+    if own is not None and "vote_share" not in all_draws(own):
+        return _with_expected(own, responses, cells, said, ci_prob)
+    result = result if own is None else own
     if result is None:
         return said
-    own = model is not None or result is given
-    observation = observation_of(result, model) if own else None
+    alone = model is None and own is None  # a table, and a result without its model
+    observation = None if alone else observation_of(result, model)
     votes = None if observation is None else observation.raters
     weight = getattr(model, "weight", result.attrs.get("vote_weight"))
     if observation is None or not isinstance(votes, Votes) or weight is None:

@@ -17,7 +17,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.contents import responses_of
-from bayesfuse.results.paths import in_order, runs_of, span_kinds, spans
+from bayesfuse.results.paths import Tagged, read_tagged, spans
 from bayesfuse.results.summaries import tails
 
 COLUMNS = ["sequence", "rater", "start", "stop", "kind"]
@@ -29,10 +29,9 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     Parameters
     ----------
     table : dataframe or mapping of arrays
-        One row per span: columns sequence, rater, start, stop (zero-based positions of items,
-        ``stop`` excluded) and kind ("" if spans have no kinds). A row without start, or with
-        ``stop`` equal to it, says that the rater read the sequence. Items of a sequence of which a
-        rater has no row are unlabelled.
+        One row per span: columns sequence, rater, start, stop (zero-based, ``stop`` excluded) and
+        kind ("" if spans have no kinds). A row without start, or with ``stop`` equal to it, says
+        that the rater read the sequence; the others of a rater are unlabelled.
     sequences : Sequences
         All sequences.
     outside : object, default "O"
@@ -52,11 +51,10 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     --------
     >>> import bayesfuse as bf
     >>> sequences = bf.Sequences.from_lengths([3, 2], names=["s", "t"])
-    >>> table = {"sequence": ["s", "s", "t"], "rater": ["x", "y", "x"], "start": [0, 1, 0],
-    ...          "stop": [2, 2, 0], "kind": ["LOC", "LOC", ""]}
-    >>> responses = bf.read_spans(table, sequences)
-    >>> responses.to_frame()["label"].tolist()
-    ['B-LOC', 'O', 'I-LOC', 'B-LOC', 'O', 'O', 'O', 'O']
+    >>> table = {"sequence": ["s", "t"], "rater": ["x", "x"], "start": [0, 0], "stop": [2, 0],
+    ...          "kind": ["LOC", ""]}
+    >>> bf.read_spans(table, sequences).to_frame()["label"].tolist()
+    ['B-LOC', 'I-LOC', 'O', 'O', 'O']
     """
     require_kind("sequences", sequences, Sequences)
     values = columns(table, COLUMNS, "spans")
@@ -94,67 +92,6 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     return Responses.from_long(coded)
 
 
-def response_spans(
-    responses: Responses, sequences: Sequences, *, outside: Any = "O"
-) -> pd.DataFrame:
-    """Return the spans that raters marked, a table that :func:`bayesfuse.read_spans` reads.
-
-    Parameters
-    ----------
-    responses : Responses
-        With classes as in :func:`bayesfuse.spans`.
-    sequences, outside
-        As in :func:`bayesfuse.read_spans`.
-
-    Returns
-    -------
-    DataFrame
-        Rater by rater, last the sequences in which a rater marked nothing, with ``start`` and
-        ``stop`` 0. Unlabelled items end spans.
-
-    Raises
-    ------
-    ModelError
-        Classes with other names.
-    ResponsesError
-        Responses to other items.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> said = [["B", "O"], ["I", "B"], ["O", "I"]]
-    >>> responses = bf.Responses.from_matrix(said, raters=["x", "y"])
-    >>> table = bf.response_spans(responses, bf.Sequences.from_lengths([3]))
-    >>> table[["rater", "start", "stop"]].values.tolist()
-    [['x', 0, 2], ['y', 1, 3]]
-    """
-    require_kind("responses", responses, Responses)
-    require_kind("sequences", sequences, Sequences)
-    kind_of, begins, kinds = span_kinds(responses.classes.tolist(), "bio", outside)
-    place = np.argsort(sequences.places(responses))
-    key = responses.rater * np.int64(sequences.n_items) + place[responses.item]
-    order = np.argsort(key, kind="stable")
-    rater, at = np.divmod(key[order], sequences.n_items)
-    sequence = np.searchsorted(sequences.start, at, side="right") - 1
-    read, first = np.unique(rater * sequences.n_sequences + sequence, return_index=True)
-    ends = np.flatnonzero(np.diff(key[order]) != 1) + 1
-    parts = np.diff(np.unique([0, *ends, *first, len(at)]))
-    runs = runs_of(responses.label[order], Sequences.from_lengths(parts), kind_of, begins)
-    begin, stop, kind = runs.T
-    empty = np.setdiff1d(read, (rater * sequences.n_sequences + sequence)[begin])
-    who, of = np.divmod(empty, sequences.n_sequences)
-    start = at[begin] - sequences.start[sequence[begin]]
-    return pd.DataFrame(
-        {
-            "sequence": sequences.names[np.append(sequence[begin], of)],
-            "rater": responses.raters[np.append(rater[begin], who)],
-            "start": np.append(start, 0 * of),
-            "stop": np.append(start + stop - begin, 0 * of),
-            "kind": np.array([*kinds, ""], dtype=object)[np.append(kind, np.full(len(of), -1))],
-        }
-    )
-
-
 def span_scores(
     labels: Any,
     sequences: Sequences | None = None,
@@ -167,26 +104,23 @@ def span_scores(
     """Return the precision, recall and F1 that spans are expected to have, with intervals.
 
     Spans are compared with every draw of the labels: exactly (borders and kind), and with credit
-    for overlap, the share of the items of a span that are in a span of its kind. Errors that all
-    raters make are not seen.
+    for overlap, the share of the items of a span that are in a span of its kind.
 
     Parameters
     ----------
     labels, sequences, scheme, outside
-        As in :func:`bayesfuse.spans`; labels are draws (draw, item), a result, or the truth as a
-        mapping, Series or DataFrame (columns item and label), to be compared with ``found``.
-        Sequences whose truth is not known for all items are left out.
+        As in :func:`bayesfuse.spans`; also the truth as a mapping, Series or DataFrame (columns
+        item and label), to be compared with ``found`` where it is known for whole sequences.
     found : DataFrame, optional
-        Spans to be scored: columns sequence, start, stop and kind, such as rows of
-        :func:`bayesfuse.spans`. Default: those chosen by it.
+        Spans to be scored, as rows of :func:`bayesfuse.spans`. Default: those chosen by it.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
     Returns
     -------
     DataFrame
-        Rows exact and overlap; columns precision, recall and f1, each followed by the ends of its
-        interval, as precision_low and precision_high. Undefined ones are NaN.
+        Rows exact and overlap; columns precision, recall and f1 (NaN if undefined), each followed
+        by the ends of its interval, as precision_low and precision_high.
 
     Raises
     ------
@@ -195,12 +129,10 @@ def span_scores(
 
     Examples
     --------
-    >>> import bayesfuse as bf, numpy as np, xarray as xr
+    >>> import bayesfuse as bf, xarray as xr
     >>> draws = [["O", "B", "I"], ["O", "B", "I"], ["B", "I", "I"], ["O", "O", "O"]]
     >>> labels = xr.DataArray(draws, {"item": range(3)}, ["draw", "item"])
     >>> found = bf.spans(labels, bf.Sequences.from_lengths([3])).iloc[[1]]
-    >>> found[["start", "stop", "probability", "overlap"]].values.tolist()
-    [[1.0, 3.0, 0.5, 0.75]]
     >>> bf.span_scores(labels, bf.Sequences.from_lengths([3]), found)["precision"].tolist()
     [0.5, 0.75]
     """
@@ -208,8 +140,8 @@ def span_scores(
     if found is not None:
         require_kind("found", found, pd.DataFrame)
     every = sequences
-    codes, classes, sequences = in_order(labels, sequences)
-    kind_of, begins, kinds = span_kinds(classes, scheme, outside)
+    tagged = read_tagged(labels, sequences, scheme, outside)
+    codes, sequences = tagged.codes, tagged.sequences
     if found is not None and every is not None and sequences.n_sequences < every.n_sequences:
         left_out = np.setdiff1d(every.names, sequences.names)
         found = found[~found["sequence"].isin(left_out)]
@@ -220,18 +152,17 @@ def span_scores(
     if found is None:
         found = spans(labels, sequences, scheme=scheme, outside=outside)
         found = found[found["chosen"]]
-    given = _as_runs(found, sequences, kinds)
+    given = _as_runs(found, tagged)
     own = np.full(sequences.n_items, -1)
     for start, stop, kind in given.tolist():
         own[start:stop] = kind
-    keys = _keys(given, sequences.n_items, len(kinds))
-    values = np.empty((2, 3, len(codes)))
-    for draw, row in enumerate(codes):
-        true = runs_of(row, sequences, kind_of, begins)
-        hits = int(np.isin(keys, _keys(true, sequences.n_items, len(kinds))).sum())
-        covered = _overlap(given, kind_of[row]), _overlap(true, own)
-        for measure, right in enumerate(((hits, hits), covered)):
-            values[measure, :, draw] = _scores(*right, len(given), len(true))
+    true, draw = tagged.every_run()
+    hit = np.isin(_keys(true, tagged), _keys(given, tagged))
+    hits, n_true = (np.bincount(draw, each, len(codes)) for each in (hit, None))
+    covered = np.array([_in_kind(given, tagged.kind_of[row]).sum() for row in codes])
+    of_true = np.bincount(draw, _in_kind(true, own), len(codes))
+    exact = _scores(hits, hits, len(given), n_true)
+    values = np.stack([exact, _scores(covered, of_true, len(given), n_true)])
     table = _with_intervals(values, between)
     table.index = pd.Index(["exact", "overlap"])
     return table
@@ -248,8 +179,8 @@ def rater_spans(
 ) -> pd.DataFrame:
     """Return the precision and recall of the spans of every rater, with intervals.
 
-    A rater's spans are compared with those of every draw of the labels, exactly: borders and kind.
-    Recall is among spans all of whose items the rater labelled.
+    Spans are compared with those of every draw of the labels, exactly: borders and kind. Recall is
+    among spans all of whose items the rater labelled.
 
     Parameters
     ----------
@@ -263,9 +194,8 @@ def rater_spans(
     Returns
     -------
     DataFrame
-        One row per rater: spans (their number), and precision, recall and f1, each followed by the
-        ends of its interval. Draws without spans to find do not count; NaN for raters without
-        spans, or without any to find in every draw.
+        By rater: spans (their number), and columns as in :func:`bayesfuse.span_scores`. Draws
+        without spans to find do not count.
 
     Raises
     ------
@@ -282,30 +212,25 @@ def rater_spans(
     {'x': 5, 'y': 5}
     """
     between = tails(ci_prob)
-    codes, classes, sequences = in_order(result if labels is None else labels, sequences)
-    kind_of, begins, kinds = span_kinds(classes, scheme, outside)
-    responses = responses_of(result)
+    tagged = read_tagged(result if labels is None else labels, sequences, scheme, outside)
+    responses, sequences, n_draws = responses_of(result), tagged.sequences, len(tagged.codes)
     if sequences.n_items < responses.n_items:
         responses = responses.take(np.flatnonzero(np.isin(responses.items, sequences.items)))
-    code = places(as_array(responses.classes), np.array(classes, dtype=object))
+    code = places(as_array(responses.classes), np.array(tagged.classes, dtype=object))
     place = np.argsort(sequences.places(responses))
-    drawn = [runs_of(row, sequences, kind_of, begins) for row in codes]
-    draw = np.repeat(np.arange(len(drawn)), [len(each) for each in drawn])
-    true = np.concatenate(drawn)
-    keys = _keys(true, sequences.n_items, len(kinds))
-    unlabelled = len(classes)
-    kind_of, begins = np.append(kind_of, -1), np.append(begins, False)
-    values, numbers = np.empty((responses.n_raters, 3, len(codes))), []
+    true, draw = tagged.every_run()
+    keys = _keys(true, tagged)
+    values, numbers = np.empty((responses.n_raters, 3, n_draws)), []
     for rater in range(responses.n_raters):
         rows = np.flatnonzero(responses.rater == rater)
-        own = np.full(sequences.n_items, unlabelled)
+        own = np.full(sequences.n_items, -1)  # no label
         own[place[responses.item[rows]]] = code[responses.label[rows]]
-        runs = runs_of(own, sequences, kind_of, begins)
-        up_to = np.append(0, (own != unlabelled).cumsum())
+        runs = tagged.runs(own)
+        up_to = np.append(0, (own >= 0).cumsum())
         asked = up_to[true[:, 1]] - up_to[true[:, 0]] == true[:, 1] - true[:, 0]
-        hit = asked & np.isin(keys, _keys(runs, sequences.n_items, len(kinds)))
-        hits, wanted = (np.bincount(draw[which], minlength=len(drawn)) for which in (hit, asked))
-        values[rater] = _scores(hits, hits, np.full(len(drawn), len(runs)), wanted)
+        hit = asked & np.isin(keys, _keys(runs, tagged))
+        hits, wanted = (np.bincount(draw, each, n_draws) for each in (hit, asked))
+        values[rater] = _scores(hits, hits, len(runs), wanted)
         numbers.append(len(runs))
     table = _with_intervals(values, between)
     table.index = pd.Index(responses.raters, name="rater")
@@ -318,10 +243,11 @@ def _counted(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
 
 
-def _as_runs(found: pd.DataFrame, sequences: Sequences, kinds: list[Any]) -> NDArray[np.int64]:
+def _as_runs(found: pd.DataFrame, tagged: Tagged) -> NDArray[np.int64]:
     """Return spans of a table as runs (start, stop, kind) of items in the order of sequences."""
     if len(found) == 0:
         return np.empty((0, 3), dtype=np.int64)
+    sequences, kinds = tagged.sequences, tagged.kinds
     sequence = places(as_array(found["sequence"].to_numpy()), sequences.names)
     kind = np.array([kinds.index(name) if name in kinds else len(kinds) for name in found["kind"]])
     start, stop = (found[name].to_numpy(dtype=np.int64) for name in ("start", "stop"))
@@ -334,18 +260,19 @@ def _as_runs(found: pd.DataFrame, sequences: Sequences, kinds: list[Any]) -> NDA
     return np.stack([start + begin, stop + begin, kind], axis=1)
 
 
-def _keys(runs: NDArray[np.int64], n_items: int, n_kinds: int) -> NDArray[np.int64]:
+def _keys(runs: NDArray[np.int64], tagged: Tagged) -> NDArray[np.int64]:
     """Return a number for every run, the same for the same ones."""
-    start, stop, kind = runs.T
-    return (start * (n_items + 1) + stop) * (n_kinds + 1) + kind
+    n_places = tagged.sequences.n_items + 1
+    return np.ravel_multi_index(tuple(runs.T), (n_places, n_places, len(tagged.kinds) + 1))
 
 
-def _overlap(runs: NDArray[np.int64], kind_of_item: NDArray[np.int64]) -> float:
-    """Return the sum over runs of the share of their items that are of their kind."""
+def _in_kind(runs: NDArray[np.int64], kind_of_item: NDArray[np.int64]) -> Array:
+    """Return the share of the items of every run that are of its kind."""
     start, stop, kind = runs.T
     size = stop - start
-    right = kind_of_item[np.repeat(start, size) + _counted(size)] == np.repeat(kind, size)
-    return float((right / np.repeat(size, size)).sum())
+    run = np.repeat(np.arange(len(runs)), size)
+    right = kind_of_item[start[run] + _counted(size)] == kind[run]
+    return np.bincount(run, right, len(runs)) / size
 
 
 def _scores(right: Any, found: Any, n_given: Any, n_true: Any) -> Array:

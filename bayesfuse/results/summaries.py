@@ -11,12 +11,26 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import FEW, in_one_line
+from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_names, require_probability
-from bayesfuse.results.contents import all_draws, class_names, constants, named, require_draws
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.contents import (
+    all_draws,
+    class_names,
+    constants,
+    evenly_spaced,
+    known_classes,
+    named,
+    require_draws,
+    require_rows,
+)
+from bayesfuse.results.group_shares import FEWEST as FEWEST_KNOWN, residuals
+from bayesfuse.results.joint_labels import stored
 from bayesfuse.results.probabilities import label_probabilities
 
 VISIBLE = 0.005  # probabilities below this are not shown
+MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws
 
 
 def summary(
@@ -25,8 +39,7 @@ def summary(
     """Return ArviZ's summary of a posterior, variable by variable.
 
     ``az.summary`` (ArviZ 1.3) mislabels the rows of a variable unless its dimensions come in the
-    order in which they first appear in the posterior, which those of ``var_names`` may not. Here
-    rows are always labelled correctly.
+    order in which they first appear in the posterior, which those of ``var_names`` may not.
 
     Parameters
     ----------
@@ -178,3 +191,100 @@ def responses_per_rater(result: xr.DataTree) -> NDArray[np.int64]:
         weight = known["multiplicity"].values[known["item_index"].values]
     counts = np.bincount(known["rater_index"].values, weight, known.sizes["rater"])
     return counts.astype(np.int64)
+
+
+def rater_accuracy(
+    result: xr.DataTree, by: Any = None, ci_prob: float | None = None
+) -> pd.DataFrame:
+    """Return a row for every rater (and group): counts, accuracies with intervals, and bias.
+
+    Accuracies are corrected by known labels, as shares of groups are in ``class_shares``, and those
+    by true class by the same amounts.
+    """
+    labels, rows = stored(result), require_rows(result, "The accuracy of raters")
+    known = constants(result)
+    classes, raters = result["label_posterior"].dataset["class"].values, known["rater"].values
+    gold = known_classes(result, labels.shape[1])
+    number = int(np.clip(MOST // max(len(rows[0]), 1), FEWEST, len(labels)))
+    labels = labels[evenly_spaced(number, len(labels))]
+    level, posterior = tails(ci_prob), result["label_posterior"].dataset
+    missed = np.zeros(len(rows[0]))  # of responses to known items, what predictions were short of
+    if "left_out" in posterior and (gold >= 0).sum() >= FEWEST_KNOWN:
+        seen = np.isfinite(posterior["left_out"].values[rows[0], 0])
+        said = posterior["left_out"].values[rows[0][seen], rows[2][seen]]
+        missed[seen] = posterior["probability"].values[rows[0][seen], rows[2][seen]] - said
+    rows = (*rows, missed)
+    if by is None:
+        return _table(labels, rows, gold, raters, classes, level)
+    names, code = read_populations(known["item"].values, by, what="by=", group="group")
+    tables = []
+    for at, name in enumerate(names.tolist()):
+        part = tuple(column[code[rows[0]] == at] for column in rows)
+        table = _table(labels, part, gold, raters, classes, level)
+        table.insert(0, "group", [name] * len(table))
+        tables.append(table[table["responses"] > 0])
+    return pd.concat(tables, ignore_index=True)
+
+
+def _table(
+    labels: NDArray[Any],
+    rows: tuple[NDArray[Any], ...],
+    gold: NDArray[np.int64],
+    raters: NDArray[Any],
+    classes: NDArray[Any],
+    level: tuple[float, float],
+) -> pd.DataFrame:
+    item, rater, label, missed = rows
+    n_raters, n_classes = len(raters), len(classes)
+    drawn, met = [], np.zeros((n_raters, n_classes))
+    for truth in labels[:, item]:
+        cell = (rater * n_classes + truth) * n_classes + label
+        size = n_raters, n_classes, n_classes
+        count = np.bincount(cell, minlength=n_raters * n_classes**2).reshape(size)
+        met += count.sum(axis=2)
+        drawn.append(_measures(count, classes))
+    found = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
+    names = [f"sensitivity[{name}]" for name in classes]
+    names = ["specificity", "sensitivity"] if n_classes == 2 else names
+    for name, own in zip(names, met.T, strict=True):
+        found[name][:, own < 0.5 * len(labels)] = np.nan  # of a class that the rater did not meet
+    responses = np.bincount(rater, minlength=n_raters)
+    seen = gold[item] >= 0
+    on_known = np.bincount(rater[seen], minlength=n_raters)
+    if seen.sum() >= FEWEST_KNOWN and missed.any():
+        left, rng = np.column_stack([missed, -missed])[seen], np.random.default_rng(0)
+        shares = 1.0 - on_known / np.maximum(responses, 1)
+        some = [residuals(left, rater[seen], n_raters, rng)[:, 0] for _ in labels]
+        for name in found:
+            if not name.startswith("bias"):  # accuracy is a mean of the others, so all shift alike
+                found[name] = (found[name] + shares * some).clip(0.0, 1.0)
+    right = np.bincount(rater[seen], gold[item[seen]] == label[seen], n_raters)
+    table = pd.DataFrame({"rater": raters, "responses": responses})
+    for name, each in found.items():
+        # pandas leaves out NaN: a class that a rater never met in a draw has no sensitivity there
+        values = pd.DataFrame(each)
+        mean, (low, high) = values.mean(), values.quantile(list(level)).to_numpy()
+        prefix = "" if name == "accuracy" else f"{name}_"
+        table[name] = mean
+        # of few responses nearly all draws may be the same share, and the mean another
+        table[f"{prefix}low"], table[f"{prefix}high"] = np.fmin(low, mean), np.fmax(high, mean)
+    table["known"] = on_known
+    table["known_accuracy"] = right / table["known"]  # NaN without any
+    return table.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
+
+
+def _measures(count: NDArray[Any], classes: NDArray[Any]) -> dict[str, Array]:
+    """Return measures (raters,) by name, of counts (raters, truths, labels)."""
+    total, truths = count.sum(axis=(1, 2)), count.sum(axis=2)
+    right = np.diagonal(count, axis1=1, axis2=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sensitivity = right / truths
+        met = truths > 0
+        balanced = np.where(met, sensitivity, 0.0).sum(axis=1) / met.sum(axis=1)
+        found = {"accuracy": right.sum(axis=1) / total, "balanced_accuracy": balanced}
+        bias = (count.sum(axis=1) - truths) / total[:, None]
+    if len(classes) == 2:
+        two = {"sensitivity": sensitivity[:, 1], "specificity": sensitivity[:, 0]}
+        return found | two | {"bias": bias[:, 1]}
+    found |= {f"sensitivity[{name}]": own for name, own in zip(classes, sensitivity.T, strict=True)}
+    return found | {f"bias[{name}]": own for name, own in zip(classes, bias.T, strict=True)}

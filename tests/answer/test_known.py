@@ -212,9 +212,9 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
     assert strip[0].get_data().values.sum() == pytest.approx(
         answer.probabilities().iloc[:20, 0].sum()
     )
-    refused(r"must have item types.*Got: sequences, tags alone", bf.difficulty, answer)
-    runs = bf.run_lengths(answer)
-    assert (runs["length"] * runs["runs"]).sum() == pytest.approx(40)
+    refused(r"Got: an average of sequences, tags alone", bf.difficulty, answer)
+    runs = bf.spans(answer, scheme="runs", outside=None)
+    assert (runs["stop"] - runs["start"]) @ runs["probability"] == pytest.approx(40)
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
     chosen = bf.spans(answer)["chosen"].sum()
     assert f"Spans with the largest expected F1: {chosen}" in page and chosen >= 6

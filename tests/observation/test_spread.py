@@ -124,6 +124,8 @@ def test_labels_are_written_back_by_partition(parted, tmp_path):
     other = quiet(whole)
     with pytest.raises(ModelError, match="label_partitions writes labels of responses in partit"):
         bf.label_partitions(point, other, tmp_path / "other")
+    with pytest.raises(ModelError, match=r"Got: part-00000.parquet in .* \(4 such\)"):
+        bf.label_partitions(point, model, tmp_path / "labels")
     with pytest.raises(ModelError, match="of the same responses"):
         bf.label_partitions(bf.find_map(other), model, tmp_path / "other")
 

@@ -200,7 +200,7 @@ def test_bad_input():
         bf.class_shares(result, pairs=[1])
     with pytest.raises(ModelError, match=r"keep joint draws of the labels"):
         bf.class_shares(bf.vote_shares(bf.datasets.anesthesia()))
-    refused(r"A result must be the xarray.DataTree", bf.class_shares, [0, 1])
+    refused(r"A result must be a xr.DataTree", bf.class_shares, [0, 1])
 
 
 CROWDS = ["rte", "bluebird", "zencrowd_in", "weather_amt"]

@@ -63,7 +63,7 @@ def test_models_of_something_else_are_refused(fits, kind, what):
     other = MODELS[kind](responses(), **given)
     calls = OF_MODEL | {name: call for (own, name), call in OF_SOME.items() if own == kind}
     # which take no model
-    for alone in ("co_assignment", "group_summary", "plot_graph", "rater_drift", "predict_batches"):
+    for alone in ("co_assignment", "group_summary", "plot_graph", "rater_drift"):
         calls.pop(alone, None)
     if what == "gold":
         calls.pop("rater_covariance", None)

@@ -1,6 +1,4 @@
-"""Predictions of new items: against the fit, Bayes' rule and enumeration; in batches and files."""
-
-import sys
+"""Predictions of new items: against the fit, Bayes' rule and enumeration; in batches."""
 
 import numpy as np
 import pandas as pd
@@ -16,11 +14,10 @@ from new_items import (
     likelihood,
     new_table,
 )
-from refusals import refused
 from slowly import with_slow
 
 import bayesfuse as bf
-from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 
 # Small tables: what is asked here is not how near a fit is to the posterior.
@@ -201,7 +198,7 @@ def many():
 
 
 @pytest.mark.slow
-def test_batches_change_nothing(many):
+def test_batches_change_nothing(many, monkeypatch):
     first = bf.datasets.simulate_dawid_skene(60, 5, 3, random_seed=4).responses
     lengths = [7] * 20 + [60]
     sequences = bf.Sequences.from_lengths(lengths, items=np.roll(np.arange(200), 100))
@@ -209,8 +206,9 @@ def test_batches_change_nothing(many):
     for model, places in ((DawidSkene(first), {}), (chain, {"sequences": sequences})):
         result = bf.sample(model, **FIT)
         whole = bf.predict(result, many, draws=6, **places)["label_posterior"].dataset
-        for batch_size in (1, 64, 199):
-            found = bf.predict(result, many, draws=6, batch_size=batch_size, **places)
+        for most in (1, 64, 199):
+            monkeypatch.setattr("bayesfuse.results.predict.BATCH", most)
+            found = bf.predict(result, many, draws=6, **places)
             xr.testing.assert_allclose(found["label_posterior"].dataset, whole, atol=1e-14)
 
 
@@ -237,91 +235,3 @@ def test_draws_that_rule_out_responses_do_not_count():
     np.testing.assert_allclose(probability(bf.predict(result, table)), expected, atol=1e-12)
     with pytest.raises(ImpossibleDataError, match=r"at some draw.* Got: .* item 'a'"):
         bf.predict(result.isel(chain=[1]), table)
-
-
-@pytest.fixture(scope="module")
-def responses():
-    return bf.datasets.simulate_dawid_skene(
-        90, 5, 3, per_item=3, prevalence=[0.5, 0.3, 0.2], random_seed=3
-    ).responses
-
-
-@pytest.fixture(scope="module")
-def result(responses):
-    return bf.fit(DawidSkene(responses.head(40)), draws=50, random_seed=1)
-
-
-def batches(responses, size=40):
-    for first in range(0, responses.n_items, size):
-        yield responses.take(np.arange(first, min(first + size, responses.n_items)))
-
-
-def test_labels_in_batches_are_those_of_all_at_once(result, responses):
-    """And each is read when its labels are asked for."""
-    read = []
-
-    def stream():
-        for batch in batches(responses):
-            read.append(batch.n_items)
-            yield batch
-
-    labels = bf.predict_batches(result, stream(), draws=30)
-    assert read == []
-    found = [next(labels)]
-    assert read == [40]
-    found += labels
-    assert [each["label_posterior"].sizes["item"] for each in found] == [40, 40, 10]
-    together = xr.concat([each["label_posterior"].to_dataset() for each in found], "item")
-    whole = bf.predict(result, responses, draws=30)["label_posterior"].to_dataset()
-    xr.testing.assert_allclose(together, whole)
-
-
-@pytest.mark.parametrize("days", [False, True])
-def test_files_hold_labels_and_probabilities(responses, days, tmp_path):
-    """With names of their kind: items that are times, classes that are numbers or words."""
-    pytest.importorskip("pyarrow")
-    if days:
-        frame = responses.to_frame()
-        frame["item"] = pd.date_range("2024-02-01", periods=90)[frame["item"]]
-        frame["label"] = np.array(["ja", "né", "ü"])[frame["label"]]
-        responses = bf.Responses.from_long(frame)
-    result = bf.fit(DawidSkene(responses.head(40)), draws=50, random_seed=1)
-    folder = tmp_path / "new" / "labels"
-    paths = bf.write_labels(bf.predict_batches(result, batches(responses), draws=30), folder)
-    assert [path.name for path in paths] == [f"part-0000{n}.parquet" for n in range(3)]
-    assert sorted(folder.iterdir()) == paths
-    table, names = pd.read_parquet(folder), responses.classes.tolist()
-    assert table.columns.tolist() == ["item", "label", *(f"probability_{k}" for k in names)]
-    whole = bf.label_probabilities(bf.predict(result, responses, draws=30)).values
-    assert table["item"].tolist() == pd.Series(responses.items).tolist()
-    np.testing.assert_allclose(table.iloc[:, 2:].to_numpy(), whole)
-    assert table["label"].tolist() == [names[k] for k in whole.argmax(axis=1)]
-    refused(r"Got: part-00000.parquet in .* \(3 such\)", bf.write_labels, [result], folder)
-
-
-def test_files_that_cannot_be_written(result, responses, monkeypatch, tmp_path):
-    pytest.importorskip("pyarrow")
-
-    def broken():
-        yield responses.head(3)
-        raise OSError("the network is down")
-
-    with pytest.raises(OSError, match="the network"):
-        bf.write_labels(bf.predict_batches(result, broken(), draws=2), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["part-00000.parquet"]
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r'pip install "bayesfuse\[parquet\]"'):
-        bf.write_labels([result], tmp_path / "labels")
-    assert not (tmp_path / "labels").exists()
-
-
-def test_requests_that_make_no_sense_are_refused(result, responses, tmp_path):
-    refused(r"iterable of bf.Responses.* Got: Responses", bf.predict_batches, result, responses)
-    with pytest.raises(ModelError, match=r"Every one of batches= must be a bf.Responses"):
-        list(bf.predict_batches(result, [responses.to_frame()]))
-    chain = HiddenMarkov(responses, bf.Sequences.from_lengths([45, 45]))
-    with pytest.raises(ModelError, match=r"bf.predict\(result, batch, …\).* need sequences"):
-        bf.predict_batches(bf.fit(chain, draws=5, random_seed=1), [responses])
-    pytest.importorskip("pyarrow")
-    refused(r"\[result\] for a single one. Got: DataTree", bf.write_labels, result, tmp_path)
-    refused("folder must be the path", bf.write_labels, [result], None)

@@ -133,11 +133,11 @@ def test_data_and_constants_are_found():
     [
         (
             lambda: bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, 1, shape=5))),
-            r"give model=. Got: accuracy, and no model",
+            r"give model=. Got: a result without accuracy, an expr",
         ),
         (
             lambda: Guessing(pm.Beta("ease", 2, 2), pm.Uniform("skill", 1 / 3, 1, shape=5)),
-            r"not of this package.* Got: such raters, and no model",
+            r"Got: a result without its raters, not of this package",
         ),
     ],
 )
@@ -263,13 +263,14 @@ def fitted(request):
 
 
 @pytest.mark.slow
-def test_fitted_items_have_their_label_probabilities(fitted, tmp_path):
+def test_fitted_items_have_their_label_probabilities(fitted, tmp_path, monkeypatch):
     """From the result, its file, the model, and in batches."""
     names, model, result = fitted
     expected = bf.label_probabilities(result)
     result.to_netcdf(tmp_path / "result.nc")
     stored, given = xr.load_datatree(tmp_path / "result.nc"), chosen(names)
-    for fit, how in ((result, {}), (stored, {}), (result, {"model": model, "batch_size": 7})):
+    for fit, how, most in ((result, {}, 1000), (stored, {}, 1000), (result, {"model": model}, 7)):
+        monkeypatch.setattr("bayesfuse.results.predict.BATCH", most)
         found = bf.label_probabilities(bf.predict(fit, RESPONSES, **how, **given))
         assert_close(found.values, expected.values, "labels", atol=1e-9)
 

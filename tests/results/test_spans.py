@@ -136,22 +136,9 @@ def test_spans_of_several_raters_come_back():
     assert told["x"].tolist() == ["O", "B-LOC", "I-LOC", "B-LOC", "O", "B-PER", "I-PER"]
     assert told["y"].tolist() == ["B-PER", "B-LOC", "O", "O", "B-LOC", None, None]
     assert told["z"].tolist() == [None] * 5 + ["O", "O"]
-    pd.testing.assert_frame_equal(bf.response_spans(responses, NAMED), TABLE)
     # a row without a start says the same as an empty span
     missing = shuffled.assign(start=shuffled["start"].where(shuffled["kind"] != ""))
     assert bf.read_spans(missing, NAMED).to_frame().equals(responses.to_frame())
-
-
-def test_spans_without_kinds_and_with_gaps():
-    """Unlabelled items end spans, and items are in the order of the sequences, not of the table."""
-    matrix = pd.DataFrame({"x": ["I", "B", None, "I", "I", "O", "B"]}, list("gabcdef"))
-    responses = bf.Responses.from_matrix(matrix, classes=["I", "O", "B"])
-    table = bf.response_spans(responses, NAMED)
-    assert table.drop(columns="rater").values.tolist() == [
-        ["s", 1, 4, ""], ["t", 0, 1, ""], ["u", 0, 1, ""],
-    ]  # fmt: skip
-    again = bf.read_spans(table, NAMED)
-    assert again.classes.tolist() == ["O", "B", "I"] and again.n_responses == 7
 
 
 @pytest.mark.parametrize(

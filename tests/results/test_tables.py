@@ -11,8 +11,7 @@ from rules import rules
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.rater_accuracy import rater_accuracy
-from bayesfuse.results.summaries import least_certain
+from bayesfuse.results.summaries import least_certain, rater_accuracy
 
 QUIET = {"progressbar": False, "quiet": True}
 

@@ -139,9 +139,6 @@ OF_SOME = {
     ("independent", "rater_drift"): lambda r, m: checks.rater_drift(
         r, observed(m)[1].responses, draws=5, random_seed=1
     ),
-    ("independent", "predict_batches"): lambda r, m: list(
-        bf.predict_batches(r, [observed(m)[1].responses])
-    ),
     ("groups", "rater_covariance"): lambda r, m: checks.rater_covariance(
         r, observed(m)[1].responses
     ),
