@@ -272,7 +272,7 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
         f"bayesfuse.{of}"
         for of in ("load", "write_labels", "read_conll", "write_conll", "read_verdicts")
     ),
-    *(f"bayesfuse.{of}" for of in ("cross_classify", "read_spans", "token_features")),
+    *(f"bayesfuse.{of}" for of in ("read_spans", "token_features")),
     "moments.transition",
     "priors.mixture",
     *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),

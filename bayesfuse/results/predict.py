@@ -157,7 +157,7 @@ def predict_batches(
 ) -> Iterator[xr.DataTree]:
     """Predict the labels of items that arrive in batches, one batch at a time.
 
-    For more items than fit into memory, such as the ``batches=`` of :func:`bayesfuse.fit`.
+    For more items than fit into memory.
 
     Parameters
     ----------
