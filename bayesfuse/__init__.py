@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         token_features as token_features,
         write_conll as write_conll,
     )
-    from bayesfuse.inference.cross_classify import cross_classify as cross_classify
     from bayesfuse.inference.find_map import find_map as find_map
     from bayesfuse.inference.sample import sample as sample
     from bayesfuse.inference.step_method import LabelGibbs as LabelGibbs

@@ -263,7 +263,7 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
     "bayesfuse.dirichlet",
     "bayesfuse.label_partitions",  # to any folder
     *(f"bayesfuse.{of}" for of in ("load", "read_conll", "write_conll", "read_verdicts")),
-    *(f"bayesfuse.{of}" for of in ("cross_classify", "read_spans", "token_features")),
+    *(f"bayesfuse.{of}" for of in ("read_spans", "token_features")),
     "moments.transition",
     "priors.mixture",
     *(

@@ -20,7 +20,7 @@ from numba import njit
 
 import bayesfuse as bf
 from bayesfuse.inference import gibbs
-from bayesfuse.inference.compiled import CompiledChain
+from bayesfuse.inference.chains import CompiledChain
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start

@@ -14,6 +14,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.data.tags import mark_spans, spans_begin_with_b
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind
+from bayesfuse.inference.cross_classify import cross_classify
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.model import LabelModel
@@ -64,8 +65,10 @@ class HiddenMarkov(LabelModel):
         The population of every sequence, by name or in the order of ``sequences.names``. Each has
         its own "initial" and "transition".
     covariates : SciPy sparse matrix, DataFrame or array, shape (items, covariates), optional
-        What is known of items, such as :func:`bayesfuse.token_features`: a classifier by
-        :func:`bayesfuse.cross_classify` of a fit without them, so its slopes are held fixed.
+        What is known of items, such as :func:`bayesfuse.token_features`. In two stages: the model
+        without covariates is fitted by :func:`bayesfuse.find_map`, and multinomial regressions on
+        its labels classify each fifth of the sequences by the others. Slopes are not drawn with the
+        labels.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
         value: see :class:`bayesfuse.MarkovChain`.
@@ -142,7 +145,8 @@ class HiddenMarkov(LabelModel):
             options = {"confusion_prior": confusion_prior, "raters": raters, "pooled": pooled}
             with pm.Model(model=None):  # not a part of this model
                 alone = HiddenMarkov(responses, sequences, bio=bio, gold=gold, **priors, **options)
-            classifier = bf.cross_classify(bf.find_map(alone), covariates, sequences)
+            probability = bf.label_probabilities(bf.find_map(alone)).values
+            classifier = cross_classify(probability, covariates, responses, sequences)
         self.add_coord("next_class", responses.classes.tolist())
         given_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:

@@ -17,7 +17,7 @@ from bayesfuse.data.names import listed, places
 from bayesfuse.data.tables import Table
 from bayesfuse.data.vote_terms import Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
-from bayesfuse.inference.weighted_votes import Known, Scales, each_part, sample_weights
+from bayesfuse.inference.weighted_votes import Known, each_part, sample_weights
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.contents import constants, named
 from bayesfuse.results.probabilities import label_probabilities, vote_shares
@@ -159,23 +159,23 @@ class WeightedVotes(LabelModel):
         label = self.gold_codes[known]
         as_given = AS_GIVEN / (AS_GIVEN + len(known)) if as_given is None else as_given
         per_item = np.sqrt(terms.per_item)
-        scales = Scales(
-            bias=0.5,
-            trust=0.7,
-            own_trust=0.3,
-            weight_slope=1.0 / per_item,
-            weight_mean=0.5 / per_item,
-            weight_scale=1.5 / per_item,
-            as_given=float(as_given),
-        )
+        scales = {
+            "bias": 0.5,
+            "trust": 0.7,
+            "own_trust": 0.3,
+            "weight_slope": 1.0 / per_item,
+            "weight_mean": 0.5 / per_item,
+            "weight_scale": 1.5 / per_item,
+            "as_given": float(as_given),
+        }
         self.known = Known(terms, known, label, scales, error)
         self._note()
 
-        bias = pm.ZeroSumNormal("bias", scales.bias, dims="class")
-        trust = pm.Normal("trust", 1.0, scales.trust)
-        mean = pm.Normal("weight_mean", 0.0, scales.weight_mean)
-        slope = pm.Normal("weight_slope", 0.0, scales.weight_slope)
-        scale = pm.HalfNormal("weight_scale", scales.weight_scale)
+        bias = pm.ZeroSumNormal("bias", scales["bias"], dims="class")
+        trust = pm.Normal("trust", 1.0, scales["trust"])
+        mean = pm.Normal("weight_mean", 0.0, scales["weight_mean"])
+        slope = pm.Normal("weight_slope", 0.0, scales["weight_slope"])
+        scale = pm.HalfNormal("weight_scale", scales["weight_scale"])
         offset = pm.Normal("offset", 0.0, 1.0, dims="rater")
         weight = mean + slope * terms.competence + scale * offset
         weight = pm.Deterministic("weight", weight, dims="rater")
@@ -185,7 +185,7 @@ class WeightedVotes(LabelModel):
         logits = bias + trust * base + voted.reshape(base.shape)
         if len(results) > 1:
             self.add_coord("result", list(results))
-            own = pm.Normal("own_trust", 0.0, scales.own_trust, dims="result")
+            own = pm.Normal("own_trust", 0.0, scales["own_trust"], dims="result")
             logits = logits + (terms.apart[known] * own).sum(axis=-1)
         if as_given:
             corrected = pm.Bernoulli("corrected", 1.0 - as_given)
@@ -198,11 +198,7 @@ class WeightedVotes(LabelModel):
         else:
             pm.Categorical("label", logit_p=logits, observed=label, dims="known_item")
 
-    def draw_posterior(
-        self, sampler: str, settings: Mapping[str, Any], refused: Mapping[str, Any]
-    ) -> xr.DataTree:
-        """Draw in place of ``bf.sample``: see :func:`sample_weights`."""
-        return sample_weights(self, sampler, settings, refused)
+    draw_posterior = sample_weights
 
     def predict(
         self,

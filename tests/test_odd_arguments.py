@@ -124,7 +124,7 @@ def calls(fitted):
     yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
     yield partial(bf.update, result, THREE), {"forgetting": (*NO_NUMBER, 1.5), "draws": NO_COUNT}
     yield partial(bf.checks.rater_drift, result, THREE), {"draws": (*NO_COUNT, 1)}
-    yield partial(bf.sample, model), {"log_likelihood": NO_FLAG, "start": NO_MAPPING}
+    yield partial(bf.sample, model), {"log_likelihood": NO_FLAG}
     yield partial(bf.moments.confusion, THREE), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield bf.moments.confusion, {"responses": NO_KIND}
     for home in (bf.moments.covariance, bf.moments.sml, bf.moments.one_vs_rest):

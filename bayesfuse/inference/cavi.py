@@ -1,24 +1,20 @@
-"""Coordinate ascent on a bound of the log evidence: Dirichlet posteriors instead of a point.
-
-Log densities are linear in the logs of rows, so the best q(θ) given q(y) is Dirichlet, and the best
-q(y) given q(θ) is what the kernels compute at rows exp E[log θ]: an iteration costs as in EM.
-"""
+"""Coordinate ascent on a bound of the log evidence: Dirichlet posteriors instead of a point."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesfuse.data.responses import Responses, each_batch
-from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
+
+if TYPE_CHECKING:  # the algorithms do without PyMC
+    from bayesfuse.inference.plan import Plan
 
 RowPriors = Mapping[str, Dirichlet]  # priors or approximations of rows, by parameter
 
@@ -44,8 +40,7 @@ class Approximation:
 def pareto_shape(log_ratio: Array) -> float:
     """Return k̂ of log importance ratios (draws,), NaN for fewer than 100 draws.
 
-    Below 0.5 an approximation is close, above 0.7 it misses much of the joint posterior. Yao,
-    Vehtari, Simpson & Gelman (2018), Yes, but did it work?, ICML, algorithm 1.
+    Yao, Vehtari, Simpson & Gelman (2018), Yes, but did it work?, ICML, algorithm 1.
     """
     from arviz_stats.base import array_stats
 
@@ -75,12 +70,11 @@ def fit(
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> VariationalFit:
-    r"""Climb to the Dirichlet distributions (or mixtures) nearest to the posterior of the rows.
+    """Climb to the Dirichlet distributions (or mixtures) nearest to the posterior of the rows.
 
     ``rows`` are where the first counts are taken; ``held`` are parameters that stay where they are.
-    The bound is :math:`\log \tilde Z - \mathrm{KL}(q(\theta) \| p(\theta))`, with the evidence at
-    :math:`\exp E_q[\log \theta]` (Beal 2003, eq. 2.39). Where counts are not sufficient
-    (``counts_all``) it is approximate, and steps are natural gradients, halved until uphill.
+    The bound is the log evidence at exp E[log θ] less KL(q ‖ prior) (Beal 2003, eq. 2.39). Where
+    counts are not sufficient it is approximate, and steps are halved until uphill.
     """
     fixed = held or {}  # priors has the names of all the others
     least = tolerance * observation.n_responses
@@ -105,45 +99,41 @@ def fit(
 
 
 def fit_stochastic(
-    batches: Iterable[tuple[Observation, float]],
+    parts: list[Observation],
     rows: Rows,
     priors: RowPriors,
+    rng: np.random.Generator,
     *,
-    held: Rows | None = None,
-    window: int = 100,
+    held: Rows,
+    epochs: int,
     tolerance: float = SETTLED,
 ) -> VariationalFit:
-    """Follow natural gradients of the bound, each from a part of the data and how often it counts.
+    """Follow natural gradients of the bound, each from a part of the data, in random order.
 
-    The bound is averaged over ``window`` batches; ends when it gains less than ``tolerance`` per
-    response. Step t is :math:`(1 + t)^{-0.7}` of the way to the prior plus scaled counts (Hoffman,
-    Blei, Wang & Paisley 2013, JMLR 14, section 2.4).
+    The bound is averaged over epochs; ends when it gains less than ``tolerance`` per response.
+    Step t is :math:`(1 + t)^{-0.7}` of the way to the prior plus scaled counts (Hoffman, Blei, Wang
+    & Paisley 2013, JMLR 14, section 2.4).
     """
-    fixed = held or {}
+    times, step = float(len(parts)), 0
     q: RowPriors = {}
     trace: list[float] = []
-    bounds: list[float] = []
-    for step, (batch, times) in enumerate(batches, 1):
-        if not q:
-            _, counts = batch.expected(rows | fixed)
-            q = _add(priors, counts, times)
-        log_rows = expected_log(q)
-        log_evidence, counts = batch.expected(fixed | log_rows)
-        if log_evidence == -np.inf:
-            batch.require_possible_at(fixed | log_rows)
-        bounds.append(times * log_evidence - divergence(q, priors, log_rows))
-        target = _add(priors, counts, times)
-        q = _between(q, target, (1 + step) ** -FORGETTING)
-        if len(bounds) == window:
-            trace.append(float(np.mean(bounds)))
-            bounds.clear()
-            least = tolerance * times * batch.n_responses
-            if len(trace) > 1 and abs(trace[-1] - trace[-2]) < least:
-                return VariationalFit(q, np.array(trace), True)
-    if not q:
-        raise ModelError("Stochastic fits need at least one batch of responses. Got: none.")
-    if bounds:
+    for _ in range(epochs):
+        bounds = []
+        for index in rng.permutation(len(parts)):
+            part, step = parts[index], step + 1
+            if not q:
+                _, counts = part.expected(rows | held)
+                q = _add(priors, counts, times)
+            log_rows = expected_log(q)
+            log_evidence, counts = part.expected(held | log_rows)
+            if log_evidence == -np.inf:
+                part.require_possible_at(held | log_rows)
+            bounds.append(times * log_evidence - divergence(q, priors, log_rows))
+            q = _between(q, _add(priors, counts, times), (1 + step) ** -FORGETTING)
         trace.append(float(np.mean(bounds)))
+        least = tolerance * times * part.n_responses
+        if len(trace) > 1 and abs(trace[-1] - trace[-2]) < least:
+            return VariationalFit(q, np.array(trace), True)
     return VariationalFit(q, np.array(trace), False)
 
 
@@ -192,53 +182,39 @@ def _between(one: RowPriors, other: RowPriors, share: float) -> RowPriors:
 
 
 def approximate(
-    observation: Observation,
+    plan: Plan,
     begun: Rows,
-    priors: Mapping[str, Prior],
     *,
     batch_size: int | None,
-    batches: Iterable[Responses] | None,
-    n_items: int | None,
     iterations: int | None,
     tolerance: float | None,
     draws: int,
     rng: np.random.Generator,
-) -> tuple[Approximation, Rows]:
-    """Fit to all data at once, to random batches of units, or to batches that are read once.
-
-    Return the approximation with draws of log rows, and parameters that stay where they begin.
-    """
+) -> Approximation:
+    """Fit to all data at once, or to random batches of units; other parameters stay as begun."""
+    observation, priors = plan.begun(), plan.continuous_priors()
     prior = {name: each for name, each in priors.items() if isinstance(each, Dirichlet)}
-    # all other parameters stay where EM has put them
     held = {name: begun[name] for name in priors if name not in prior}
     given: dict[str, Any] = {"held": held} | ({} if tolerance is None else {"tolerance": tolerance})
-    if batches is not None and observation.labels.defining(observation.label_structure):
-        raise ModelError(
-            "Batches from a stream are items that depend on no others; labels in sequence or on a "
-            "graph are of the items that the model knows, so fit it without batches=. Got: a "
-            f"model of {type(observation.labels).__name__} labels."
-        )
-    once = batches is not None
-    if batches is not None and n_items is not None:
-        read = _read(observation, batches, n_items)
-        found = fit_stochastic(read, begun, prior, **given)
-    elif batch_size:
+    if batch_size:
         order = rng.permutation(len(observation.labels.units(observation.table)))
         cuts = np.split(order, range(batch_size, len(order), batch_size))
         parts = [observation.part(np.sort(units)) for units in cuts]
-        epochs = _epochs(parts, EPOCHS if iterations is None else iterations, rng)
-        found = fit_stochastic(epochs, begun, prior, window=len(parts), **given)
+        found = fit_stochastic(parts, begun, prior, rng, epochs=iterations or EPOCHS, **given)
         whole = bound(observation, found.approximation, prior, held)
         found = replace(found, trace=np.append(found.trace, whole))
     else:
         given |= {} if iterations is None else {"iterations": iterations}
         found = fit(observation, begun, prior, **given)
-    q = found.approximation
-    rows = draw_rows(q, draws, rng)
-    shape = float("nan") if once else _judge(observation, prior, q, rows, held)
-    converged = once or found.converged  # the end of a stream is as good an end as any
-    fitted = {name: (prior[name], each) for name, each in q.items()}
-    return Approximation(rows, found.trace, converged, shape, fitted), held
+    rows = draw_rows(found.approximation, draws, rng)
+    shape = _judge(observation, prior, found.approximation, rows, held)
+    still, values = plan.indices() | held, {}
+    for name, block in plan.blocks.items():
+        own = block.support.from_kernel(rows[name] if name in rows else still[name])
+        times = () if name in rows else (draws, *[1] * np.ndim(own))
+        values[block.variable.name] = np.tile(own, times)
+    fitted = {name: (prior[name], each) for name, each in found.approximation.items()}
+    return Approximation(values, found.trace, found.converged, shape, fitted)
 
 
 def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
@@ -256,29 +232,3 @@ def _judge(
         log_ratio[draw] = observation.evidence(at | held)[0] + log_density(priors, at)
         log_ratio[draw] -= log_density(q, at)
     return pareto_shape(log_ratio)
-
-
-def _epochs(
-    parts: list[Observation], epochs: int, rng: np.random.Generator
-) -> Iterator[tuple[Observation, float]]:
-    """Yield all parts, epoch after epoch, each time in another order."""
-    for _ in range(epochs):
-        for index in rng.permutation(len(parts)):
-            yield parts[index], float(len(parts))
-
-
-def _read(
-    observation: Observation, batches: Iterable[Responses], n_items: int
-) -> Iterator[tuple[Observation, float]]:
-    """Yield batches from outside, seen as the model's own table."""
-    own = observation.responses
-    for batch in each_batch(batches):
-        for what in ("raters", "classes"):
-            if not np.array_equal(getattr(batch, what), getattr(own, what)):
-                raise ModelError(
-                    f"Every batch must have the {what} of the model's table, in their order: "
-                    f"declare {what}= when you read it. Got: {len(getattr(batch, what))} {what}, "
-                    f"where the model has {len(getattr(own, what))}, or others."
-                )
-        part = Observation.build(batch, observation.labels, observation.raters)
-        yield part, n_items / float(batch.multiplicity.sum())

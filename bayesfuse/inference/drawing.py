@@ -8,6 +8,7 @@ import time
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,62 +21,159 @@ import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
 from pytensor.compile.ops import wrap_py
 from pytensor.tensor.type import TensorType
+from rich.progress import MofNCompleteColumn, Progress
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.begin import Beginning
-from bayesfuse.inference.chains import Chain, ProgressBar, SteppedChain, run
-from bayesfuse.inference.compiled import compilable
-from bayesfuse.inference.gibbs import Sweep
+from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.gradients import Gradients, Tilts, start_of, values_of
 from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.start import Start, find_start
 from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.numerics.threads import available, threads
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.contract import Prior
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.priors import diagonal
 from bayesfuse.pymc.evaluate import add_data, as_posterior
+from bayesfuse.pymc.model import require_like
+from bayesfuse.raters.confusion import Confusion
 from bayesfuse.results.draws import Draws
 
 COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
 
-WORTH_A_THREAD = 5e-4
-"""Seconds of a sweep in Python above which chains run side by side."""
+WORTH_A_THREAD = 5e-4  # seconds of a sweep in Python above which chains run side by side
 
-OF_CHAINS = {"progressbar", "progressbar_theme", "quiet", "compute_convergence_checks"}
-"""Arguments of ``pm.sample`` that mean something where Gibbs sweeps draw all variables."""
+# arguments of pm.sample that mean something where Gibbs sweeps draw all variables
+OF_CHAINS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar", "quiet"}
+OF_CHAINS |= {"compute_convergence_checks"}
+
+GIVEN = "given"  # the start of chains that go on
+SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
 
 _log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
 
 
-def first_points(
-    beginnings: list[Beginning], streams: list[np.random.Generator]
-) -> list[dict[str, Any]]:
-    """Return a point for every chain; the first table decides on variables that tables share."""
-    points = [[begun.values(stream) for stream in streams] for begun in beginnings]
-    return [dict(ChainMap(*own)) for own in zip(*points, strict=True)]
+class Beginning:
+    """The start that all chains share, and the points around it where they begin.
+
+    Under a pool the density is highest where all raters are alike. So labels come from the model
+    without the pool, or from Dawid and Skene's, with slopes of what is known of items.
+    """
+
+    def __init__(self, plan: Plan, method: str | Start) -> None:
+        self.plan, self.plain = plan, plan.observation
+        self.rest: Gradients | None = None
+        if isinstance(method, Start):  # chains go on
+            self.start = method
+            return
+        if not plan.pooled:
+            self.start, self.rest = start_of(plan, method)
+            return
+        self.plain, priors = _without_pools(plan)
+        observation = self.plain.pilot
+        if plan.inputs:  # slopes settle sooner without items of which no response is known
+            self.rest = Tilts(plan, self.plain)
+            told = (observation.table.per_item > 0) | (observation.table_gold >= 0)
+            observation = observation.part(np.flatnonzero(told))
+        self.start = find_start(observation, priors, method, self.rest)
+
+    def rows(self, rng: np.random.Generator) -> Rows:
+        """Return all parameters, in kernel coordinates, where a chain begins."""
+        if self.start.method == GIVEN:
+            return self.start.rows
+        if self.plan.pooled:
+            return self._pooled(self.start.rows, rng)
+        rows: Rows = {**self.start.rows, **self.plan.indices()}
+        priors: dict[str, Prior] = self.plan.priors()
+        if self.rest is not None:
+            priors |= self.rest.priors(rows)
+        drawn = tuple(name for name, prior in priors.items() if prior.free)
+        sweep = Sweep(self.plan.observation, priors, drawn)
+        begun = {n: prior.centre() for n, prior in priors.items()} | rows
+        found = step(sweep, sweep.begin(begun), rng).rows
+        if self.rest is None:
+            return found
+        _, counts = self.plan.observation.expected(rows)
+        return self.rest.disperse(found, counts, rng)
+
+    def _pooled(self, begun: Rows, rng: np.random.Generator) -> Rows:
+        """Draw labels, then all parameters given these."""
+        plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(begun)
+        if self.rest is not None:
+            rows = self.rest.disperse(rows, self.plain.expected(rows)[1], rng)
+        rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
+        for pooled in plan.pools:
+            rows |= pooled.rows(pooled.begin(rows, rng))
+        rows |= {name: prior.centre() for name, prior in sweep.below_pools(rows).items()}
+        # labels and hidden variables of the channel are drawn once
+        counts = plan.observation.draw_counts(rows, rng, by=(self.plain.raters, dict(begun)))
+        for _ in range(SETTLING):
+            for pooled in plan.pools:
+                values = pooled.values(rows)
+                rows |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
+        said = plan.observation.statistics(rows, counts)
+        priors = {**sweep.priors, **sweep.below_pools(rows)}
+        return rows | {n: priors[n].draw(said[n], rows[n], rng) for n in sweep.drawn}
+
+    def values(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Return values of the model's variables at which a chain begins, off any boundary."""
+        return values_of(self.plan, self.rest, self.rows(rng))
+
+
+def given(plan: Plan, values: Mapping[str, Any]) -> Start:
+    """Return a start at values of all variables, where chains of sweeps go on."""
+    rows: Rows = {n: prior.centre() for n, prior in plan.priors().items() if not prior.free}
+    for block in plan.all_blocks:
+        value = values[block.variable.name]
+        require_like(np.shape(value), block.variable)
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            rows[block.parameter] = np.asarray(block.support.to_kernel(value))
+    for pooled in plan.pools:
+        rows |= pooled.rows(pooled.values(rows))
+    return Start(rows, GIVEN)
+
+
+def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
+    """Return the model without pools, or with a confusion matrix per rater, and fixed priors."""
+    own, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
+    unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
+    if len(unpooled) == len(pools):
+        return plan.observation, {**own, **unpooled}
+    observation = replace(plan.observation, raters=Confusion(None), arranged=None)
+    table = observation.responses
+    rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
+    flat = Dirichlet(np.ones(table.n_classes))
+    names = () if plan.inputs else observation.labels.parameters  # shares follow from slopes
+    return observation, {n: own.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
 
 
 def sample_nuts(
     beginnings: list[Beginning], nuts_sampler: str | None, settings: dict[str, Any]
 ) -> xr.DataTree:
     """Draw all variables by NUTS, from points around the start."""
-    points = first_points(beginnings, settings["random_seed"].spawn(settings["chains"]))
+    streams = settings["random_seed"].spawn(settings["chains"])
+    tables = [[begun.values(stream) for stream in streams] for begun in beginnings]
+    # the first table decides on variables that tables share
+    points = [dict(ChainMap(*own)) for own in zip(*tables, strict=True)]
     if nuts_sampler is None:
         # of several tables every chain has a start of its own, which nutpie does not take
         one = len(beginnings) == 1 and NUTPIE_INSTALLED
         nuts_sampler = "nutpie" if one else "pymc"
     settings = settings | {"nuts_sampler": nuts_sampler}
-    told = bool(points[0])  # jitter would undo the start
+    # without jitter, which would undo the start
     if nuts_sampler == "nutpie":
-        settings["initvals"] = (
-            _drawn_anew(beginnings[0], points[0]) if len(beginnings) == 1 else points[0]
-        )
-        if told:
-            own = settings.get("compile_kwargs", {})
-            settings["compile_kwargs"] = {"jitter_rvs": set()} | own
-    elif told:
+        one = len(beginnings) == 1
+        settings["initvals"] = _drawn_anew(beginnings[0], points[0]) if one else points[0]
+        own = settings.get("compile_kwargs", {})
+        settings["compile_kwargs"] = {"jitter_rvs": set()} | own
+    else:
         settings["initvals"] = points
     if nuts_sampler == "pymc":
-        settings.setdefault("init", "adapt_diag" if told else "auto")
+        settings.setdefault("init", "adapt_diag")
     elif nuts_sampler in ("numpyro", "blackjax"):
         own = settings.get("nuts", {})
-        settings["nuts"] = {"jitter": not told, "chain_method": "vectorized"} | own
+        settings["nuts"] = {"jitter": False, "chain_method": "vectorized"} | own
     return _by_pymc(settings)
 
 
@@ -88,8 +186,6 @@ def _by_pymc(settings: dict[str, Any]) -> xr.DataTree:
 
 def _drawn_anew(begun: Beginning, one: dict[str, Any]) -> dict[str, Any]:
     """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
-    if begun.start.values is not None:
-        return one
     stream = pytensor.shared(np.random.default_rng(0))
     _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
 
@@ -134,7 +230,7 @@ def _chains(
     plan, began = begun.plan, time.perf_counter()
     tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
     # more sweeps for each are as good as draws that are made and dropped
-    kind: type[Chain] = compilable(plan) or SteppedChain
+    kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
     sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
     sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
     chains: list[Chain] = []
@@ -145,7 +241,7 @@ def _chains(
     with threads(cores) if shared else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
             # a first sweep scatters chains as well as `rows` does, where no pool must begin
-            rows = begun.rows(stream) if plan.pooled or kind is SteppedChain else begun.start_rows()
+            rows = begun.rows(stream) if plan.pooled or kind is SteppedChain else begun.start.rows
             state = sweep.begin(rows)
             chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
             if seen is not None and isinstance(chain, SteppedChain):
@@ -154,11 +250,12 @@ def _chains(
         shown = settings["progressbar"]
         at_once = 1 if in_turn else cores
         if callable(shown):
-            run(chains, at_once, lambda _, made, __: shown(made))
+            run(chains, at_once, shown)
         else:
-            total, theme = sum(sizes.values()), settings.get("progressbar_theme")
-            with ProgressBar(n_chains, total, shown, theme) as bar:
-                run(chains, at_once, bar.update)
+            columns = *Progress.get_default_columns(), MofNCompleteColumn()
+            with Progress(*columns, disable=not shown) as bar:
+                task = bar.add_task("Sampling", total=n_chains * sum(sizes.values()))
+                run(chains, at_once, lambda made: bar.advance(task, made))
     n_draws = min(chain.n_kept for chain in chains)
     kept = {n: np.stack([each.kept[n][:n_draws] for each in chains]) for n in chains[0].kept}
     seconds = time.perf_counter() - began
@@ -189,7 +286,7 @@ def _next_to_nuts(
     """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
     plan = begun.plan
     step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
-    points = first_points([begun], settings["random_seed"].spawn(settings["chains"]))
+    points = [begun.values(each) for each in settings["random_seed"].spawn(settings["chains"])]
     # responses numbered by a range take no memory; ArviZ would write the numbers out
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
     rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
@@ -205,18 +302,15 @@ def _next_to_nuts(
 
 def require_settings(settings: Mapping[str, Any], whole: bool) -> None:
     """Raise ModelError for settings that have no effect: of NUTS, or of PyMC's loop."""
-    own = {"model", "draws", "tune", "chains", "cores", "random_seed"}
-    if whole:
-        given = set(settings) - own - OF_CHAINS
-        rule = (
-            "settings of PyMC's own steps and loop, such as target_accept=, have no effect where "
-            "Gibbs steps draw all variables, as here (sampler='nuts' uses them)"
-        )
-    else:
-        known = inspect.signature(pm.sample).parameters.keys()
-        given = set(settings) - known - {"nuts", "target_accept"}
+    known = OF_CHAINS
+    rule = (
+        "settings of PyMC's own steps and loop, such as target_accept=, have no effect where "
+        "Gibbs steps draw all variables, as here (sampler='nuts' uses them)"
+    )
+    if not whole:
+        known = {*inspect.signature(pm.sample).parameters, "nuts", "target_accept"}
         rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
-    if given:
+    if given := set(settings) - known:
         if "minutes" in given:
             rule = "a time is of bf.fuse and the shell, and Ctrl-C keeps the draws made until then"
         raise ModelError(

@@ -1,7 +1,4 @@
-"""Expectation maximisation: the posterior mode of the parameters, labels summed out.
-
-Variables without a closed form (``rest``) take gradient steps in every iteration.
-"""
+"""Expectation maximisation: the posterior mode of the parameters, labels summed out."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from bayesfuse.parameters.contract import Prior
 Priors = Mapping[str, Prior]  # the fixed priors of parameters by name
 
 STEPS = 5  # gradient steps of what has no closed form in every iteration
-
 
 Rest = Any  # variables of a model that are no parameters with fixed priors: gradients.Gradients
 

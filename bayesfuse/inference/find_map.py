@@ -7,14 +7,12 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.inference import em
-from bayesfuse.inference.begin import start_of
-from bayesfuse.inference.gradients import Gradients
+from bayesfuse.inference.gradients import Gradients, start_of
 from bayesfuse.inference.plan import make_plan, require_mode
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
-from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.pymc.evaluate import add_data, add_deterministics, as_posterior
+from bayesfuse.pymc.evaluate import as_result
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
 
@@ -34,35 +32,25 @@ def find_map(
     ----------
     model : pymc.Model
         Parameters with Dirichlet or Beta priors, and a coupling, are maximised in closed form or in
-        one dimension; all other variables take gradient steps up PyMC's density in every
-        iteration. Concentrations below one count as one, because densities with poles at zero have
-        no mode. Hyperparameters may have none (``pooled=True``): see the attribute ``converged``.
-    start, cores : optional
-        As in :func:`bayesfuse.sample`, without values to start from.
-    iterations, tolerance : int and float
-        Maximum number of iterations, and least gain of the log posterior per response.
+        one dimension; other variables take gradient steps. Concentrations below one count as one,
+        because densities with poles have no mode. Hyperparameters may have none
+        (``pooled=True``): see the attribute ``converged``.
+    start, cores, iterations, tolerance : optional
+        As in :func:`bayesfuse.sample`; iterations at most, least gain of the density per response.
 
     Returns
     -------
     DataTree
         Groups ``point`` (the parameters, sensitivity, specificity), ``label_posterior`` (at the
-        point, without the uncertainty of the parameters) and ``trace`` (the log posterior by
-        iteration, up to a constant); attributes ``log_evidence``, ``converged``, ``iterations`` and
-        the start. If the attribute ``exact`` of ``label_posterior`` is 0 (labels on a graph with
-        circles), all of these are approximations by the ``method`` it names.
+        point) and ``trace`` (the log posterior by iteration, up to a constant); attributes
+        ``log_evidence``, ``converged``, ``iterations`` and the start. If the attribute ``exact`` of
+        ``label_posterior`` is 0 (graphs with circles), all are approximations by its ``method``.
 
     Raises
     ------
-    ModelError
+    ModelError, ImpossibleDataError
         Whole-numbered variables; a model without a mode (item types); a coupling that is an
-        expression of other variables.
-    ImpossibleDataError
-        The prior or the gold labels rule out some item's responses.
-
-    Warns
-    -----
-    CollapseWarning
-        As for :func:`bayesfuse.sample`.
+        expression of other variables; prior or gold labels rule out some item's responses.
 
     References
     ----------
@@ -71,8 +59,7 @@ def find_map(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> point["point"]["prevalence"].round(2).values.tolist()
     [0.4, 0.47, 0.11, 0.02]
     """
@@ -118,10 +105,7 @@ def find_map(
     found = {block.variable.name: values[name] for name, block in plan.blocks.items()}
     if rest is not None:
         found |= {name: value[None, None] for name, value in rest.natural(fit.rows).items()}
-    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
-    with plain_python():
-        add_deterministics(result, model)
-    add_data(result, model)
+    result = as_result(model, found)
     complete(result, observation, values, log_likelihood=False)
     warn_of_collapse(result, observation)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from rich.progress import track
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.cavi import Approximation, pareto_shape
-from bayesfuse.inference.gradients import Gradients
+from bayesfuse.inference.gradients import Gradients, values_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
@@ -41,14 +40,12 @@ def fit_advi(
 ) -> Approximation:
     """Fit a normal distribution by stochastic gradients, with independent coordinates or without.
 
-    Scales begin at those of the conditionals at the start. Adam's steps end when the bound,
-    averaged over a window, gains less than its noise; the last window is averaged. Kucukelbir et
-    al. (2017), JMLR 18(14); Dhaka et al. (2020), NeurIPS.
+    Kucukelbir et al. (2017), JMLR 18(14); ends as in Dhaka et al. (2020), NeurIPS.
     """
     model = plan.model
     seed = int(rng.integers(2**31))
     family = pm.ADVI if method == "advi" else pm.FullRankADVI
-    inference = family(model=model, start=_values(plan, rest, begun), random_seed=seed)
+    inference = family(model=model, start=values_of(plan, rest, begun.rows), random_seed=seed)
     (group,) = inference.approx.groups
     parameters = group.params_dict
     _set_scales(plan, rest, begun, group)
@@ -56,9 +53,11 @@ def fit_advi(
         score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP[method])} | kwargs)
     )
     trace, converged = _climb(step, parameters, iterations or MOST_STEPS[method], progressbar)
-    mean, scale = parameters["mu"].get_value(), _scale(group)
+    mean = parameters["mu"].get_value()
     noise = rng.standard_normal((draws, len(mean)))
-    if scale.ndim == 1:
+    with plain_python():
+        scale = group.std.eval() if method == "advi" else group.L.eval()
+    if method == "advi":
         flat, logs = mean + noise * scale, np.log(scale)
     else:
         flat, logs = mean + noise @ scale.T, np.log(np.diagonal(scale))
@@ -74,11 +73,6 @@ def fit_advi(
         log_p = np.array([float(log_joint(point)) for point in points])
     values = {name: np.stack([value[name] for value in drawn]) for name in drawn[0]}
     return Approximation(values, trace, converged, pareto_shape(log_p - log_q))
-
-
-def _values(plan: Plan, rest: Gradients | None, begun: Start) -> dict[str, Array]:
-    """Return values of the model's variables at the start."""
-    return plan.natural(begun.rows) | ({} if rest is None else rest.natural(begun.rows))
 
 
 def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) -> None:
@@ -100,19 +94,8 @@ def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) ->
     rho = np.log(np.expm1(sigma))
     if "rho" in group.params_dict:
         group.params_dict["rho"].set_value(rho)
-        return
-    lower = np.diag(rho)
-    group.params_dict["L_tril"].set_value(lower[np.tril_indices(group.ddim)])
-
-
-def _scale(group: Any) -> Array:
-    """Return the standard deviations (d,), or the lower factor of the covariance (d, d)."""
-    if "rho" in group.params_dict:
-        return np.logaddexp(0.0, group.params_dict["rho"].get_value())
-    lower = np.zeros((group.ddim, group.ddim))
-    lower[np.tril_indices(group.ddim)] = group.params_dict["L_tril"].get_value()
-    np.fill_diagonal(lower, np.logaddexp(0.0, np.diagonal(lower)))
-    return lower
+    else:
+        group.params_dict["L_tril"].set_value(np.diag(rho)[group.tril_indices])
 
 
 def _climb(
@@ -121,29 +104,27 @@ def _climb(
     """Take steps until the bound gains less than its noise; leave the mean of the last window."""
     trace: list[float] = []
     before, converged = np.empty(0), False
-    ticks = iter(track(range(iterations), "Fitting", disable=not progressbar))
-    for first in range(0, iterations, WINDOW):
-        last = min(first + WINDOW, iterations)
-        total: dict[str, Any] = dict.fromkeys(parameters, 0.0)
-        for at in itertools.islice(ticks, last - first):
-            trace.append(-float(step()))
-            if not np.isfinite(trace[at]):
-                raise ModelError(
-                    "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
-                    f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {trace[at]} at step "
-                    f"{at + 1}."
-                )
-            for name, shared in parameters.items():
-                total[name] = total[name] + shared.get_value(borrow=True)
-        now = np.array(trace[first:])
-        if before.size and last < iterations:
-            noise = np.sqrt((now.var() + before.var()) / WINDOW)
-            converged = bool(now.mean() - before.mean() < noise)
-        if converged:
-            break
-        before = now
+    for at in track(range(1, iterations + 1), "Fitting", disable=not progressbar):
+        if (at - 1) % WINDOW == 0:
+            now, total = [], dict.fromkeys(parameters, 0.0)
+        now.append(-float(step()))
+        if not np.isfinite(now[-1]):
+            raise ModelError(
+                "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
+                f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {now[-1]} at step {at}."
+            )
+        for name, shared in parameters.items():
+            total[name] = total[name] + shared.get_value(borrow=True)
+        if at % WINDOW == 0 or at == iterations:
+            trace += now
+            if before.size and at < iterations:
+                noise = np.sqrt((np.var(now) + before.var()) / WINDOW)
+                converged = bool(np.mean(now) - before.mean() < noise)
+            if converged:
+                break
+            before = np.array(now)
     for name, shared in parameters.items():
-        shared.set_value(total[name] / (last - first))
+        shared.set_value(total[name] / len(now))
     return np.array(trace), converged
 
 
@@ -168,7 +149,7 @@ def fit_pathfinder(
     settings = {
         "model": plan.model,
         "num_draws": draws,
-        "initvals": _values(plan, rest, begun),
+        "initvals": values_of(plan, rest, begun.rows),
         "jitter": JITTER,
         "parallel": False,
         "progressbar": progressbar,

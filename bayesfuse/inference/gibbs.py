@@ -1,8 +1,4 @@
-"""Gibbs sweeps: labels given the parameters, then parameters given the labels.
-
-Responses determine the prevalence weakly. So some sweeps begin with a Metropolis move of it, labels
-summed out: turning the classes into each other keeps the raters' means and all covariances.
-"""
+"""Gibbs sweeps: labels given the parameters, then parameters given the labels."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.numerics.chains import TURNS, WIDEST, mixing_of
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
-from bayesfuse.parameters.contract import Prior, Role, Statistic
+from bayesfuse.parameters.contract import Prior, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 WORTH_TURNING = 0.1  # acceptance rate of turns below which drawing labels moves prevalence as well
@@ -93,21 +89,15 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     if sweep.pools:
         priors = {**priors, **sweep.below_pools(rows | found)}
     names = [name for name in sweep.drawn if name not in found]
-    proposed = draw_all({name: priors[name] for name in names}, statistics, rows, rng)
-    if not _accepts(observation, rows, proposed, labels, rng):
-        proposed |= {n: rows[n] for n in observation.labels.parameters if n in proposed}
-    kept = labels if observation.labels.moves_labels else None
+    proposed: Rows = {n: priors[n].draw(statistics[n], rows[n], rng) for n in names}
+    prior, structure = observation.labels, observation.label_structure
+    if not prior.counts_all:  # those drawn by counts alone are proposals (Metropolis–Hastings)
+        tables = observation.label_tables(rows), observation.label_tables(rows | proposed)
+        old, new = (prior.uncounted(each, labels, structure) for each in tables)
+        if not np.log(rng.random()) < new - old:
+            proposed |= {n: rows[n] for n in prior.parameters if n in proposed}
+    kept = labels if prior.moves_labels else None
     return state._replace(rows=rows | found | proposed, labels=kept)
-
-
-def draw_all(
-    priors: Mapping[str, Prior],
-    statistics: Mapping[str, Statistic],
-    values: Mapping[str, Array],
-    rng: np.random.Generator,
-) -> dict[str, Array]:
-    """Draw parameters given their statistics."""
-    return {name: prior.draw(statistics[name], values[name], rng) for name, prior in priors.items()}
 
 
 def _draw_labels(
@@ -117,7 +107,7 @@ def _draw_labels(
     rng: np.random.Generator,
     previous: NDArray[Any] | None,
     seen: tuple[Array, Array] | None,
-) -> tuple[NDArray[Any] | None, dict[str, Any], Counts]:
+) -> tuple[Any, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
     labels, raters = observation.labels, observation.raters
     if labels.counts_all and not labels.moves_labels and not observation.redraws:
@@ -129,25 +119,6 @@ def _draw_labels(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
     )
     return drawn, found, observation.counted(drawn, rater_counts)
-
-
-def _accepts(
-    observation: Observation,
-    rows: Rows,
-    proposed: Rows,
-    drawn: NDArray[Any] | None,
-    rng: np.random.Generator,
-) -> bool:
-    """Accept or reject label parameters drawn by counts alone (Metropolis–Hastings)."""
-    labels = observation.labels
-    if labels.counts_all:
-        return True
-    assert drawn is not None  # labels whose counts say all are the only ones that are not kept
-    old, new = (
-        labels.uncounted(observation.label_tables(at), drawn, observation.label_structure)
-        for at in (rows, rows | proposed)
-    )
-    return bool(np.log(rng.random()) < new - old)
 
 
 def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
@@ -163,11 +134,11 @@ def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
 def turn(
     observation: Observation, rows: Rows, priors: Mapping[str, Dirichlet], rng: np.random.Generator
 ) -> tuple[Rows, tuple[Array, Array] | None]:
-    r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
+    """Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
-    With :math:`s = \sqrt\pi`, turned to t by the rotation Q, every matrix Θ that starts at the
-    truth becomes :math:`\mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta` (Jaffe, Nadler &
-    Kluger 2015, eq. 5 and theorem 2). Returns rows and, where computed, the likelihood there.
+    With s = √π, turned to t by the rotation Q, every matrix Θ that starts at the truth becomes
+    diag(t)⁻¹ Q diag(s) Θ (Jaffe, Nadler & Kluger 2015, eq. 5 and theorem 2). Responses determine
+    the prevalence weakly. Returns rows and, where computed, the likelihood there.
     """
     share: Any = observation.labels.named(Role.CLASS_SHARES)  # `may_turn` has asked
     moved = observation.raters.from_truth(rows)

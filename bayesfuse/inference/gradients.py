@@ -1,14 +1,9 @@
-"""What has no closed form: free variables of a model, moved along the gradients of its density.
-
-Labels inform them by counts of the tables that they imply, so the expected log density is a sum
-over table entries, whatever the number of responses, and L-BFGS climbs it.
-"""
+"""Free variables without a closed form, moved by gradients given expected counts of tables."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +14,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.start import Start, find_start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.compiled import plain_python, value_function
@@ -31,14 +27,11 @@ STEP = 1e-4  # difference of a coordinate between two gradients that tell a curv
 
 
 class Gradients:
-    """Variables of a plan that are no blocks: density, steps uphill, and what they imply.
-
-    Densities are of PyMC's unconstrained coordinates (``jacobian``) or of the variables.
-    """
+    """Variables of a plan that are no blocks, in PyMC's coordinates (``jacobian``) or their own."""
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
         self.observation = observation = plan.begun()
-        self.varying = {name: b for name, b in plan.blocks.items() if b.prior is None}
+        self.varying = {n: b.varying for n, b in plan.blocks.items() if b.varying is not None}
         own = [v for v in plan.others if v.dtype.startswith("float")]
         fixed = plan.blocks.keys() | plan.constants.keys()
         implied = {name: v for name, v in plan.variables.items() if name not in fixed}
@@ -61,20 +54,11 @@ class Gradients:
         model, self.blocks = plan.model, plan.blocks
         value = {v: model.rvs_to_values[v].name for v in own}
         self.start, self.moved = model.initial_point(0), list(value.values())
-        self._upper = [value[v] for v in appear_above(model, own)]
-        self._graphs = model, implied, {v.name: v for v in own}
-
-    @cached_property
-    def _implied(self) -> Callable[..., dict[str, Array]]:
-        model, implied, _ = self._graphs
+        depend = [v.owner.inputs for v in model.free_RVs]  # of priors
+        self._upper = [value[v] for v in own if any(v in ancestors(each) for each in depend)]
         with plain_python():
-            return value_function(model, implied)
-
-    @cached_property
-    def _natural(self) -> Callable[..., dict[str, Array]]:
-        model, _, own = self._graphs
-        with plain_python():
-            return value_function(model, own)
+            self._implied = value_function(model, implied)
+            self._natural = value_function(model, {v.name: v for v in own})
 
     def only(self, *, upper: bool) -> Gradients:
         """Return the same for moves of hyperparameters only, or of all others, which move first."""
@@ -91,7 +75,7 @@ class Gradients:
     def priors(self, rows: Rows) -> dict[str, Prior]:
         """Return the priors of blocks that depend on the other variables, at their values."""
         point = self._point(rows)
-        return {name: block.prior_at(point) for name, block in self.varying.items()}
+        return {name: prior_at(point) for name, prior_at in self.varying.items()}
 
     def implied(self, rows: Rows) -> Rows:
         """Return rows in which the parameters that are no blocks follow from the variables."""
@@ -108,7 +92,9 @@ class Gradients:
 
     def log_density(self, rows: Rows) -> float:
         """Return the log density of the variables, and of blocks whose prior depends on them."""
-        return float(self._objective(self._point(rows), _none_of(self.observation, rows))[0])
+        tables = self.observation.label_tables(rows), self.observation.tables(rows)
+        none = Counts({}, *(tuple(map(np.zeros_like, some)) for some in tables))
+        return float(self._objective(self._point(rows), none)[0])
 
     def climb(self, rows: Rows, counts: Counts, steps: int) -> Rows:
         """Take steps of L-BFGS up the expected log density of all, given counts of the tables."""
@@ -116,36 +102,27 @@ class Gradients:
 
         if not self.moved:
             return rows
-        point, (flat, unflatten) = self._point(rows), self._flat(rows)
+        flat, unflatten, evaluate = self._along(rows, counts)
 
         def descend(flat: Array) -> tuple[float, Array]:
-            with np.errstate(all="ignore"):
-                value, slopes = self._objective(point | unflatten(flat), counts)
-            gradient = np.concatenate([slopes[name].ravel() for name in self.moved])
-            if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            value, slope = evaluate(flat)
+            if not (np.isfinite(value) and np.isfinite(slope).all()):
                 return np.inf, np.zeros_like(flat)
-            return -float(value), -gradient
+            return -float(value), -slope
 
         before, _ = descend(flat)
         found = minimize(descend, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
-        if not found.fun < before:
-            return rows
-        return self._moved(rows, unflatten(found.x))
+        return self._moved(rows, unflatten(found.x)) if found.fun < before else rows
 
     def scales(self, rows: Rows, counts: Counts) -> dict[str, Array]:
         """Return standard deviations of the moved values given all others, no wider than one."""
-        point, (flat, unflatten) = self._point(rows), self._flat(rows)
-
-        def slope(flat: Array) -> Array:
-            with np.errstate(all="ignore"):
-                _, slopes = self._objective(point | unflatten(flat), counts)
-            return np.concatenate([slopes[name].ravel() for name in self.moved])
-
+        flat, unflatten, evaluate = self._along(rows, counts)
         curvature = np.empty_like(flat)
         for place in range(len(flat)):
             step = np.zeros_like(flat)
             step[place] = STEP
-            curvature[place] = (slope(flat - step)[place] - slope(flat + step)[place]) / (2 * STEP)
+            slopes = [evaluate(each)[1][place] for each in (flat - step, flat + step)]
+            curvature[place] = (slopes[0] - slopes[1]) / (2 * STEP)
         wide = ~(curvature > WIDEST**-2)
         return unflatten(np.where(wide, WIDEST, np.abs(np.where(wide, 1.0, curvature)) ** -0.5))
 
@@ -153,13 +130,11 @@ class Gradients:
         """Move the variables at random, about as far as their density given the counts is wide."""
         if not self.moved:
             return rows
-        moved = self._moved(
-            rows,
-            {
-                name: rows[VALUE + name] + scale * rng.standard_normal(scale.shape)
-                for name, scale in self.scales(rows, counts).items()
-            },
-        )
+        drawn = {
+            name: rows[VALUE + name] + scale * rng.standard_normal(scale.shape)
+            for name, scale in self.scales(rows, counts).items()
+        }
+        moved = self._moved(rows, drawn)
         # a variable that PyMC does not transform may have left its support
         return moved if np.isfinite(self.log_density(moved)) else rows
 
@@ -183,19 +158,25 @@ class Gradients:
         }
         return self.start | others | written
 
-    def _flat(self, rows: Rows) -> tuple[Array, Callable[[Array], dict[str, Array]]]:
-        """Return the moved values as one vector, and the way back."""
+    def _along(
+        self, rows: Rows, counts: Counts
+    ) -> tuple[Array, Callable[[Array], dict[str, Array]], Callable[[Array], Any]]:
+        """Return the moved values as one vector, the way back, and expected density and slopes."""
+        point = self._point(rows)
         values = {name: np.asarray(rows[VALUE + name], dtype=float) for name in self.moved}
         ends = np.cumsum([value.size for value in values.values()])[:-1]
 
         def unflatten(flat: Array) -> dict[str, Array]:
-            parts = np.split(flat, ends)
-            return {
-                name: part.reshape(value.shape)
-                for (name, value), part in zip(values.items(), parts, strict=True)
-            }
+            parts = zip(values.items(), np.split(flat, ends), strict=True)
+            return {name: part.reshape(value.shape) for (name, value), part in parts}
 
-        return np.concatenate([np.zeros(0), *map(np.ravel, values.values())]), unflatten
+        def evaluate(flat: Array) -> tuple[float, Array]:
+            with np.errstate(all="ignore"):
+                value, slopes = self._objective(point | unflatten(flat), counts)
+            return value, np.concatenate([slopes[name].ravel() for name in self.moved])
+
+        flat = np.concatenate([np.zeros(0), *map(np.ravel, values.values())])
+        return flat, unflatten, evaluate
 
 
 class Tilts(Gradients):
@@ -229,6 +210,22 @@ class Tilts(Gradients):
         found: Rows = self._implied(self._point(rows))
         odds = scipy.special.log_softmax(rows[VALUE + AVERAGE] + found[self._key], axis=1)
         return rows | found | {self._label: odds}
+
+
+def start_of(plan: Plan, method: str) -> tuple[Start, Gradients | None]:
+    """Return the start of a model as it is, and the gradients of what has no closed form."""
+    rest = None if plan.complete else Gradients(plan)
+    return find_start(plan.begun(), plan.continuous_priors(), method, rest), rest
+
+
+def values_of(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
+    """Return values of the model's variables, which PyMC can transform, from rows."""
+    blocks = {
+        block.variable.name: block.coordinates.natural(rows[block.parameter])
+        for block in plan.all_blocks
+        if block.parameter in rows
+    }
+    return blocks | ({} if rest is None else rest.natural(rows))
 
 
 def _expected_density(
@@ -272,15 +269,3 @@ def _with_slopes(
         return total, dict(zip((value.name for value in moved), slopes, strict=True))
 
     return evaluate
-
-
-def appear_above(model: Any, variables: list[Any]) -> list[Any]:
-    """Return those of the variables on which the prior of another one depends."""
-    depend = [v.owner.inputs for v in model.free_RVs]
-    return [v for v in variables if any(v in ancestors(inputs) for inputs in depend)]
-
-
-def _none_of(observation: Observation, rows: Rows) -> Counts:
-    """Return counts of nothing."""
-    tables = observation.label_tables(rows), observation.tables(rows)
-    return Counts({}, *(tuple(map(np.zeros_like, some)) for some in tables))

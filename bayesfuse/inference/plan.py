@@ -1,8 +1,4 @@
-"""The plan of a fit: how each parameter of a PyMC model's responses can be updated.
-
-*Blocks*, with a prior that their support knows, are updated in closed form given the labels; all
-other free variables move along the gradients of PyMC's density (``gradients.py``).
-"""
+"""The plan of a fit: how each parameter of a PyMC model's responses can be updated."""
 
 from __future__ import annotations
 
@@ -13,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.errors import CLOSE, ModelError
+from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import depends, plain_python
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.pool import Pool
-from bayesfuse.pymc.model import each_observed, observed, parameter_variables, require_like
+from bayesfuse.pymc.model import all_observed, observed, parameter_variables, part
 
 
 @dataclass(frozen=True)
@@ -38,14 +33,7 @@ class Block:
     support: Support
     coordinates: Coordinates
     prior: Prior | None
-    varying: Callable[[Mapping[str, Array]], Prior] | None = None
-
-    def prior_at(self, point: Mapping[str, Array]) -> Prior:
-        """Return the prior, other variables as at a point in value space."""
-        if self.prior is not None:
-            return self.prior
-        assert self.varying is not None  # a block has either
-        return self.varying(point)
+    varying: Callable[[Mapping[str, Array]], Prior] | None = None  # by points in value space
 
     def read(self, point: Mapping[str, Array]) -> Array:
         """Return kernel coordinates from a point, or many along a first axis, in value space."""
@@ -158,14 +146,6 @@ class Plan:
         priors = self.priors()
         return {name: priors[name].centre() for name in self.observation.indices if name in priors}
 
-    def natural(self, rows: Rows) -> dict[str, Array]:
-        """Return values of the variables of blocks, which PyMC can transform, from rows."""
-        return {
-            block.variable.name: block.coordinates.natural(rows[block.parameter])
-            for block in self.all_blocks
-            if block.parameter in rows
-        }
-
     def begun(self) -> Observation:
         """Return the observation that is left when those stay where they begin."""
         return self.observation.known(self.indices())
@@ -173,22 +153,15 @@ class Plan:
 
 def make_plans(model: pm.Model) -> dict[str, Plan]:
     """Return the plan of every table that a model observes, by the name of its responses."""
-    return {str(table[1].name): _plan(*table) for table in each_observed(model)}
+    names = [str(variable.name) for variable in all_observed(model)]
+    parts = [part(model, name) for name in names] if len(names) > 1 else [model]
+    return {str(plan.answers.name): plan for plan in map(make_plan, parts)}
 
 
 def make_plan(model: pm.Model) -> Plan:
-    """Return the plan of a model of one table of responses."""
-    variable, observation = observed(model)
-    return _plan(model, variable, observation, parameter_variables(variable))
-
-
-def _plan(
-    model: pm.Model,
-    variable: TensorVariable,
-    observation: Observation,
-    variables: dict[str, TensorVariable],
-) -> Plan:
     """Find out how each parameter of a model's responses can be updated given the labels."""
+    variable, observation = observed(model)
+    variables = parameter_variables(variable)
     blocks = {
         name: block
         for name in variables
@@ -266,29 +239,3 @@ def require_mode(plan: Plan, who: str) -> None:
                 "all raters are alike: bf.sample(model, draws=100) gives labels in seconds. "
                 f"Got: a model with {members}."
             )
-
-
-def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None:
-    """Raise ModelError unless chains can begin where a variable has this value."""
-    require_like(np.shape(value), variable)
-    given = np.asarray(value)
-    sound = given.dtype.kind in "biuf" and bool(np.isfinite(given).all())
-    if sound:
-        there = pt.as_tensor(given.astype(variable.dtype))
-        transform, inputs = model.rvs_to_transforms.get(variable), variable.owner.inputs
-        if transform is None:
-            graphs = [pm.logp(variable, there)]
-        else:
-            inside = transform.forward(there, *inputs)
-            graphs = [inside, transform.backward(inside, *inputs)]
-        if not depends(model, graphs):
-            with plain_python(), np.errstate(all="ignore"):
-                found = [graph.eval() for graph in graphs]
-            sound = bool(np.isfinite(found[0]).all())
-            sound &= transform is None or np.allclose(found[-1], given, rtol=CLOSE, atol=CLOSE)
-    if not sound:
-        raise ModelError(
-            "Chains must begin where the density is positive and finite: rows of positive "
-            "probabilities that sum to one (zeros only where the prior has them), numbers within "
-            f"their bounds. Got: {given.tolist()} for {variable.name}."
-        )

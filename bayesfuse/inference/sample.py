@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -10,12 +9,16 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
-from bayesfuse.inference.begin import Beginning, require_start
-from bayesfuse.inference.drawing import require_settings, sample_gibbs, sample_nuts, thinned
+from bayesfuse.inference.drawing import (
+    Beginning,
+    require_settings,
+    sample_gibbs,
+    sample_nuts,
+    thinned,
+)
 from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import interruptible, threads
-from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import add_deterministics, check_convergence, evaluate
 from bayesfuse.results import joint_labels
 from bayesfuse.results.collapse import warn_of_collapse
@@ -39,7 +42,7 @@ def sample(
     sweeps: int | None = None,
     thin: int | None = None,
     precision: Precision | None = None,
-    start: str | Mapping[str, Any] = DEFAULT,
+    start: str = DEFAULT,
     random_seed: Any = None,
     progressbar: Any = True,
     log_likelihood: bool | None = None,
@@ -55,35 +58,30 @@ def sample(
         Draws of a chain that are kept, and tuning draws, which are dropped (default 200 for Gibbs,
         PyMC's choice for NUTS); number of chains.
     cores : int, optional
-        Most cores, by default all that the process may use (fewer if OMP_NUM_THREADS or
-        NUMBA_NUM_THREADS are set). Gibbs chains, and blocks of a large table, run on threads, and
-        draws do not depend on their number. NUTS runs chains in processes.
-    sampler : {"auto", "gibbs", "nuts"}
+        Most cores, by default all that the process may use. Gibbs chains, and blocks of a large
+        table, run on threads, and draws do not depend on their number. NUTS runs processes.
+    sampler, nuts_sampler : str
         "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs`, others
         with NUTS; "nuts" sums the labels out. "auto" is Gibbs if some parameter is conjugate.
-    nuts_sampler : str, optional
-        Implementation of NUTS, as in :func:`pymc.sample`.
+        ``nuts_sampler`` is as in :func:`pymc.sample`.
     sweeps : int, optional
-        Gibbs sweeps per draw. Default: as many as take the time of the computations after sampling,
-        at most ten, and of :class:`bayesfuse.models.ItemTypes` at least four.
+        Gibbs sweeps per draw. Default: up to ten, as many as take little time.
     precision, thin : optional
         Precision ("double" or "single") of the stored posterior and log likelihood, and how many
-        draws: every ``thin``-th. By default first the precision is reduced, then draws are left
-        out, if they take more than 500 MB. Label probabilities are computed before rounding.
-    start : str or mapping of variable name to value
-        Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
-        takes higher), "majority", "prior" (its mean), or values; attributes record it. Chains are
-        dispersed by draws from conditionals, not by jitter, which could switch classes.
+        draws: every ``thin``-th. By default both are reduced for more than 500 MB.
+    start : {"moments", "majority", "prior"}
+        Where chains begin: at spectral moments or majority vote, whichever EM takes higher, at
+        majority vote, or at the prior's mean; attributes record it. Chains are dispersed by draws
+        from conditionals, not by jitter, which could switch classes.
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, str or callable
-        As in :func:`pymc.sample`, or a function called with the number of new draws, of all chains
-        and tuning included.
+        As in :func:`pymc.sample` (Gibbs chains have one bar), or a function called with the number
+        of new draws, of all chains and tuning included.
     log_likelihood : bool, optional
-        Whether to store the pointwise log likelihood for ``az.loo``. Default: up to 10⁸ values.
+        Whether to store it by item, for ``az.loo``. Default: up to 10⁸ values.
     **kwargs
-        For :func:`pymc.sample` where NUTS draws variables; else only ``quiet`` and
-        ``progressbar_theme``.
+        For :func:`pymc.sample` where NUTS draws variables; else only ``quiet``.
 
     Returns
     -------
@@ -94,32 +92,26 @@ def sample(
         graph with circles those drawn with the parameters (chain, draw, item), up to 10⁸ values.
         A model of several tables (``bf.observe`` with names) is sampled by NUTS and has a child
         with the labels of each; other functions take ``result[name]``, ``bf.part(model, name)``.
-        Interrupting Gibbs chains keeps the draws that all of them have made (KeyboardInterrupt if
-        there are none), next to NUTS those of :func:`pymc.sample`; the attribute ``interrupted`` is
-        then 1, and ``thin`` what was chosen for all draws. Interrupting the computations
-        after sampling leaves out the rest, which a warning and the attribute ``missing`` name.
+        Ctrl-C keeps the draws that all chains have made (KeyboardInterrupt if there are none; the
+        attribute ``interrupted`` is 1), and after sampling leaves out what is not computed yet,
+        which a warning and the attribute ``missing`` name.
 
     Raises
     ------
-    ModelError
-        The model observes no responses; the sampler or its settings do not apply to the model;
-        numbers of draws are below one; start values are outside the support.
-    ImpossibleDataError
-        The prior or the gold labels rule out some item's responses.
+    ModelError, ImpossibleDataError
+        The model observes no responses; the sampler or its settings do not apply to the model; the
+        prior or the gold labels rule out some item's responses.
 
     Warns
     -----
-    LargeResultWarning
-        Single precision or ``thin`` was chosen; see these attributes of the result.
-    CollapseWarning
-        The labels have lost a class that the responses favour (suppressed by ``quiet``), see
-        :func:`bayesfuse.checks.collapse`.
+    LargeResultWarning, CollapseWarning
+        Single precision or ``thin`` was chosen; labels have lost a class that the responses favour
+        (not with ``quiet``), see :func:`bayesfuse.checks.collapse`.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False)
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
@@ -180,8 +172,6 @@ def sample(
         thin=thin,
         log_likelihood=log_likelihood,
     )
-    if not isinstance(start, str):
-        require_start(model, start)
     with threads(cores):
         beginnings = [Beginning(plan, start) for plan in plans.values()]
     seen = None
@@ -229,8 +219,7 @@ def _complete(
                 groups = seen.groups
                 store(seen, result)
             if missing:
-                with plain_python():
-                    add_deterministics(result, model)
+                add_deterministics(result, model)
                 missing.clear()
             if checks:
                 check_convergence(result, model)
@@ -258,8 +247,7 @@ def add_labels(
 ) -> None:
     """Add the labels of a table, to the child of its name if there are several."""
     posterior = result["posterior"].dataset
-    with plain_python():
-        values = evaluate(plan.model, posterior, plan.variables)
+    values = evaluate(plan.model, posterior, plan.variables)
     tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
     complete(tree, plan.observation, values, log_likelihood=log_likelihood)
     joint_labels.keep(tree, plan.observation, values)
@@ -269,8 +257,7 @@ def add_labels(
 
 
 def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:
-    if sampler not in ("auto", "gibbs", "nuts"):
-        raise errors.ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
+    errors.require_choice("sampler", sampler, "auto", "gibbs", "nuts")
     if len(plans) > 1 and (sampler == "gibbs" or sweeps is not None):
         raise errors.ModelError(
             "Models of several tables are sampled by NUTS, because parameters that tables share "

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
+from bayesfuse.errors import ImpossibleDataError, MomentsError, require_choice
 from bayesfuse.inference import em
 from bayesfuse.inference.em import Priors, Rest
 from bayesfuse.moments.views import from_teams, incidence
@@ -23,11 +23,9 @@ from bayesfuse.priors import WEIGHT
 
 DEFAULT = "moments"
 
-METHODS = ("moments", "majority", "prior")
 
 STEPS_OF_ALL = 5  # EM steps with all partitions, after a start from the first one
-POLISH = 20
-"""EM steps given to every candidate: enough to leave a bad estimate, far from convergence."""
+POLISH = 20  # EM steps of every candidate: enough to leave a bad estimate, far from convergence
 
 
 CLIMB = 100  # gradient steps at most to where given labels, or given leaves, put other variables
@@ -41,13 +39,12 @@ TIE = 1e-3  # nats for all responses being right, which decides between equal na
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: rows or the user's values, the winning method, and the others."""
+    """Where a fit begins: rows, the winning method, and all that were polished."""
 
     rows: Rows
     method: str
     polished: dict[str, em.PointFit] = field(default_factory=dict)
     left_out: str = ""
-    values: dict[str, Any] | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the start as attributes that NetCDF can hold."""
@@ -67,11 +64,7 @@ def find_start(
         fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
         rows = settle(observation, fit.rows, priors)
         return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
-    if method not in METHODS:
-        raise ModelError(
-            f"start must be one of {list(METHODS)} (or, in bf.sample, a mapping of variable names "
-            f"to values). Got: {method!r}."
-        )
+    require_choice("start", method, "moments", "majority", "prior")
     middle = em.centre(priors)
     if rest is not None:
         middle, rest = rest.begin(middle), rest.only(upper=False)
@@ -117,8 +110,8 @@ def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
     """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
     Random divisions of raters into three teams give confusion matrices (Leurgans, Ross & Abel
-    1993), whose classes the prior and known labels name; the one from which EM reaches the highest
-    posterior density wins. ``middle`` are all parameters at typical values.
+    1993), whose classes the prior and known labels name; that with the highest density after EM
+    wins. ``middle`` are all parameters at typical values.
     """
     table = observation.table
     gold = observation.table_gold

@@ -10,9 +10,7 @@ import pymc as pm
 from numpy.typing import NDArray
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from pytensor.graph.traversal import ancestors
 
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
@@ -20,28 +18,18 @@ from bayesfuse.inference.plan import Block, Plan, make_plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Rows
-from bayesfuse.parameters.compiled import value_function
+from bayesfuse.parameters.compiled import depends, value_function
 from bayesfuse.parameters.variables import SeatingRV
 from bayesfuse.pymc.observed import latest
 
 
-@dataclass_state
-class LabelGibbsState(StepMethodState):
-    """Random stream, labels and counts of turns of a chain."""
-
-    state: Any
-
-
 class LabelGibbs(BlockedStep):
-    r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
+    """Step method that draws labels and, given them, every Dirichlet row of a label model.
 
-    One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
-    from their Dirichlet (or Beta) conditionals, a coupling by slice sampling; for independent
-    labels, some sweeps begin with a move of the prevalence, if that proves useful. Other variables
-    are left to other steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS.
-
-    Labels on a graph with circles go on from those of the chain's last step. They must not depend
-    on variables that other steps move, which sum the labels out approximately.
+    Conjugate parameters are drawn from their conditionals, a coupling by slice sampling; for
+    independent labels, some sweeps begin with a move of the prevalence, if that proves useful.
+    Others are left to other steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to
+    NUTS. Labels on a graph with circles must not depend on such variables.
 
     Parameters
     ----------
@@ -49,16 +37,14 @@ class LabelGibbs(BlockedStep):
         Conjugate parameters to draw. Default all of them.
     model : pymc.Model, optional
         By default the model on the context stack, else the label model built last.
-    rng : numpy.random.Generator or seed, optional
-    sweeps : int, default 1
-        Sweeps per step, of which the last is kept.
-    plan : Plan, optional
+    rng, sweeps : optional
+        Random numbers; sweeps per step, of which the last is kept.
 
     Raises
     ------
     ModelError
-        The model observes no responses, or has no conjugate parameter among ``vars``; other steps
-        would move parameters of labels that must be drawn with them.
+        No responses, or no conjugate parameter among ``vars``; other steps would move parameters
+        of labels that must be drawn with them.
 
     References
     ----------
@@ -66,17 +52,15 @@ class LabelGibbs(BlockedStep):
 
     Examples
     --------
-    >>> import pymc as pm, bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> with DawidSkene(bf.datasets.anesthesia()):
-    ...     step = bf.LabelGibbs()
+    >>> import bayesfuse as bf
+    >>> step = bf.LabelGibbs(model=bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> [variable.name for variable in step.vars]
     ['prevalence_simplex__', 'confusion_logratio__']
     """
 
     name = "label_gibbs"
     default_tune_steps = 200
-    _state_class = LabelGibbsState
+    _state_class = StepMethodState
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
         """Find the model: ``pm.sample(step=LabelGibbs(), model=model)`` puts none on the stack."""
@@ -98,21 +82,21 @@ class LabelGibbs(BlockedStep):
         self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
         model = _model(model)
         plan = make_plan(model) if plan is None else plan
-        wanted = None
+        wanted = {block.value for block in plan.all_blocks}
         if vars is not None:
             listed = vars if isinstance(vars, list | tuple) else [vars]
             wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
-        blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
+        blocks = [b for b in plan.blocks.values() if b.value in wanted]
         drawn = {b.parameter for b in blocks}
         pools = [
             pooled
             for pooled in plan.pools
-            if all(wanted is None or b.value in wanted for b in pooled.members.values())
+            if wanted >= {b.value for b in pooled.members.values()}
             and (pooled.pool.parameter in drawn or pooled.pool.parameter not in plan.blocks)
         ]
         members = [block for pooled in pools for block in pooled.members.values()]
         self.blocks = [*blocks, *members]
-        if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
+        if not self.blocks or len(self.blocks) != len(wanted):
             raise ModelError(
                 "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
                 "prior on which nothing else in the model depends; give the others to NUTS. Got: "
@@ -137,9 +121,7 @@ class LabelGibbs(BlockedStep):
         # whatever else the conditionals depend on is evaluated at the point of each step
         known = drawn | {name for each in pools for name in each.implied}
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
-        graphs, values = model.replace_rvs_by_values([*others.values()]), set(model.value_vars)
-        moved = zip(others, (not values.isdisjoint(ancestors([g])) for g in graphs), strict=True)
-        left = [name for name, moves in moved if moves]
+        left = [name for name, variable in others.items() if depends(model, [variable])]
         if left and not observation.labels.exact:
             raise ModelError(
                 "Other steps than LabelGibbs sum the labels out, approximately where labels are "
@@ -148,12 +130,12 @@ class LabelGibbs(BlockedStep):
                 "coupling any prior, on which nothing else depends, or leave all variables to "
                 f"NUTS: bf.sample(…, sampler='nuts'). Got: {left} left to other steps."
             )
-        self.others = value_function(model, others) if others else None
-        inputs = {name: each for pooled in pools for name, each in pooled.inputs.items()}
-        self.inputs = value_function(model, inputs) if inputs else None
+        self.inputs = {name: each for pooled in pools for name, each in pooled.inputs.items()}
+        others |= self.inputs
+        self.others = value_function(model, others) if others else lambda point: {}
         below = {pooled.pool.parameter for pooled in pools}
         self.varying = {
-            b.parameter: b.prior_at for b in blocks if b.prior is None and b.parameter not in below
+            b.parameter: b.varying for b in blocks if b.varying and b.parameter not in below
         }
 
     @staticmethod
@@ -182,14 +164,12 @@ class LabelGibbs(BlockedStep):
         """Draw labels, then every conjugate parameter."""
         sweep = self.sweep
         rows = {block.parameter: self.read(block, point) for block in self.blocks}
-        if self.others is not None:
-            with np.errstate(divide="ignore"):
-                for name, value in self.others(point).items():
-                    rows[name] = sweep.observation.support(name).to_kernel(value)
+        for name, value in self.others(point).items():
+            support = None if name in self.inputs else sweep.observation.support(name)
+            with np.errstate(divide="ignore"):  # zero is a legal probability
+                rows[name] = value if support is None else support.to_kernel(value)
         if self.varying:
             sweep = with_priors(sweep, {name: at(point) for name, at in self.varying.items()})
-        if self.inputs is not None:
-            rows |= self.inputs(point)
         for pooled in sweep.pools:
             rows |= pooled.rows(pooled.values(rows))
         self.state = self.state._replace(rows=rows)

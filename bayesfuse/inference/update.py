@@ -21,7 +21,6 @@ from bayesfuse.inference import cavi
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Observation, Rows, in_blocks
-from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural, posterior
@@ -47,9 +46,7 @@ def update(
     draws: int = 1000,
     random_seed: Any = None,
 ) -> xr.DataTree:
-    r"""Update a variational fit with new responses, by its result alone.
-
-    The fitted distribution of the parameters is the prior for the new responses.
+    """Update a variational fit with new responses: its distribution is the prior for them.
 
     Parameters
     ----------
@@ -57,56 +54,36 @@ def update(
         From ``bf.fit`` with ``method="cavi"`` (the default for conjugate models), or from
         ``bf.update``. It is not changed.
     responses : Responses, DataFrame or array
-        Responses to new items, as tables of ``bf.fuse``, with some or all of the classes of the
-        result. Raters are matched by name; new ones get the prior of the fitted ones, which must
-        have been the same for all.
+        Responses to new items, as tables of ``bf.fuse``, with classes of the result. Raters are
+        matched by name; new ones get the prior of the fitted ones, if that was the same for all.
     gold, sequences, populations : optional
         Of new items: known classes, as in :func:`bayesfuse.fuse`, and what the model was given for
         the fitted ones, as in :func:`bayesfuse.predict`.
     forgetting : float, default 0
-        Share of the earlier information that is discarded first, to follow raters who change. With
-        0.1 the responses of a batch count 0.9 after the next one and 0.81 after two.
+        Share of the earlier information that is discarded first, to follow raters who change.
     draws, random_seed : optional
         Number of independent draws from the new distribution, which itself is deterministic.
 
     Returns
     -------
     DataTree
-        As ``bf.fit`` returns it. ``posterior`` has all raters so far, new ones last, and of the
-        variables that are no parameters "confusion", "sensitivity", "specificity" and
-        "prevalence". ``label_posterior`` and the data are of the new items; there is no
-        ``log_likelihood``. ``elbo`` bounds the log evidence of the new responses given the earlier
-        ones; the attribute ``batches`` is the number of tables used so far.
+        As ``bf.fit`` returns it, of all raters so far, new ones last. ``label_posterior`` and the
+        data are of the new items; there is no ``log_likelihood``. ``elbo`` bounds the log evidence
+        of the new responses given the earlier ones; ``batches`` is the number of tables so far.
 
     Raises
     ------
-    ModelError
+    ModelError, ImpossibleDataError
         The result holds no Dirichlet distributions; there are no responses, or they have been used
         already; unknown classes; new raters where the fitted ones had different priors; labels on
-        a graph; parameters without a Dirichlet distribution that vary; label priors and channels of
-        your own.
-    ImpossibleDataError
-        Structural zeros or known labels rule out the responses to some item.
-
-    Warns
-    -----
-    PoorFitWarning, CollapseWarning
-        The bound was still rising after 1,000 iterations; as :func:`bayesfuse.fit`, for new items.
+        a graph; parameters without a Dirichlet distribution that vary; factors of your own.
 
     Notes
     -----
-    If q are the Dirichlet concentrations after t − 1 batches and p those of the prior, batch t is
-    fitted by coordinate ascent under the prior
-
-    .. math:: p + (1 - f)(q_{t-1} - p), \qquad f = \texttt{forgetting},
-
-    where q − p are expected counts (for a mixture, those that all components share). With f = 0
-    this is streaming variational Bayes; with f > 0 the past of all raters is a power prior.
-
-    With hidden labels, updates differ from one fit of all responses, because earlier labels are not
-    revised: the first table should be large enough to distinguish the raters. An item of an earlier
-    name counts as another item; the same table is refused, because it would count twice. Sweeps
-    (``sweeps=``) change the draws of a fit, not the distributions that updates use.
+    If q are the Dirichlet concentrations so far and p those of the prior, a batch is fitted by
+    coordinate ascent under the prior p + (1 − ``forgetting``)(q − p): streaming variational Bayes,
+    or a power prior. Earlier labels are not revised, so the first table should be large enough to
+    distinguish the raters. An item of an earlier name counts as another; the same table is refused.
 
     References
     ----------
@@ -116,14 +93,12 @@ def update(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> made = bf.datasets.simulate_dawid_skene(600, 5, 2, accuracy=(0.8, 0.95), random_seed=1)
-    >>> days = [made.responses.take(range(first, first + 200)) for first in (0, 200, 400)]
-    >>> result = bf.fit(DawidSkene(days[0]), random_seed=1)
-    >>> for day in days[1:]:
-    ...     result = bf.update(result, day, random_seed=1)
+    >>> made = bf.datasets.simulate_dawid_skene(400, 5, 2, accuracy=(0.8, 0.95), random_seed=1)
+    >>> first, second = (made.responses.take(range(begin, begin + 200)) for begin in (0, 200))
+    >>> fitted = bf.fit(bf.models.DawidSkene(first), random_seed=1)
+    >>> result = bf.update(fitted, second, random_seed=1)
     >>> result.attrs["batches"], bf.label_probabilities(result).sizes["item"]
-    (3, 200)
+    (2, 200)
     """
     if not isinstance(responses, Responses):
         responses = read_table(responses, classes=class_names(result))[0]
@@ -134,7 +109,13 @@ def update(
     known, fitted = natural.read(result), from_result(result)
     told = {"sequences": sequences, "populations": populations}
     observation, known, held = _see(result, fitted, known, responses, told, gold)
-    counted = _counted(result, observation)
+    before, own = natural.digests(result), natural.digest(observation)
+    if own in before:
+        raise errors.ModelError(
+            "Every table counts once, else the same responses would count as new evidence; items "
+            "that only share names with earlier ones need names of their own. Got: the responses "
+            f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
+        )
     prior = {name: each.fading(forgetting) for name, each in known.items()}
     found = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
     if not found.converged:
@@ -159,14 +140,14 @@ def update(
     posterior.order_variables(updated)
     warn_of_collapse(updated, observation)
     known = {name: replace(known[name], posterior=q) for name, q in found.approximation.items()}
-    natural.store(updated, known, found.trace, counted)
+    natural.store(updated, known, found.trace, np.append(before, own))
     updated.attrs |= {
         "method": "cavi",
         "converged": int(found.converged),
         "iterations": len(found.trace),
         "elbo": float(found.trace[-1]),
         "forgetting": forgetting,
-        "batches": len(counted),
+        "batches": len(before) + 1,
     }
     return updated
 
@@ -195,17 +176,10 @@ def _see(
     newcomers: dict[str, Any] = {}
     values = {}
     for name, each in known.items():
-        support = declared[name].support
-        values[name] = support.from_kernel(each.posterior.centre())[None, None]
-        if by_rater(declared[name]):  # the mean of a prior that all share, or why there is none
-            prior: Any = each.prior
-            mean = common_mean(
-                prior if isinstance(prior, DirichletMixture) else prior.concentration
-            )
-            newcomers[name] = mean
-            if not isinstance(mean, str):
-                with np.errstate(divide="ignore"):  # structural zeros
-                    newcomers[name] = support.from_kernel(np.log(mean)), PRIOR
+        values[name] = declared[name].support.from_kernel(each.posterior.centre())[None, None]
+        if by_rater(declared[name]):  # rows to be replaced, or why there is no prior that all share
+            mean = common_mean(each.prior)
+            newcomers[name] = mean if isinstance(mean, str) else (values[name][0, 0, 0], PRIOR)
     for name, drawn in fitted.values.items():
         if name not in known:
             values[name] = drawn[:1, :1]
@@ -214,10 +188,11 @@ def _see(
                     "Parameters without a Dirichlet distribution must be known to learn on, or "
                     f"held as bf.fit holds them without sweeps=. Got: draws of {name} that vary."
                 )
-    raters = _all_raters(fitted, responses)
-    responses = _by(raters, with_classes(responses, fitted.class_names), fitted)
+    raters, new = fitted.rater_names, places(as_array(responses.raters), fitted.rater_names) < 0
+    if new.any():
+        raters = unique_names([*listed(raters), *listed(responses.raters[new])], "rater")
+    responses = _by(raters, with_classes(responses, fitted.class_names))
     responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
-    told = {name: each for name, each in told.items() if each is not None}
     point = replace(fitted, values=values, newcomers=newcomers)
     observation, values, _ = see(point, responses, told, gold)
     count = len(raters) - len(fitted.rater_names)
@@ -230,15 +205,7 @@ def _see(
     return _as_before(result, observation), known, held
 
 
-def _all_raters(fitted: Fitted, responses: Responses) -> NDArray[Any]:
-    """Return the names of the fitted raters, then those of new ones."""
-    new = places(as_array(responses.raters), fitted.rater_names) < 0
-    if not new.any():
-        return fitted.rater_names
-    return unique_names([*listed(fitted.rater_names), *listed(responses.raters[new])], "rater")
-
-
-def _by(raters: NDArray[Any], responses: Responses, fitted: Fitted) -> Responses:
+def _by(raters: NDArray[Any], responses: Responses) -> Responses:
     """Return the same responses in a table of all these raters."""
     if np.array_equal(raters, responses.raters):
         return responses
@@ -246,24 +213,12 @@ def _by(raters: NDArray[Any], responses: Responses, fitted: Fitted) -> Responses
         raise errors.ModelError(
             "Batches with silence or stated probabilities must have the sources of the fit, in "
             "their order, because a source that is not in the table was not asked: declare them "
-            f"with raters=. Got: {shown(responses.raters)}, not {shown(fitted.rater_names)}."
+            f"with raters=. Got: {shown(responses.raters)}, not {shown(raters)}."
         )
     place = places(as_array(responses.raters), raters)
     key = (responses.item * len(raters) + place[responses.rater]) * responses.n_classes
     table = from_key(key + responses.label, responses.items, raters, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
-
-
-def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64]:
-    """Return the digests of all tables, the new one last, or raise ModelError if it is known."""
-    before, own = natural.digests(result), natural.digest(observation)
-    if own in before:
-        raise errors.ModelError(
-            "Every table counts once, else the same responses would count as new evidence; items "
-            "that only share names with earlier ones need names of their own. Got: the responses "
-            f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
-        )
-    return np.append(before, own)
 
 
 def _posterior(
@@ -282,30 +237,26 @@ def _posterior(
         derived = {prefix + name: each for name, each in _derived(observation, values).items()}
         found |= {name: derived[name] for name in sorted(wanted)}
     variables = {name: (before[name].dims, each) for name, each in found.items()}
-    coords: dict[Any, Any] = {"chain": [0], "draw": np.arange(len(next(iter(found.values()))[0]))}
-    for dims, each in variables.values():
-        for dim, size in zip(dims[2:], each.shape[2:], strict=True):
-            if dim in before.coords:
-                names = before[dim].values
-                coords[dim] = names if len(names) == size else observation.responses.raters
-    return xr.Dataset(variables, coords)
+    used = {dim for dims, _ in variables.values() for dim in dims}
+    coords = {dim: before[dim].values for dim in used.intersection(before.coords)}
+    coords |= {"rater": observation.responses.raters} if "rater" in used else {}
+    draws = np.arange(next(iter(found.values())).shape[1])
+    return xr.Dataset(variables, coords | {"chain": [0], "draw": draws})
 
 
 def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return what follows from the parameters, by the name that models of this package give it."""
     names = observation.labels.parameters
     n_classes = observation.table.n_classes
-    found: dict[str, list[Array]] = {name: [] for name in DERIVED}
+    drawn = []
     for draw in range(next(iter(values.values())).shape[1]):
-        point = {name: drawn[0, draw] for name, drawn in values.items()}
+        point = {name: each[0, draw] for name, each in values.items()}
+        own, structure = tuple(point[name] for name in names), observation.label_structure
         confusion = confusion_at(observation, observation.rows(point))
-        share = observation.labels.prevalence(
-            tuple(point[name] for name in names), n_classes, observation.label_structure, np
-        )
-        drawn = confusion, *one_against_rest(confusion, share, n_classes), share
-        for name, each in zip(DERIVED, drawn, strict=True):
-            found[name].append(each)
-    return {name: np.array(drawn)[None] for name, drawn in found.items()}
+        share = observation.labels.prevalence(own, n_classes, structure, np)
+        drawn.append((confusion, *one_against_rest(confusion, share, n_classes), share))
+    columns = zip(*drawn, strict=True)
+    return {name: np.array(each)[None] for name, each in zip(DERIVED, columns, strict=True)}
 
 
 def _as_before(result: xr.DataTree, observation: Observation) -> Observation:

@@ -1,11 +1,8 @@
-"""Variables of a model at all draws, named as it names them (PyMC's trace is slow to do so).
-
-Also where results store what predictions read.
-"""
+"""Variables of a model at all draws, with its names, and where results store parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +19,12 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.parameters.factor import Factor
 from bayesfuse.raters.base import RaterChannel
 
+DRAWS = "chain", "draw"
 IN_CACHE = 2**16  # numbers of the draws that are worked on at a time
 
 
@@ -47,7 +46,8 @@ def evaluate(
         graph if graph.type.ndim > v.type.ndim else graph[None]
         for graph, v in zip(vectorised, graphs.values(), strict=True)
     ]
-    function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
+    with plain_python():
+        function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
     draws = [values.reshape(-1, *values.shape[2:]) for values in free.values()]
     n_draws = sizes[0] * sizes[1]
     found: list[Array] = []
@@ -70,38 +70,37 @@ def in_parts(n_draws: int, size: int) -> Iterator[slice]:
 
 def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
     """Return values (chain, draw, …) of the model's variables, with its names."""
-    coords, dims = coords_and_dims_for_inferencedata(model)
-    sizes = [max(np.shape(drawn)[axis] for drawn in values.values()) for axis in (0, 1)]
-    numbers = dict(zip(("chain", "draw"), map(np.arange, sizes), strict=True))
-    return _named(values, numbers | coords, dims, ("chain", "draw"))
+    named = _named(model, values, DRAWS)
+    return named.assign_coords({dim: np.arange(named.sizes[dim]) for dim in DRAWS})
+
+
+def as_result(model: pm.Model, values: Mapping[str, Array]) -> xr.DataTree:
+    """Return draws (chain, draw, …) of the free variables with deterministics and data."""
+    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
+    add_deterministics(result, model)
+    add_data(result, model)
+    return result
 
 
 def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
     """Compute the model's deterministics for all draws of ``result["posterior"]`` in one call."""
     posterior = result["posterior"].dataset
     values = evaluate(model, posterior, {v.name: v for v in model.deterministics})
-    coords, dims = coords_and_dims_for_inferencedata(model)
-    added = _named(values, coords, dims, ("chain", "draw"))
-    result["posterior"] = xr.DataTree(posterior.merge(added))
+    result["posterior"] = xr.DataTree(posterior.merge(_named(model, values, DRAWS)))
 
 
 def add_data(result: xr.DataTree, model: pm.Model) -> None:
     """Add the groups of observed and constant data that PyMC gives to what it samples."""
-    coords, dims = coords_and_dims_for_inferencedata(model)
     for group, find in (("observed_data", find_observations), ("constant_data", find_constants)):
         if data := find(model):
-            named = _named(data, coords, dims)
-            numbers = {d: pd.RangeIndex(n) for d, n in named.sizes.items() if d not in coords}
+            named = _named(model, data)
+            numbers = {d: pd.RangeIndex(n) for d, n in named.sizes.items() if d not in named.coords}
             result[group] = xr.DataTree(named.assign_coords(numbers))
 
 
-def _named(
-    values: Mapping[str, Any],
-    coords: Mapping[Any, Any],
-    dims: Mapping[str, Sequence[str]],
-    first: tuple[str, ...] = (),
-) -> xr.Dataset:
+def _named(model: pm.Model, values: Mapping[str, Any], first: tuple[str, ...] = ()) -> xr.Dataset:
     """Give values of the model's variables its names; ``first`` are dimensions before its own."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
     found = {}
     for name, value in values.items():
         unnamed = [f"{name}_dim_{axis}" for axis in range(np.ndim(value) - len(first))]
@@ -177,13 +176,12 @@ def _stored(model: pm.Model, value: Any) -> dict[str, Any] | None:
     return {"value": number.tolist()} if number.size <= LARGEST else None
 
 
-def common_mean(prior: Array | DirichletMixture) -> Array | str:
+def common_mean(prior: Array | Dirichlet) -> Array | str:
     """Return the mean rows of a rater under a prior (raters, …, columns), or why there are none."""
-    mixed = isinstance(prior, DirichletMixture)
-    rows = prior if isinstance(prior, DirichletMixture) else Dirichlet(prior)
-    arrays = [np.moveaxis(rows.concentration, 1 if mixed else 0, 0)]
+    rows = prior if isinstance(prior, Dirichlet) else Dirichlet(prior)
+    arrays = [rows.concentration]
     if isinstance(rows, DirichletMixture):
-        arrays.append(np.moveaxis(rows.log_shares, 1, 0))
+        arrays = [np.moveaxis(each, 1, 0) for each in (rows.concentration, rows.log_shares)]
     if any((array != array[0]).any() for array in arrays):
         return DIFFERENT
     return rows.mean()[0]

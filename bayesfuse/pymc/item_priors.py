@@ -1,13 +1,4 @@
-r"""Variables behind the prevalence of every item: populations, covariates, a classifier.
-
-For item n of population g, with covariates x standardised to :math:`\tilde x` and the classifier's
-probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
-
-.. math:: \log \pi_{gk} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk}.
-
-with slopes and scale as in :class:`bayesfuse.models.DawidSkene`. Where the shares π follow from
-other variables (item types), populations shift them: :math:`\log \pi_k + b_{gk}`.
-"""
+"""Variables behind the prevalence of every item: populations, covariates, a classifier."""
 
 from __future__ import annotations
 
@@ -30,17 +21,12 @@ from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.labels.independent import Independent, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 
-SLOPE_SCALE = 2.0, 2.0
-"""Shape and rate of the gamma prior of the standard deviation of differences of slopes."""
-
-SHIFT_SCALE = 2.0, 2.0
-"""Shape and rate of the gamma prior of that of differences of populations' shifts."""
-
+# shape and rate of the gamma prior of standard deviations of differences
+SLOPE_SCALE = 2.0, 2.0  # of slopes
+SHIFT_SCALE = 2.0, 2.0  # of populations' shifts
+# names of the class shares of average items, without and with populations
 SHARE = {False: "average_prevalence", True: "population_prevalence"}
-"""Names of the class shares of average items, without and with populations."""
-
-DEPENDENT = 1e-8
-"""Share of a standardised column that others leave unexplained, below which it is a copy."""
+DEPENDENT = 1e-8  # share of a column that others leave unexplained, below which it is a copy
 
 
 @dataclass(frozen=True)
@@ -128,20 +114,19 @@ def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], 
 
 def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Array:
     """Return concentrations (populations, classes) of a prior for all, for each, or by name."""
-    rows = dict.fromkeys(names.tolist())
+    rows = [prior] * len(names)
     if isinstance(prior, Mapping):
-        if unknown := [name for name in prior if name not in rows]:
+        known = names.tolist()
+        if unknown := [name for name in prior if name not in known]:
             raise ModelError(
-                f"prevalence_prior must name populations, of {list(rows)}. Got: {unknown[0]!r}."
+                f"prevalence_prior must name populations, of {known}. Got: {unknown[0]!r}."
             )
-        rows |= prior
+        rows = [prior.get(name) for name in known]
     elif np.ndim(prior) == 2:
         axes = {"populations": len(names), "classes": responses.n_classes}
         require_shape("prevalence_prior", np.shape(prior), **axes)
-        rows = dict(zip(rows, prior, strict=True))
-    else:
-        rows = dict.fromkeys(rows, prior)
-    return np.stack([priors.prevalence(row, responses) for row in rows.values()])
+        rows = prior
+    return np.stack([priors.prevalence(row, responses) for row in rows])
 
 
 def _known_rows(

@@ -13,56 +13,42 @@ import jax
 import numpy as np
 from pytensor.link.jax.dispatch import jax_funcify
 
-from bayesfuse.pymc.ops import NO_HESSIAN, Evidence, EvidenceOfParts, ExpectedCounts
-
-
-@jax_funcify.register(ExpectedCounts)
-def expected_counts(op: ExpectedCounts, **kwargs: Any) -> Any:
-    """Return the kernel of expected counts."""
-
-    def outputs(*inputs):
-        free, answers = inputs[: op.n_tables + 1], _fixed(inputs[op.n_tables + 1 :])
-        found = _derived(lambda *given: op.values(*given, *answers), free)
-        return found[0] if len(found) == 1 else found
-
-    return outputs
+from bayesfuse.pymc.ops import NO_HESSIAN, Evidence, EvidenceOfParts
 
 
 @jax_funcify.register(Evidence)
-def evidence(op: Evidence, **kwargs: Any) -> Any:
+@jax_funcify.register(EvidenceOfParts)
+def evidence(op: Evidence | EvidenceOfParts, **kwargs: Any) -> Any:
     """Return the outputs; XLA drops the calls that are not used."""
 
     def outputs(*inputs):
-        rows, tables, *given = op.split(inputs)
-        structure, answers = map(_fixed, given)
+        data = [np.array(each) for each in inputs[op.n_tables :]]  # constants of the graph
 
-        def values(*free):
-            return op.values(*free, *structure, *answers)
+        def values(*tables):
+            return _on_host(lambda *given: op.values(*given, *data), tables)
 
-        def with_slopes(*free):
-            total, _, probability, *expected = values(*free)
-            weight = op.weight(probability, structure)
-            return (
-                total,
-                *expected,
-                *op.channel.expected_kernel(*free[op.n_rows :], weight, *answers),
-            )
+        @jax.custom_vjp
+        def total(*tables):
+            return values(*tables)[0]
 
-        free = (*rows, *tables)
-        return _total(with_slopes, free), *_derived(values, free)[1:]
+        def forward(*tables):
+            value, *slopes = values(*tables)
+            return value, slopes
+
+        total.defvjp(forward, lambda slopes, by: tuple(by * each for each in slopes))
+
+        @jax.custom_vjp
+        def counts(*tables):
+            return values(*tables)[1:]
+
+        def refuse(*_):
+            raise NotImplementedError(NO_HESSIAN)
+
+        counts.defvjp(lambda *tables: (counts(*tables), None), refuse)
+        tables = inputs[: op.n_tables]
+        return total(*tables), *counts(*tables)
 
     return outputs
-
-
-@jax_funcify.register(EvidenceOfParts)
-def evidence_of_parts(op: EvidenceOfParts, **kwargs: Any) -> Any:
-    """Return the outputs, total and counts."""
-    return lambda *free: (_total(op.values, free), *_derived(op.values, free)[1:])
-
-
-def _fixed(data: Sequence[Any]) -> list[Any]:
-    """Return constants of a graph as arrays that kernels can be called with."""
-    return [np.array(each) for each in data]
 
 
 def _on_host(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
@@ -75,32 +61,3 @@ def _on_host(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     found = call(*(np.zeros(each.shape, each.dtype) for each in inputs))
     shapes = tuple(jax.ShapeDtypeStruct(each.shape, kind) for each in found)
     return jax.pure_callback(call, shapes, *inputs, vmap_method="sequential")
-
-
-def _total(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """Return the first output of a function; the others are its derivatives by the inputs."""
-
-    @jax.custom_vjp
-    def total(*given):
-        return _on_host(function, given)[0]
-
-    def forward(*given):
-        value, *slopes = _on_host(function, given)
-        return value, slopes
-
-    total.defvjp(forward, lambda slopes, by: tuple(by * each for each in slopes))
-    return total(*inputs)
-
-
-def _derived(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """Return the outputs of a function, which are derivatives and have none of their own."""
-
-    @jax.custom_vjp
-    def outputs(*given):
-        return _on_host(function, given)
-
-    def refuse(*_):
-        raise NotImplementedError(NO_HESSIAN.format("label probabilities and expected counts"))
-
-    outputs.defvjp(lambda *given: (outputs(*given), None), refuse)
-    return outputs(*inputs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from bayesfuse import priors
 from bayesfuse.data.describing import summarise
 from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.tables import Table, read_gold, read_table
-from bayesfuse.errors import ModelError, require_flag, require_kind, require_name
+from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import Pool
@@ -57,34 +56,20 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     return found[0], found[0].owner.op.observation
 
 
-def each_observed(
-    model: pm.Model,
-) -> Iterator[tuple[pm.Model, TensorVariable, Observation, dict[str, TensorVariable]]]:
-    """Yield the model of every table that a model observes, as :func:`observed` returns it."""
-    found = all_observed(model)
-    names = [str(variable.name) for variable in found]
-    for own in [part(model, name) for name in names] if len(names) > 1 else [model]:
-        variable, observation = observed(own)
-        yield own, variable, observation, parameter_variables(variable)
-
-
 def part(model: pm.Model, name: str) -> pm.Model:
     """Return the model of one of several tables that a model observes.
 
-    It has the variables on which these responses depend, under their names, so functions of a
-    result and a model take the result of the whole model and this part.
+    Functions of a result and a model take the result of the whole model and this part.
 
     Parameters
     ----------
-    model : pymc.Model
-        With several calls of ``bf.observe``, each with a ``name``.
-    name : str
+    model, name : pymc.Model and str
+        Of several calls of ``bf.observe``, each with a ``name``.
 
     Returns
     -------
     pymc.Model
-        A copy; the priors of shared variables are those of the whole model, not updated by the
-        other tables.
+        A copy with the variables on which these responses depend, and their priors.
 
     Raises
     ------
@@ -94,14 +79,12 @@ def part(model: pm.Model, name: str) -> pm.Model:
     Examples
     --------
     >>> import numpy as np, pymc as pm, bayesfuse as bf
-    >>> first = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 0, 0]])
-    >>> second = bf.Responses.from_matrix([[1, 1, 0], [1, 1, 1]], classes=[0, 1])
+    >>> table = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 0, 0]])
     >>> with pm.Model() as model:
-    ...     confusion = bf.dirichlet("confusion", np.ones((3, 2, 2)) + 4 * np.eye(2))
-    ...     for name, responses in (("first", first), ("second", second)):
-    ...         share = pm.Dirichlet(f"share of {name}", np.ones(2))
-    ...         _ = bf.observe(responses, labels=bf.Independent(share),
-    ...                        raters=bf.Confusion(confusion), name=name)
+    ...     raters = bf.Confusion(bf.dirichlet("confusion", np.ones((3, 2, 2)) + 4 * np.eye(2)))
+    ...     for name in ("first", "second"):
+    ...         labels = bf.Independent(pm.Dirichlet(f"share of {name}", np.ones(2)))
+    ...         answers = bf.observe(table, labels=labels, raters=raters, name=name)
     >>> [variable.name for variable in bf.part(model, "second").free_RVs]
     ['confusion', 'share of second']
     """
@@ -143,12 +126,9 @@ def parameter_variables(variable: TensorVariable) -> dict[str, TensorVariable]:
 
 SILENCE = "nothing"  # name of the last entry of what a source may say
 
+# Prior mean of the share of items on which a source speaks, for every class. With 1/2, a rare class
+# takes all items on which rare rules speak (log loss of .59, not .20, for one item in twenty).
 COVERAGE = 0.1
-"""Prior mean of the share of items on which a source speaks, for every class.
-
-With 1/2, a rare class takes all items on which rare rules speak: for a coverage of 5 % and one item
-in twenty the mean log loss is 0.59 instead of 0.20.
-"""
 
 
 class LabelModel(pm.Model):
@@ -159,11 +139,8 @@ class LabelModel(pm.Model):
 
     Parameters
     ----------
-    responses : Responses, DataFrame or array
-        A DataFrame with a column "rater" or "label" has one row per response (columns "item",
-        "rater" and "label"); any other table has one row per item and one column per rater.
-    gold : mapping of item name to class name, DataFrame or path, optional
-        Items whose true class is known; as in :func:`bayesfuse.fuse`.
+    responses, gold : Responses, DataFrame or array, and mapping of item to class, optional
+        The table and the items whose true class is known, as in :func:`bayesfuse.fuse`.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
@@ -173,10 +150,8 @@ class LabelModel(pm.Model):
     >>> class Crowd(bf.LabelModel):
     ...     def __init__(self, responses, **kwargs):
     ...         super().__init__(responses, **kwargs)
-    ...         responses = self.responses  # also of a DataFrame or an array
-    ...         prevalence = pm.Dirichlet("prevalence", [2.0] * responses.n_classes, dims="class")
-    ...         mean = pm.Normal("mean", 1.0, 1.0)
-    ...         logit = pm.Normal("logit", mean, 1.0, dims="rater")
+    ...         prevalence = pm.Dirichlet("prevalence", [2.0, 2.0], dims="class")
+    ...         logit = pm.Normal("logit", 1.0, 1.0, dims="rater")
     ...         raters = bf.OneCoin(pm.math.sigmoid(logit))
     ...         self.observe(labels=bf.Independent(prevalence), raters=raters)
     >>> model = Crowd(np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]]))
@@ -229,37 +204,20 @@ class LabelModel(pm.Model):
     ) -> RaterChannel:
         """Register the priors of the raters' parameters, and return their channel.
 
-        Parameters
-        ----------
-        raters : {"confusion", "class", "coin", "graded"}
-            One confusion matrix per rater, one accuracy per rater and class, one per rater, or
-            thresholds and a precision per rater.
-        confusion_prior, pooled : array or mapping, and bool
-            Concentrations for all raters, for each, or by name; or of a mean that all share.
-
-        Notes
-        -----
-        For responses with silence, confusion matrices have a last column for it, "speech"; for
-        stated probabilities, the channel is :class:`bayesfuse.Stated`.
+        ``raters`` ("confusion", "class", "coin" or "graded"), ``confusion_prior`` and ``pooled``
+        are those of :class:`bayesfuse.models.DawidSkene`. For responses with silence, matrices have
+        a last column for it, "speech"; for stated probabilities, the channel is ``bf.Stated``.
         """
-        if raters not in ("confusion", "class", "coin", "graded"):
-            raise ModelError(
-                f"raters must be 'confusion', 'class', 'coin' or 'graded'. Got: {raters!r}."
-            )
+        require_choice("raters", raters, "confusion", "class", "coin", "graded")
         require_flag("pooled", pooled)
         if raters == "graded":
             return self._graded(confusion_prior, pooled)
         free, by_class = raters == "confusion", raters == "class"
         if pooled:
-            if free:
-                variable, pool = rater_rows.pooled_confusion(confusion_prior, self.responses)
-            else:
-                variable, pool = rater_rows.pooled_accuracy(
-                    confusion_prior, self.responses, by_class=by_class
-                )
+            shared, pool = rater_rows.pooled_raters(raters, confusion_prior, self.responses)
             self.pools.append(pool)
             self.newcomers[pool.parameter] = pool.members["mean"].variable
-            return Confusion(variable) if free else OneCoin(variable)
+            return shared
         if free and self.responses.silent is not None:
             return self._speech(confusion_prior)
         if free:
@@ -299,11 +257,7 @@ class LabelModel(pm.Model):
         return channel
 
     def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
-        """Observe the responses, and name the sensitivity and specificity of every rater.
-
-        With two classes they are one number per rater, the last class being the positive one;
-        with more, one against the rest: one number per rater and class.
-        """
+        """Observe the responses, and name sensitivity and specificity (a class against others)."""
         answers = observe(self.given_responses, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)

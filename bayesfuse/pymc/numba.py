@@ -17,39 +17,35 @@ from pytensor.link.numba.dispatch.basic import (
 )
 
 from bayesfuse.numerics.kernels import DIGEST
-from bayesfuse.pymc.ops import Evidence, EvidenceOfParts, ExpectedCounts
-
-
-@register_funcify_and_cache_key(ExpectedCounts)
-def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any, str | None]:
-    """Return the channel's kernel and a key under which the compiled graph is cached."""
-    kernel = op.channel.expected_kernel
-    key = _key(op, kernel)
-    if op.n_tables > 1:
-        return kernel, key
-
-    @numba_njit
-    def only(*inputs):  # a node with one output returns it bare
-        return kernel(*inputs)[0]
-
-    return only, key
+from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 
 
 @register_funcify_and_cache_key(Evidence)
 def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]:
-    """Return the channel's kernel followed by the prior's, and a key to cache them under."""
-    likelihood, marginal = op.channel.likelihood_kernel, op.prior.marginal_kernel
-    one, two = op.n_rows, op.n_rows + op.n_tables
-    three = two + op.n_structure
+    """Return the kernels one after the other, and a key to cache the compiled graph under."""
+    likelihood, expected = op.channel.likelihood_kernel, op.channel.expected_kernel
+    marginal = op.prior.marginal_kernel
+    one, two, three = op.n_rows, op.n_tables, op.n_tables + op.n_structure
+
+    @numba_njit
+    def as_often(probability, inputs):  # merged items as often as there are
+        return probability * inputs[two][:, None]
+
+    @numba_njit
+    def once(probability, inputs):
+        return probability
+
+    weigh = as_often if op.prior.merges else once
 
     @numba_njit
     def log_evidence(*inputs):
         found = likelihood(*inputs[one:two], *inputs[three:])
         outputs = marginal(*inputs[:one], *found, *inputs[two:three])
+        counts = expected(*inputs[one:two], weigh(outputs[2], inputs), *inputs[three:])
         # a scalar tensor is a 0-d array
-        return (np.asarray(outputs[0]), *outputs[1:])
+        return (np.asarray(outputs[0]), *outputs[3:], *counts)
 
-    return log_evidence, _key(op, likelihood, marginal)
+    return log_evidence, _key(op, likelihood, marginal, expected)
 
 
 @register_funcify_and_cache_key(EvidenceOfParts)
@@ -58,9 +54,7 @@ def evidence_of_parts(op: EvidenceOfParts, node: Apply, **kwargs: Any) -> tuple[
     kinds = numba.types.Tuple([get_numba_type(output.type) for output in node.outputs])
 
     def in_python(inputs: Any) -> tuple[Any, ...]:
-        storage: list[list[Any]] = [[None] for _ in node.outputs]
-        op.perform(node, inputs, storage)
-        return tuple(value for (value,) in storage)
+        return tuple(map(np.asarray, op.values(*inputs)))
 
     @numba_njit
     def log_evidence(*inputs):

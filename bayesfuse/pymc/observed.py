@@ -64,41 +64,33 @@ def _log_evidence(
     op: ObservedResponses, values: Any, rng: Any, size: Any, *inputs: Any, **kwargs: Any
 ) -> TensorVariable:
     """Build the graph of the log evidence of responses from the parameters' variables."""
-    (value,) = values
-    observation = _seen(op.observation, value)
+    observation = op.observation
+    _require_observed(observation, *values)
     labels, raters = observation.labels, observation.raters
     given = dict(zip(observation.names, inputs, strict=False))
     label_tables, tables = (
         factor.expand(tuple(factor.to_kernel(given, pt).values()), observation.table.n_classes, pt)
         for factor in (labels, raters)
     )
+    n_rows, n_tables = len(label_tables), len(label_tables) + len(tables)
     if isinstance(observation, Summed):
-        total, *_ = EvidenceOfParts(observation, len(label_tables))(*label_tables, *tables)
-        return total
-    indices = tuple(pt.cast(given[name], "int64") for name in observation.indices)
-    structures = *observation.label_structure, *indices, *observation.rater_structure
-    evidence = Evidence(
-        type(labels), type(raters), len(label_tables), len(tables), len(observation.label_structure)
-    )
-    total, *_ = evidence(*label_tables, *tables, *structures)
-    return total
+        return EvidenceOfParts(observation, n_rows, n_tables)(*label_tables, *tables)[0]
+    indices = [pt.cast(given[name], "int64") for name in observation.indices]
+    structure = observation.label_structure
+    evidence = Evidence(type(labels), type(raters), n_rows, n_tables, len(structure))
+    data = *structure, *indices, *observation.rater_structure
+    return evidence(*label_tables, *tables, *data)[0]
 
 
-def _seen(observation: Observation, value: Any) -> Observation:
-    """Return the observation of ``value``: the one made already, unless it is other data."""
-    if not isinstance(value, Constant):
+def _require_observed(observation: Observation, value: Any) -> None:
+    """Raise ModelError for other responses than those that were observed."""
+    label = observation.responses.label
+    is_spread = isinstance(observation, Spread)
+    if not (isinstance(value, Constant) and (is_spread or np.array_equal(value.data, label))):
         raise ModelError(
             "The log density of responses is compiled for the responses that were observed; build "
-            "another model for others. Got: responses that are not constant."
+            f"another model for others. Got: other responses for {observation.name}."
         )
-    responses = observation.responses
-    if isinstance(observation, Spread) or np.array_equal(value.data, responses.label):
-        return observation
-    known = np.flatnonzero(observation.gold >= 0)
-    items, classes = responses.items[known], responses.classes[observation.gold[known]]
-    gold = dict(zip(items.tolist(), classes.tolist(), strict=True))
-    other = responses.relabelled(value.data)
-    return in_blocks(Observation.build(other, observation.labels, observation.raters, gold))
 
 
 class ResponsesDistribution(pm.Distribution):
@@ -135,12 +127,10 @@ def observe(
     gold: Mapping[Any, Any] | None = None,
     name: str = "responses",
 ) -> TensorVariable:
-    r"""Register responses as an observed variable of the PyMC model in the current context.
+    """Register responses as an observed variable of the PyMC model in the current context.
 
-    The true labels are summed out, :math:`\log \sum_y p(y) \exp \sum_n \ell_{n y_n}` with
-    :math:`\ell_{nk}` the log-likelihood of all responses to item n if its truth is k, so the
-    model has gradients (NUTS, ADVI) as well as Gibbs steps (:class:`bayesfuse.LabelGibbs`), and
-    prior and posterior predictive draws.
+    The true labels are summed out, so the model has gradients (NUTS, ADVI) as well as Gibbs steps
+    (:class:`bayesfuse.LabelGibbs`), and prior and posterior predictive draws.
 
     Parameters
     ----------
@@ -149,8 +139,7 @@ def observe(
         Prior of the true labels, e.g. ``bf.Independent(prevalence)``, and distribution of responses
         given the truth, e.g. ``bf.Confusion(confusion)``, of variables of the model or numbers.
     gold : mapping of item name to class name, optional
-        Known classes. Predictive draws keep them and draw the others given them (on a graph
-        approximately, by Markov chain Monte Carlo).
+        Known classes, which predictive draws keep.
     name : str, default "responses"
         Name of the observed variable; its dimension is "response" (``name_row`` for another
         name or with a prefix), in the order of ``responses.to_frame()``.
@@ -161,22 +150,17 @@ def observe(
 
     Raises
     ------
-    ModelError
+    ModelError, ResponsesError
         Parameters whose shapes do not fit the responses; constants that are no probabilities; a
-        coupling whose prior is not continuous and proper, with density zero below zero.
-    ResponsesError
-        Gold labels of unknown items or classes.
+        coupling whose prior is not continuous and proper; gold labels of unknown items or classes.
 
     Examples
     --------
     >>> import pymc as pm, bayesfuse as bf
-    >>> responses = bf.datasets.anesthesia()
     >>> with pm.Model() as model:
-    ...     prevalence = pm.Dirichlet("prevalence", [3, 3, 3, 3])
-    ...     mean = pm.Normal("mean", 1.0, 1.0)
-    ...     logit = pm.Normal("logit", mean, 1.0, shape=responses.n_raters)
-    ...     channel = bf.OneCoin(pm.math.sigmoid(logit))
-    ...     answers = bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+    ...     labels = bf.Independent(pm.Dirichlet("prevalence", [3, 3, 3, 3]))
+    ...     raters = bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1.0, 1.0, shape=5)))
+    ...     answers = bf.observe(bf.datasets.anesthesia(), labels=labels, raters=raters)
     >>> answers.name
     'responses'
     """

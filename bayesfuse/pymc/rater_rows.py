@@ -1,11 +1,7 @@
-"""Rows of graded raters, and rows of raters around a common mean (partial pooling).
-
-Priors and their reasons: see :mod:`bayesfuse.models.dawid_skene`.
-"""
+"""Rows of graded raters, and rows of raters around a common mean (partial pooling)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
@@ -25,10 +21,10 @@ from bayesfuse.parameters.graded_rows import POSITION_GAP, PRIORS, GradedRows, e
 from bayesfuse.parameters.pool import SMALLEST, Member, SharedMean
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.parameters.variables import LogRatio, dirichlet
+from bayesfuse.raters.confusion import Confusion, OneCoin
 from bayesfuse.raters.graded import Graded, graded_rows, require_ordered
 
-LOG_NODES = 10
-"""Logarithm to base two of the number of points at which the expected rows are evaluated."""
+LOG_NODES = 10  # log2 of the number of points at which the expected rows are evaluated
 
 
 def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRows, Any]:
@@ -107,16 +103,13 @@ def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
     if n_classes > 2:
         gap = pt.exp(means["threshold_gap"] + spreads["threshold_gap"] * node[:, 1:])
     cuts = thresholds(pt.as_tensor(means["strictness"]), gap, positions, n_classes)
+    cuts = pt.specify_shape(pt.atleast_2d(cuts), (None, n_classes - 1))
     precision = pt.exp(means["precision"] + spreads["precision"] * node[:, 0])
     # noise and strictness are both normal
     precision = precision / pt.sqrt(1.0 + (precision * spreads["strictness"]) ** 2)
-    z = precision[:, None, None] * (cuts[..., None, :] - positions[:, None])
-    below = (0.5 * pt.erfc(-math.sqrt(0.5) * z)).mean(axis=0)  # (classes, cuts)
-    ends = pt.zeros((n_classes, 1)), pt.ones((n_classes, 1))
-    informed = pt.diff(pt.concatenate([ends[0], below, ends[1]], axis=1), axis=1)
     log_odds = means["guess_log_odds"] + spreads["guess_log_odds"] * node[:, 0]
     rate = pm.math.sigmoid(log_odds).mean()
-    return (1.0 - rate) * informed + rate / n_classes
+    return graded_rows(cuts, precision, rate, positions=positions).mean(axis=0)
 
 
 @cache
@@ -132,22 +125,22 @@ def _normal_nodes(n_columns: int) -> Array:
 CONCENTRATION = 1.0, 0.1  # shape and rate of the gamma prior of concentrations
 
 
-def pooled_confusion(prior: Any, responses: Responses) -> tuple[Any, SharedMean]:
-    """Register confusion rows around common ones, (raters, classes, labels), and their prior."""
-    n_classes = responses.n_classes
-    _require_one(prior, {"classes": n_classes, "labels": n_classes})
-    rows: Any = priors.confusion(prior, responses)
-    return shared_rows("confusion", rows[0], CONCENTRATION, responses.n_raters, ("class",))
-
-
-def pooled_accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Any, SharedMean]:
-    """Register accuracies around a common one, (raters,) or (raters, classes), and their prior."""
-    classes = {"classes": responses.n_classes} if by_class else {}
+def pooled_raters(
+    raters: str, prior: Any, responses: Responses
+) -> tuple[Confusion | OneCoin, SharedMean]:
+    """Register rows or accuracies around common ones; return their channel and prior."""
+    n_classes, by_class = responses.n_classes, raters == "class"
+    if raters == "confusion":
+        _require_one(prior, {"classes": n_classes, "labels": n_classes})
+        rows: Any = priors.confusion(prior, responses)
+        own = shared_rows("confusion", rows[0], CONCENTRATION, responses.n_raters, ("class",))
+        return Confusion(own[0]), own[1]
+    classes = {"classes": n_classes} if by_class else {}
     _require_one(prior, classes | {"outcomes": 2}, {"outcomes": 2})
-    right, wrong = (each[0] for each in priors.accuracy(prior, responses, by_class=by_class))
-    dims = ("class",) if by_class else ()
-    rows = np.stack([right, wrong], axis=-1)
-    return shared_shares("accuracy", rows, CONCENTRATION, responses.n_raters, dims)
+    accuracy = [each[0] for each in priors.accuracy(prior, responses, by_class=by_class)]
+    rows, dims = np.stack(accuracy, axis=-1), ("class",) if by_class else ()
+    own = shared_shares("accuracy", rows, CONCENTRATION, responses.n_raters, dims)
+    return OneCoin(own[0]), own[1]
 
 
 def shared_shares(

@@ -20,7 +20,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, Spread
-from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate, source_of
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
 from bayesfuse.results import contents
@@ -159,8 +158,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
                 if differ := names_differ(dim, own[dim].values, names):
                     raise ModelError(SAME.format(differ))
         require_like(own.shape[2:], variable)
-    with plain_python():
-        values = evaluate(model, draws, parameter_variables(answers))
+    values = evaluate(model, draws, parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
     observation.labels.check(shapes, observation.responses)
     observation.raters.check(shapes, observation.responses)
@@ -207,8 +205,7 @@ def fitted_by(result: xr.DataTree, model: pm.Model | None) -> Fitted:
     sizes = next(iter(values.values())).shape[:2]
     given = getattr(model, "newcomers", {})
     variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
-    with plain_python():
-        newcomers = {**given, **evaluate(model, contents.all_draws(result), variables)}
+    newcomers = {**given, **evaluate(model, contents.all_draws(result), variables)}
     for name, row in newcomers.items():
         if not isinstance(row, str):
             whole = row if name in variables else np.broadcast_to(row, (*sizes, *np.shape(row)))

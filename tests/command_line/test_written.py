@@ -19,7 +19,7 @@ import bayesfuse as bf
 from bayesfuse.__main__ import main
 from bayesfuse.answer import budget
 from bayesfuse.command_line import commands, outputs
-from bayesfuse.inference.compiled import CompiledChain
+from bayesfuse.inference.chains import CompiledChain
 from bayesfuse.inference.drawing import thinned
 from bayesfuse.models import DawidSkene
 

@@ -91,9 +91,8 @@ def test_bound_of_cavi_never_falls_and_is_below_the_evidence(kind):
     for _ in range(50):  # a bound is one wherever it is taken
         other = {name: a + 5 * rng.gamma(0.5, size=a.shape) for name, a in prior.items()}
         assert cavi.bound(observation, other, prior) < exact
-    stochastic = cavi.fit_stochastic(
-        [(observation, 1.0)] * 400, rows, prior, window=1, tolerance=1e-13
-    )
+    settings = {"held": {}, "epochs": 400, "tolerance": 1e-13}
+    stochastic = cavi.fit_stochastic([observation], rows, prior, rng, **settings)
     assert stochastic.trace[-1] == pytest.approx(found.trace[-1], abs=1e-3)
 
 

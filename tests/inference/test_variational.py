@@ -4,7 +4,6 @@ import sys
 import warnings
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -51,21 +50,6 @@ def test_batches_arrive_where_all_data_do(name):
     # below the optimum by steps of 600 batches, and above it by where the whole fit stops
     assert whole.attrs["elbo"] - 0.1 < parts.attrs["elbo"] < whole.attrs["elbo"] + 1e-3
     assert parts["fit"].sizes["iteration"] <= 61
-
-
-@pytest.mark.slow
-def test_a_stream_arrives_where_all_data_do():
-    made = bf.datasets.simulate_dawid_skene(2000, 5, 3, per_item=4, random_seed=3)
-    everything = made.responses
-    whole = bf.fit(DawidSkene(everything), random_seed=1, log_likelihood=False)
-    chunks = [everything.take(np.arange(first, first + 50)) for first in range(0, 2000, 50)]
-    model = DawidSkene(everything.head(300))
-    found = bf.fit(model, batches=iter(chunks * 20), n_items=2000, tolerance=0, random_seed=1)
-    distance, ratio = apart(found, whole)
-    # steps of 40 × 20 batches leave noise of the size of the last of them, 800 ** −0.7 = 0.01
-    assert distance.mean() < 0.3 and 0.9 < ratio.min() and ratio.max() < 1.1
-    assert bf.label_probabilities(found).sizes["item"] == 300
-    assert np.isnan(found.attrs["pareto_k"]) and found.attrs["converged"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -234,23 +218,14 @@ def test_an_advi_that_ends_early_or_leaves_the_finite_numbers_says_so(small_mode
         ({"start": "guess"}, "'guess'"),
         ({"obj_n_mc": 5}, "obj_n_mc"),
         ({"method": "advi", "batch_size": 10}, "natural gradients"),
-        ({"batches": []}, "batches= come with n_items="),
-        ({"batches": [], "n_items": 5}, "at least one batch"),
-        ({"batches": [bf.datasets.caries()], "n_items": 5}, "of the model's table"),
-        ({"batches": [], "n_items": 5, "sweeps": 1}, "sweeps="),
-        ({"batches": [pd.DataFrame({"item": [1]})], "n_items": 5}, "bf.Responses.*Got: DataFrame"),
-        ({"batches": pd.DataFrame({"item": [1]}), "n_items": 5}, "batches.*Got"),
-        ({"batches": bf.datasets.anesthesia(), "n_items": 5}, "iterable.*Got: Responses"),
     ],
 )
 def test_bad_requests_are_refused(small_model, arguments, told):
     refused(told, bf.fit, small_model, **arguments)
 
 
-def test_impossible_data_and_batches_of_labels_that_depend_are_refused(small):
+def test_impossible_data_are_refused(small):
     """A transition that may not be, between two labels that are known."""
     first, second, *_ = small.items.tolist()
     model = HiddenMarkov(small, chains(small), **SPARSE, gold={first: 0, second: 2})
     refused_as(ImpossibleDataError, "probability zero for sequence", bf.fit, model)
-    with pytest.raises(ModelError, match="fit it without batches="):
-        bf.fit(HiddenMarkov(small, chains(small)), batches=[small], n_items=62)

@@ -10,7 +10,7 @@ from grouped_crowds import crowd
 from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.inference.begin import Beginning
+from bayesfuse.inference.drawing import Beginning
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.parameters.graded_rows import LOGS, PRIORS

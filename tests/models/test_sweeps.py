@@ -11,7 +11,7 @@ from rules import drawn_votes
 from within_mcse import assert_within_mcse
 
 import bayesfuse as bf
-from bayesfuse.inference.compiled import compilable
+from bayesfuse.inference.chains import CompiledChain, compilable
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
@@ -62,7 +62,7 @@ def assert_sweeps_keep(
         before.append(functions(own, rows, plan))
         state = own.begin(rows, labels)
         if compiled:
-            chain = compilable(plan)(own, state, rng, tune=0, draws=1, sweeps=sweeps)
+            chain = CompiledChain(own, state, rng, tune=0, draws=1, sweeps=sweeps)
             chain.advance(1.0)
             rows = rows | {name: draws[0] for name, draws in chain.kept.items()}
         else:

@@ -6,11 +6,12 @@ import pytest
 import xarray as xr
 from coordinates import coordinates
 from refusals import refused
+from scipy.special import softmax
 
 import bayesfuse as bf
 from bayesfuse.data.vote_terms import contrasts
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.weighted_votes import VALUES, _Density, softmax
+from bayesfuse.inference.weighted_votes import VALUES
 from bayesfuse.models import WeightedVotes
 
 QUIET = {"random_seed": 1, "progressbar": False}
@@ -43,8 +44,7 @@ def test_the_sampler_has_the_density_of_the_pymc_model(error):
     results = {"votes": bf.label_probabilities(bf.vote_shares(responses)), "sure": other}
     gold = gold_of(truth, 12)
     model = WeightedVotes(responses, gold, results, as_given=0, gold_error=error)
-    density, scales = _Density(model.known, 3), model.known.scales
-    inputs, votes = model.terms.rows(model.known.items)
+    density, scales = model.known, model.known.scales
     logp = model.compile_logp(jacobian=False)
     rng, found = np.random.default_rng(1), []
     for _ in range(3):
@@ -58,8 +58,8 @@ def test_the_sampler_has_the_density_of_the_pymc_model(error):
             "weight_scale": scale,
             "offset": point[7:],
         }
-        own = density._value(np.hstack([inputs, scale * votes.toarray()]), point)[0]
-        own -= 0.5 * (scale / scales.weight_scale) ** 2
+        own = density.value(density.inputs(scale), point)[0]
+        own -= 0.5 * (scale / scales["weight_scale"]) ** 2
         found.append(float(logp(coordinates(model, values))) - own)
     np.testing.assert_allclose(found, found[0], rtol=1e-9)
 
@@ -69,15 +69,15 @@ def test_the_probability_of_a_correction_is_that_of_an_integral():
     model = WeightedVotes(responses, {0: 1, 1: 0}, as_given=0.5)  # against both votes
     result = bf.sample(model, 2000, **QUIET)
     rng, scales, n = np.random.default_rng(3), model.known.scales, 200_000
-    bias = rng.normal(0, scales.bias, n)
-    weight = rng.normal(0, scales.weight_mean, (n, 1)) + rng.normal(
-        0, scales.weight_slope, (n, 1)
+    bias = rng.normal(0, scales["bias"], n)
+    weight = rng.normal(0, scales["weight_mean"], (n, 1)) + rng.normal(
+        0, scales["weight_slope"], (n, 1)
     ) * (model.terms.competence)
-    weight += np.abs(rng.normal(0, scales.weight_scale, (n, 1))) * rng.standard_normal((n, 2))
-    base, trust = model.terms.given[:2], rng.normal(1, scales.trust, n)
+    weight += np.abs(rng.normal(0, scales["weight_scale"], (n, 1))) * rng.standard_normal((n, 2))
+    base, trust = model.terms.given[:2], rng.normal(1, scales["trust"], n)
     logits = base[:, :, None] * trust + bias * contrasts(2)[:, :1][None]
     logits[[0, 1], [0, 1]] += weight.sum(axis=1)
-    drawn, given = softmax(logits)[0], softmax(base[:, :, None])[0]
+    drawn, given = softmax(logits, axis=1), softmax(base[:, :, None], axis=1)
     likelihood, as_given = (each[0, 1] * each[1, 0] for each in (drawn, given))
     expected = likelihood.mean() / (likelihood.mean() + as_given[0])
     share = result["posterior"]["corrected"].mean().item()

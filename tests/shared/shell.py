@@ -10,7 +10,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.inference.compiled import CompiledChain
+from bayesfuse.inference.chains import CompiledChain
 
 ONE = ["--model", "dawid-skene"]
 SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
