@@ -8,30 +8,20 @@ if __name__ != "bayesfuse.models":
 
 from typing import TYPE_CHECKING
 
-from bayesfuse.numerics.lazy import importer
+from bayesfuse.numerics.lazy import imported, importer
 
 if TYPE_CHECKING:
-    from bayesfuse.models.dawid_skene import DawidSkene
-    from bayesfuse.models.hmm import HiddenMarkov
-    from bayesfuse.models.item_types import ItemTypes
-    from bayesfuse.models.labelling_functions import LabellingFunctions
-    from bayesfuse.models.latent_group import LatentGroup
-    from bayesfuse.models.mrf import MarkovRandomField
-    from bayesfuse.models.weighted_votes import WeightedVotes
+    from bayesfuse.models.dawid_skene import DawidSkene as DawidSkene
+    from bayesfuse.models.hmm import HiddenMarkov as HiddenMarkov
+    from bayesfuse.models.item_types import ItemTypes as ItemTypes
+    from bayesfuse.models.labelling_functions import LabellingFunctions as LabellingFunctions
+    from bayesfuse.models.latent_group import LatentGroup as LatentGroup
+    from bayesfuse.models.mrf import MarkovRandomField as MarkovRandomField
+    from bayesfuse.models.weighted_votes import WeightedVotes as WeightedVotes
 
-__all__ = [
-    "DawidSkene",
-    "HiddenMarkov",
-    "ItemTypes",
-    "LabellingFunctions",
-    "LatentGroup",
-    "MarkovRandomField",
-    "WeightedVotes",
-]
+__all__ = sorted(imported(__name__))
+__getattr__ = importer(__name__)
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-__getattr__ = importer(__name__)

@@ -30,10 +30,9 @@ class DawidSkene(LabelModel):
         Dirichlet concentration; a mapping by name for populations. Default 1 (uniform).
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the rows, for all raters, for each, or by rater name (others keep
-        the default, ``bf.priors.diagonal(classes)``). Mixtures are possible: with
-        ``bf.priors.robust(classes)`` one odd rater cannot switch the classes. With "class" or
-        "coin" the last axis is (right, wrong). A last column is for silence, by default nine times
-        the sum of the others. Zeros are structural.
+        the default, ``bf.priors.diagonal(classes)``), or a mixture, ``bf.priors.robust(classes)``.
+        With "class" or "coin" the last axis is (right, wrong). A last column is for silence, by
+        default nine times the sum of the others.
     raters : {"confusion", "class", "coin", "graded"}, default "confusion"
         A confusion matrix per rater; an accuracy per rater and true class, or per rater, with
         uniform errors; or, for ordered classes, thresholds and a precision.
@@ -56,40 +55,34 @@ class DawidSkene(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Priors of the wrong shape, or not positive, or not of these raters; collinear covariates;
-        items without population, covariates or probabilities, or with odd ones.
+        Priors of the wrong shape or sign; items without population, covariates or probabilities.
 
     Notes
     -----
     With ``covariates`` or ``classifier``, "average_prevalence" (or "population_prevalence") is that
     of an item with average predictors. Slopes per standard deviation, "standard_slope", sum to zero
-    over the classes, so that their order does not matter. The difference between the slopes of two
-    classes is Normal(0, τ), with τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is
-    HalfNormal(1). These variables are drawn by NUTS next to Gibbs steps.
+    over the classes, so that their order does not matter; their difference between two classes is
+    Normal(0, τ), with τ ~ Gamma(2, 2), "slope_scale". The scale of a classifier is HalfNormal(1).
 
     With ``pooled=True`` rows are Dirichlet(κμ), with "confusion_mean" μ and
     "confusion_concentration" κ (class), the number of responses that the crowd counts for;
     accuracies are Beta(κp, κ(1 − p)). The prior of κ, Gamma(1, 0.1), has its mode at zero and a
-    tail that hundreds of responses outweigh. The density has poles where concentrations are small,
-    so use ``bf.sample``. One row of the mean identifies a class instead of one of every rater, so a
-    rare class may turn into one of hard items; a larger ``confusion_prior`` counteracts that
-    (accuracy .82 and .90 on a crowd of 461 raters, with ``bf.priors.diagonal(5, weight=200)``).
+    long tail. The density has poles, so use ``bf.sample``. A rare class may turn into one of hard
+    items; ``bf.priors.diagonal(5, weight=200)``, say, counteracts that.
 
     With ``raters="graded"`` raters perceive a class's position on a line with noise, and cut the
     line at their own thresholds (:class:`bayesfuse.Graded`). Distances are in those of neighbouring
     classes on average, and these are Dirichlet(5), because all raters confuse close grades.
     Strictness, the mean shift of a rater's thresholds, is Normal(0, 1); the gaps between them,
     relative to those between the classes, log-normal(0, 0.5), which keeps their order; precision,
-    one over the standard deviation of the noise, log-normal(log 2, 1) (at two a middle class is
-    named rightly in 68 % of its items). Guesses are uniform, at a rate of log-odds Normal(−3, 1.5).
-    With ``pooled=True`` all these vary around common means, with half-normal spreads.
+    one over the standard deviation of the noise, log-normal(log 2, 1). Guesses are uniform, at a
+    rate of log-odds Normal(−3, 1.5). With ``pooled=True`` all vary around common means.
 
     References
     ----------
-    Dawid & Skene (1979), Applied Statistics 28, 20–28. Paun et al. (2018), Comparing Bayesian
-    models of annotation, Transactions of the ACL 6, 571–585 (pooled rows). Hui & Walter (1980),
-    Biometrics 36, 167–171 (populations). Raykar et al. (2010), Learning from crowds, Journal of
-    Machine Learning Research 11, 1297–1322 (covariates).
+    Dawid & Skene (1979), Applied Statistics 28, 20–28. Paun et al. (2018), TACL 6, 571–585 (pooled
+    rows). Hui & Walter (1980), Biometrics 36, 167–171 (populations). Raykar et al. (2010), JMLR 11,
+    1297–1322 (covariates).
 
     Examples
     --------

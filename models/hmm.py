@@ -27,16 +27,15 @@ class HiddenMarkov(LabelModel):
     """The hidden Markov label model, a :class:`pymc.Model`.
 
     The true class of the first item of a sequence is drawn from the initial distribution, that of
-    every later item from the transition row of the class before it. Sequences share both
-    distributions and are independent. Responses are as in Dawid and Skene::
+    every later item from the transition row of the class before it. Responses are as in Dawid and
+    Skene::
 
         initial ──► truth 1 ──► truth 2 ──► … ◄── transition          (for every sequence)
                        │           │
                        ▼           ▼
                    responses   responses ◄── confusion                (item, rater)
 
-    Priors of initial and transition are uniform, since data usually have many more transitions than
-    parameters.
+    Priors of both are uniform, since data usually have many more transitions than parameters.
 
     Parameters
     ----------
@@ -45,8 +44,7 @@ class HiddenMarkov(LabelModel):
     sequences : bf.Sequences
         The order of the items; the same items as in ``responses``, in any order.
     initial : {"free", "stationary"}, default "free"
-        The distribution of the first class is a parameter (for sequences with a natural beginning,
-        like sentences), or the stationary distribution of the transition (for excerpts).
+        A parameter (for sequences with a natural beginning), or that of the transition (excerpts).
     initial_prior, transition_prior : float or array, optional
         Dirichlet concentrations, (classes,) and (class, next class). Default 1. Zeros rule out a
         first class or a transition.
@@ -58,9 +56,8 @@ class HiddenMarkov(LabelModel):
         "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
         (rater, previous, class, answer), of which "confusion" is the average; see
         :class:`bayesfuse.SequentialConfusion`. Default for tags of spans, without pooling, silence
-        or stated probabilities, if there are 20 responses for every row of a rater's matrices: on
-        named entities F1 is .76 instead of .71 with 8,600 responses a rater, .71 instead of .73
-        with 570. Else "confusion".
+        or stated probabilities, if there are 20 responses for every row of a rater's matrices,
+        because it is worse with few; else "confusion".
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by name or in the order of ``sequences.names``. Each has
         its own "initial" and "transition".
@@ -76,15 +73,13 @@ class HiddenMarkov(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Covariates or a classifier with populations or a stationary chain; ``raters="sequential"``
-        with pooled rows or mixtures. Priors of the wrong shape, negative, or that make a class
-        unreachable, without successor or without a stationary share. Other items in the sequences.
+        Options that exclude each other; priors of the wrong shape, negative, or that make a class
+        unreachable or without successor; other items in the sequences.
 
     References
     ----------
     Traganitis & Giannakis (2020), Unsupervised ensemble classification with sequential and
-    networked data, section IV; Nguyen et al. (2017), Aggregating and predicting sequence labels
-    from crowd annotations, ACL, 299–309.
+    networked data, section IV; Nguyen et al. (2017), ACL, 299–309.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import permutations
 from typing import Any, Literal
 
@@ -26,7 +25,6 @@ TRUST = 0.2, 0.5  # mean and standard deviation of the logarithm of the trust
 COMPETENCE = np.array([2.0, 1.0])  # beta prior of the mean competence
 COMPETENCE_NEAR, GUESS_NEAR = (2.0, 0.5), (1.0, 0.2)  # gamma priors of the concentrations
 MANY = 10  # classes above which only pairs are used that raters give to the same item
-REMOVED = {"types", "competence", "own_rows", "every_class", "priors"}
 
 
 class ItemTypes(LabelModel):
@@ -43,15 +41,12 @@ class ItemTypes(LabelModel):
 
     Every type has a fixed consensus row. A rater looks with the probability of their competence,
     and then answers by this row; otherwise the rater guesses. The true class is drawn from it, too,
-    raised to the power ``trust``. With item n, rater m, type z, class k, L types and their rows μ:
+    raised to the power ``trust``. With L types and their rows μ:
 
     .. math::
 
-        w &\sim \mathrm{Dir}(3 / L), \qquad
-        z_n \sim w, \qquad y_n \sim \rho_{z_n}, \quad \rho_{zk} \propto \mu_{zk}^\delta \\
-        x_{nm} &\sim a_m \mu_{z_n} + (1 - a_m)\, g_m, \qquad
-        a_m \sim \mathrm{Beta}(s \bar a, s (1 - \bar a)), \qquad
-        g_m \sim \mathrm{Dir}(\gamma \bar g)
+        w \sim \mathrm{Dir}(3 / L), \quad z_n \sim w, \quad y_n \sim \rho_{z_n}, \quad
+        \rho_{zk} \propto \mu_{zk}^\delta, \quad x_{nm} \sim a_m \mu_{z_n} + (1 - a_m)\, g_m
 
     Parameters
     ----------
@@ -69,17 +64,15 @@ class ItemTypes(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Another consensus or kind of guesses; trust that is not positive; and as in
-        :class:`bayesfuse.models.DawidSkene`.
+        Trust that is not positive; and as in :class:`bayesfuse.models.DawidSkene`.
 
     Notes
     -----
     Variables: ``type_share`` w, ``trust`` δ, ``competence`` a, ``guess`` g, and for the latter two
-    their ``…_mean`` and ``…_concentration``. ``consensus`` μ (type, answer) is a constant. The
-    concentration of w is small, so few types are in use unless the data show more. Responses cannot
-    tell the trust, so without gold labels it keeps its prior, log-normal(0.2, 0.5): on ten public
-    crowds it was between 0.4 and 2.3. The mean competence is around Beta(2, 1), mean guesses
-    around a flat row; how near raters are to them has gamma priors with means of 4 and 5 responses.
+    their ``…_mean`` and ``…_concentration``. The concentration of w is small, so few types are in
+    use unless the data show more. Responses cannot tell the trust, so without gold labels it keeps
+    its prior, log-normal(0.2, 0.5): on ten public crowds it was between 0.4 and 2.3. The mean
+    competence is around Beta(2, 1), and mean guesses around a flat row.
 
     With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
 
@@ -94,9 +87,8 @@ class ItemTypes(LabelModel):
 
     References
     ----------
-    Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), Learning whom to trust with MACE, NAACL-HLT
-    (competence and guesses). Li, Rubinstein & Cohn (2019), Exploiting worker correlation for label
-    aggregation in crowdsourcing, ICML (types within classes).
+    Hovy et al. (2013), Learning whom to trust with MACE, NAACL-HLT (competence and guesses). Li,
+    Rubinstein & Cohn (2019), ICML (types within classes).
 
     Examples
     --------
@@ -119,9 +111,8 @@ class ItemTypes(LabelModel):
         classifier: Any = None,
         gold: Any = None,
         name: str = "",
-        **removed: Any,
     ) -> None:
-        _require_current(consensus, removed)
+        require_choice("consensus", consensus, "pairs", "levels")
         require_choice("guesses", guesses, "own", "even")
         if trust is not None and not require_number("trust", trust) > 0:
             raise ModelError(
@@ -176,20 +167,6 @@ def looks(model: LabelModel, own_guesses: bool = True) -> tuple[Any, Any]:
     model.pools.append(pool)
     model.newcomers["guess"] = model["guess_mean"]
     return competence, guess
-
-
-def _require_current(consensus: Any, removed: Mapping[str, Any]) -> None:
-    """Raise ModelError for arguments of version 0.2, TypeError for others that do not exist."""
-    if unknown := sorted(set(removed) - REMOVED):
-        raise TypeError(f"ItemTypes() got an unexpected keyword argument {unknown[0]!r}")
-    if removed or consensus == "inferred":
-        got = sorted(removed) or ["consensus='inferred'"]
-        raise ModelError(
-            "ItemTypes no longer infers consensus rows, types and rows of single raters, because "
-            'fixed rows give labels as good in seconds: use consensus="pairs" or "levels", and '
-            f'guesses="own" or "even". Got: {", ".join(got)}.'
-        )
-    require_choice("consensus", consensus, "pairs", "levels")
 
 
 def _pairs(responses: bf.Responses) -> list[tuple[int, int]]:

@@ -33,9 +33,8 @@ class LabellingFunctions(LabelModel):
 
         class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
-    So a rule that fires on two items of three is little evidence for its label, and silence is no
-    evidence: with silence modelled rule by rule, dependent rules decide the labels by what they do
-    not say. With item n of class k, the votes v and :math:`c_v` the label of v:
+    So silence is no evidence: with silence modelled rule by rule, dependent rules decide the labels
+    by what they do not say. With item n of class k, the votes v and :math:`c_v` the label of v:
 
     .. math::
 
@@ -53,16 +52,15 @@ class LabellingFunctions(LabelModel):
     responses : bf.Responses, DataFrame or array
         The votes. Every source counts as applied to every item.
     class_shares : array or mapping, optional
-        Known shares of the classes: numbers that sum to one, by class or in the order of
-        ``responses.classes``, or a 90 % interval (low, high) for every class. By default inferred
-        around even shares, with a prior that weighs as much as five items of each class, and
-        φ − 1 times the items more: votes cannot tell a common class from one with eager rules.
+        Known shares of the classes, or a 90 % interval (low, high) for every class, by class or in
+        order. By default inferred around even shares, with a prior that weighs as much as five
+        items of each class, and φ − 1 times the items: votes cannot tell them from eager rules.
     groups : "copies", None, mapping or list of lists, default "copies"
-        Sources of one group give one vote for a label together. By default near copies, which meet
-        more often than two rules without errors could; None keeps all sources apart.
+        Sources of one group give one vote for a label together. None keeps all sources apart;
+        copies meet more often than two rules without errors could.
     odds, weight : float, default 8 and 5
-        How many times more probable a vote is in its own class than in another, on average (right
-        for 89 % of two classes, 62 % of six), and how many votes of a source this prior counts for.
+        How many times more probable a vote is in its own class than in another, on average, and how
+        many votes of a source this prior counts for.
     dispersion : float, optional
         How far sources are from independent given the class, for which it is 1. By default measured
         before the fit, by how often they meet.
@@ -72,24 +70,18 @@ class LabellingFunctions(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Shares that are no probabilities or do not sum to one, or intervals that leave no room for
-        that; odds of one or less; a dispersion below one; gold labels of unknown items or classes.
+        Shares that are no probabilities or cannot sum to one; odds or a dispersion too small.
 
     Notes
     -----
     In the sense of quasi-likelihood, votes say less of the quality of their rule by a factor of the
-    dispersion, so the prior is given as many votes more; known labels are no guesses of the rules
-    about each other, so they move this prior, too. Far above one, votes hardly inform the quality
-    of their source, and intervals are as wide as those of the prior.
-
-    Where rules are independent given the class and you know on which items they were silent,
-    :class:`bayesfuse.Abstaining` says more, because silence counts there.
+    dispersion, so the prior is given as many votes more, and known labels move it. Where rules are
+    independent given the class and their silence is known, :class:`bayesfuse.Abstaining` says more.
 
     References
     ----------
-    Ratner, De Sa, Wu, Selsam & Ré (2016), Data programming, NeurIPS. Fu et al. (2020), Fast and
-    three-rious: speeding up weak supervision with triplet methods, ICML. Wedderburn (1974),
-    Quasi-likelihood functions, Biometrika 61, 439–447 (dispersion).
+    Ratner et al. (2016), Data programming, NeurIPS. Wedderburn (1974), Biometrika 61, 439–447
+    (dispersion).
 
     Examples
     --------

@@ -13,12 +13,11 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning, warn
-from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import Seating
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
-from bayesfuse.raters.dependence import Groups, groups_at_most
+from bayesfuse.raters.dependence import Groups
 
 
 class LatentGroup(LabelModel):
@@ -34,9 +33,8 @@ class LatentGroup(LabelModel):
                                       group_confusion            rater_confusion
 
     Dirichlet rows with more weight on the diagonal identify classes twice: those of a verdict by
-    its raters, who mostly repeat it, and those of the truth by groups and raters in no group, who
-    are mostly better than chance. A single group may still be opposed to the truth (a cartel): its
-    raters agree with each other, so the data change the group's matrix.
+    its raters, and those of the truth by groups and raters in no group. A single group may still be
+    opposed to the truth (a cartel), because its raters agree with each other.
 
     Parameters
     ----------
@@ -45,10 +43,8 @@ class LatentGroup(LabelModel):
     groups : "moments", "posterior", mapping, sequence or Dataset, default "moments"
         Raters who share a source: a mapping from group names to lists of raters or from raters to
         groups (None: no group), a list of lists of raters, or a Dataset of
-        :func:`bayesfuse.moments.find_groups`, which "moments" calls, and finds none, with a
-        :class:`bayesfuse.errors.NoGroupsWarning`, if the table is too small. "posterior" infers the
-        variable ``assignment``. A group of one rater counts as none, because its wrong verdicts and
-        misreports cannot be distinguished.
+        :func:`bayesfuse.moments.find_groups`, which "moments" calls. "posterior" infers
+        ``assignment``. A group of one rater counts as none: its verdicts are not identified.
     group_prior : array (classes, verdicts) or (groups, classes, verdicts), optional
         Concentration of the rows from truth to verdict. Default ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
@@ -56,10 +52,7 @@ class LatentGroup(LabelModel):
         :class:`bayesfuse.models.DawidSkene`, without mixtures for "posterior".
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
-        the squared number of raters: the prior odds of no groups at all are then three to one for
-        two raters and fall to about three to two for many.
-    max_groups : int, optional
-        With "posterior", the largest number of groups. Default half the number of raters.
+        the squared number of raters: the odds of no groups are from three to one to three to two.
 
     Attributes
     ----------
@@ -69,8 +62,7 @@ class LatentGroup(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Unknown raters, a rater in two groups, an empty group, more groups than raters, names of
-        groups of several kinds; priors of the wrong shape, or not positive.
+        Unknown raters, a rater in two groups, an empty group; priors of the wrong shape or sign.
 
     Notes
     -----
@@ -78,14 +70,12 @@ class LatentGroup(LabelModel):
     every model; ``rater_confusion``, ``verdict_sensitivity`` and ``verdict_specificity`` with
     respect to the verdict of the rater's group.
 
-    A large group leaves few independent sources, whose pairs do not identify the prevalence if they
-    are weak: give ``prevalence_prior``. If each half of the raters has its own source, chains stay
-    in the mode where they start; ``gold`` labels resolve this.
+    Few independent sources that are weak do not identify the prevalence: give ``prevalence_prior``.
+    If each half of the raters has its own source, chains stay in their mode, unless given ``gold``.
 
     References
     ----------
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), Unsupervised ensemble learning with dependent
-    classifiers, AISTATS, 351–360.
+    Jaffe et al. (2016), Unsupervised ensemble learning with dependent classifiers, AISTATS.
 
     Examples
     --------
@@ -107,7 +97,6 @@ class LatentGroup(LabelModel):
         group_prior: Any = None,
         confusion_prior: Any = None,
         share_prior: float | None = None,
-        max_groups: int | None = None,
         populations: Any = None,
         covariates: Any = None,
         classifier: Any = None,
@@ -119,14 +108,14 @@ class LatentGroup(LabelModel):
         if isinstance(groups, str):
             self.require_whole("groups are found from all responses at once; give groups=")
         inferred = isinstance(groups, str) and groups == "posterior"
-        if not inferred and (share_prior is not None or max_groups is not None):
+        if not inferred and share_prior is not None:
             raise ModelError(
-                "share_prior and max_groups need groups='posterior', because other groups are "
-                f"fixed. Got: {share_prior=}, {max_groups=}."
+                "share_prior needs groups='posterior', because other groups are fixed. Got: "
+                f"{share_prior=}."
             )
         self.groups = Groups.read("moments" if inferred else groups, responses)
         self.notes["groups"] = "posterior" if inferred else self.groups.origin
-        names = self.groups.names
+        names = list(self.groups.members)
         if not names and isinstance(groups, str) and not inferred:
             why = "" if self.groups.origin == "moments" else f" ({self.groups.origin})"
             warn(
@@ -135,18 +124,14 @@ class LatentGroup(LabelModel):
                 NoGroupsWarning,
             )
         if inferred:
-            names = list(range(groups_at_most(max_groups, responses)))
-            self.groups = self.groups.largest(len(names))
+            if responses.n_raters < 2:
+                raise ModelError("To infer groups there must be at least two raters. Got: 1 rater.")
+            names = list(range(responses.n_raters // 2))
         self.add_coords({"group": names, "verdict": responses.classes.tolist()})
         labels = independent_labels(
             responses, prevalence_prior, populations, covariates, classifier
         )
         rows = bf.priors.confusion(confusion_prior, responses)
-        if inferred and isinstance(rows, DirichletMixture):
-            raise ModelError(
-                "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
-                "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
-            )
         self.newcomers["rater_confusion"] = (
             "nothing tells which raters they share a source with" if names else common_mean(rows)
         )

@@ -46,50 +46,38 @@ class MarkovRandomField(LabelModel):
         Edges between items that tend to share a class; the same items as in ``responses``, in any
         order. SciPy's sparse matrices and networkx graphs are read, too.
     trust : "infer", "paper", or number, default "infer"
-        Strength of the coupling: a variable of the model, or the paper's δ, twice the coupling,
+        Strength of the coupling: a variable with a half-normal prior, or the paper's δ, twice it,
         because the paper counts half per edge. "paper" is its choice for given graphs, δ the number
-        of raters; for nearest-neighbour graphs it takes half the responses to each item, about
-        ``responses.per_item.mean() / 2``.
+        of raters; for nearest-neighbour graphs it is about ``responses.per_item.mean() / 2``.
     edges : {"given", "drawn"}, default "given"
         Whether the graph is independent of the labels, as for pixels, or depends on them, as for
-        citations and friendships (:class:`bayesfuse.PlantedPotts`): with many cycles, "given" makes
-        communities of similar size look weakly coupled.
+        citations (:class:`bayesfuse.PlantedPotts`): "given" makes communities look weakly coupled.
     prevalence : array-like, shape (classes,), optional
         External field: share of every class without neighbours. Default uniform; it cannot be
         inferred, see :class:`bayesfuse.Potts`.
-    coupling_scale : float, optional
-        Scale of the half-normal prior of an inferred coupling. Default the critical coupling of a
-        tree with the graph's degrees (in the Bethe approximation): far below it labels
-        are nearly independent, far above it all of one class. For drawn edges 3, for which a link
-        within a class is twenty times as likely.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
     populations, covariates, classifier : None
         Not available: the normalising constant of the prior would depend on them.
     raters : {"confusion", "class", "coin", "graded", "types"}, default "confusion"
         As in :class:`bayesfuse.models.DawidSkene`, or "types": items have hidden types on which
-        raters make the same errors, as in :class:`bayesfuse.models.ItemTypes`, without a prior of
-        rows or pooled ones. Without it, errors that are not independent make labels too certain.
+        raters make the same errors, as in :class:`bayesfuse.models.ItemTypes`, or labels are too
+        certain.
 
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Populations, covariates or a classifier. Unknown or nonpositive ``trust``; unknown ``edges``
-        or ``approximation``; a prior of rows or pooled ones for raters="types"; a graph of other
-        items.
+        Options that exclude each other; trust that is not positive; a graph of other items.
 
     Notes
     -----
-    The pointwise log likelihood of ``bf.sample`` is that of an item's responses given the drawn
-    labels of its neighbours. Leave-one-out by importance sampling is valid, because these labels
-    are drawn given all responses
-    (:math:`p(x_n \mid x_{-n})^{-1} = E[p(x_n \mid y_{-n}, \theta)^{-1} \mid x]`). It takes few
-    values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours.
+    The pointwise log likelihood is that of an item's responses given the drawn labels of its
+    neighbours, which is valid for leave-one-out, because these are drawn given all responses. It
+    takes few values, so ``az.loo`` may warn of items that contradict their neighbours.
 
     References
     ----------
-    Traganitis & Giannakis (2020), Unsupervised ensemble classification with sequential and
-    networked data, section V.
+    Traganitis & Giannakis (2020), Unsupervised ensemble classification …, section V.
 
     Examples
     --------
@@ -108,7 +96,6 @@ class MarkovRandomField(LabelModel):
         trust: Literal["infer", "paper"] | float = "infer",
         edges: Literal["given", "drawn"] = "given",
         prevalence: ArrayLike | None = None,
-        coupling_scale: float | None = None,
         approximation: Literal["belief propagation", "mean field"] = "belief propagation",
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin", "graded", "types"] = "confusion",
@@ -138,12 +125,10 @@ class MarkovRandomField(LabelModel):
         responses = self.responses
         self.require_whole("labels on a graph depend on each other across partitions")
         if trust == "infer":
-            if coupling_scale is not None:
-                scale = require_positive("coupling_scale", coupling_scale)
-            elif edges == "drawn":
-                scale = 3.0
-            else:
-                scale = bethe_coupling(graph, responses.n_classes)
+            # far below the critical coupling of a tree labels are nearly independent, far above it
+            # all of one class; at 3 a link within a class is twenty times as likely
+            drawn = edges == "drawn"
+            scale = 3.0 if drawn else bethe_coupling(graph, responses.n_classes)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             delta = responses.n_raters if trust == "paper" else require_positive("trust", trust)

@@ -29,7 +29,7 @@ class WeightedVotes(LabelModel):
     r"""Known labels on top of other models, a :class:`pymc.Model`.
 
     A hundred known labels weigh little against thousands of responses: where raters err together,
-    other models keep believing them. This one describes the known labels given the responses::
+    other models keep believing them. This one describes known labels given responses::
 
         given label probabilities (item) ──► label (known item) ◄── responses (item)
         corrected? bias, trust               ▲
@@ -47,17 +47,12 @@ class WeightedVotes(LabelModel):
 
     Priors and why:
 
-    * as given, 5 / (5 + known labels): three labels are no reason to rewrite what thousands of
-      responses say, so the answer changes smoothly with the first labels;
-    * trust β ~ Normal(1, .7): models are overconfident where raters err together (.2 is right for
-      some panels of language models), and underconfident where few raters are competent (1.7);
+    * as given, 5 / (5 + known labels): three are no reason to rewrite what thousands say;
+    * trust β ~ Normal(1, .7): from .2 where raters err together to 1.7 where few are competent;
     * bias b ~ ZeroSumNormal(.5): models mostly get the shares of the classes right;
-    * weight w ~ Normal(weight_mean + weight_slope × competence, weight_scale). Mean and slope are
-      normal around zero, because the given probabilities have counted every vote already, with
-      standard deviations of .5 and 1 / √responses per item, and the scale is half-normal, 1.5 /
-      √responses per item, so that the votes of an item say about as much as its given probability.
-      The competence of a rater is how often the given labels agree, in standardised log-odds: it
-      says something of raters without known items.
+    * weight w ~ Normal(weight_mean + weight_slope × competence, weight_scale), around zero, because
+      the given probabilities have counted every vote already, with scales by which the votes of an
+      item say about as much as these. Competence is how often the given labels agree.
 
     Parameters
     ----------
@@ -67,8 +62,7 @@ class WeightedVotes(LabelModel):
         Known labels, the data of this model: at least one, of an item with responses.
     results : mapping of name to DataTree or DataArray, optional
         Results of the same responses, or their label probabilities (item, class), fitted without
-        the known labels. Each of several has a trust of its own besides, "own_trust" γ. Default:
-        vote shares.
+        the known labels. Several have a trust of their own, too, γ. Default: vote shares.
     as_given : float, optional
         Prior probability that the given probabilities need no correction, at least 0, below 1.
     gold_error : float, default 0
@@ -79,24 +73,19 @@ class WeightedVotes(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        No known labels, or unknown or contradicting ones; results that have seen them, or of other
-        items or classes; tables of counts; probabilities of one or more.
+        No known labels, or contradicting ones; results that have seen them, or of other items.
 
     Notes
     -----
-    ``bf.sample`` draws in less than a second, by independence Metropolis from normal distributions
-    around the modes; ``sampler="nuts"`` is for comparison, with ``as_given=0``. Results have label
-    probabilities with known labels certain, ``label_draws`` (joint draws of all labels), and the
-    log likelihood of known items for ``az.loo``. ``accuracy``, ``confusion``, ``sensitivity`` and
-    ``specificity`` of raters are shares of the items they answered. The uncertainty of the
-    parameters behind the given probabilities is not carried along.
+    ``bf.sample`` uses independence Metropolis; ``sampler="nuts"`` is for comparison, with
+    ``as_given=0``. Results have ``label_draws`` (joint draws of all labels), and the log likelihood
+    of known items for ``az.loo``. ``accuracy`` and other rates of raters are shares of the items
+    they answered. The uncertainty behind the given probabilities is not carried along.
 
     References
     ----------
     Platt (1999), Probabilistic outputs for support vector machines (calibration by a logit).
-    Tierney (1994), Markov chains for exploring posterior distributions, Annals of Statistics 22
-    (independence Metropolis). Rue, Martino & Chopin (2009), Approximate Bayesian inference for
-    latent Gaussian models, JRSS B 71 (normal distributions on a grid of scales).
+    Tierney (1994), Annals of Statistics 22 (independence Metropolis).
 
     Examples
     --------
@@ -132,18 +121,13 @@ class WeightedVotes(LabelModel):
         error = require_number("gold_error", gold_error, most=0.5)
         super().__init__(responses, gold=gold, name=name)
         self.require_whole("known labels are of single items")
-        responses, gold = self.responses, self.gold
-        if gold is None or not len(gold):
-            raise ModelError(
-                "WeightedVotes learns from known labels only. Without any, use "
-                "bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: no gold labels."
-            )
+        responses = self.responses
         if not responses.is_plain:
             raise ModelError(
                 "Known labels are of single items: use the table with one row per response, "
                 "responses.expand(). Got: a table of counts."
             )
-        self.gold_codes = gold_labels(responses, gold)
+        self.gold_codes = gold_labels(responses, self.gold)
         results = {} if results is None else results
         require_mapping("results", results)
         self.result_names = list(results)
@@ -153,8 +137,9 @@ class WeightedVotes(LabelModel):
         known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
         if not len(known):
             raise ModelError(
-                "Known labels say how far to believe raters and models by items with responses. "
-                f"Got: {len(gold)} known labels, none of such an item."
+                "WeightedVotes learns from known labels of items with responses only. Without any, "
+                "use bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: "
+                f"{len(self.gold or ())} known labels, none of such an item."
             )
         label = self.gold_codes[known]
         as_given = AS_GIVEN / (AS_GIVEN + len(known)) if as_given is None else as_given
@@ -206,7 +191,7 @@ class WeightedVotes(LabelModel):
         responses: bf.Responses,
         results: Mapping[str, Any] | None = None,
     ) -> xr.DataTree:
-        """Predict the labels of new items.
+        """Return the label probabilities of new items, as ``label_posterior``.
 
         Parameters
         ----------
@@ -215,18 +200,7 @@ class WeightedVotes(LabelModel):
         responses : Responses
             To the new items, with the classes of the model. Weights of new raters are drawn.
         results : mapping of name to DataTree or DataArray, optional
-            Label probabilities of the new items by the models of ``results``, of the same names,
-            from ``bf.predict``. Needed if the model has ``results``.
-
-        Returns
-        -------
-        DataTree
-            ``label_posterior`` with ``probability`` by item and class.
-
-        Raises
-        ------
-        ModelError
-            Other results, items or classes.
+            Those of the new items, from ``bf.predict``, under the names of the model's ``results``.
         """
         require_kind("responses", responses, bf.Responses)
         if listed(responses.classes) != listed(self.responses.classes):

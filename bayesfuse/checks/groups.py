@@ -20,7 +20,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.latent_groups import LatentGroups
-from bayesfuse.raters.verdicts import add_posterior
+from bayesfuse.raters.verdicts import add_verdicts
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, require_responses
 from bayesfuse.results.contents import all_draws, constants, evenly_spaced, named
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
@@ -138,7 +138,7 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
     n_draws = min(groups.sizes["chain"] * groups.sizes["draw"], MOST_DRAWS)
     for rows in evenly_spaced_rows(result, model, observation, n_draws):
         probability = observation.marginal(rows).probability
-        add_posterior(total, probability, arranged, *observation.tables(rows))
+        add_verdicts(total, probability, *observation.tables(rows), *arranged)
     items, classes = observation.responses.items, observation.responses.classes
     coords = {"item": items, "group": groups["group"].values, "verdict": classes}
     return xr.DataArray(observation.by_item(total / n_draws), coords, tuple(coords))

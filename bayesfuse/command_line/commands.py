@@ -35,10 +35,8 @@ from bayesfuse.command_line.outputs import (
 )
 from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.inference.drawing import given
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
-from bayesfuse.inference.start import Start
 from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.evaluate import add_data
 from bayesfuse.pymc.model import LabelModel, observed
@@ -261,8 +259,8 @@ def _sample(
     return _lengthened(model, before, more)
 
 
-def _last_points(before: xr.DataTree, model: pm.Model) -> list[Start]:
-    """Return the last draw of every chain, at which it goes on."""
+def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
+    """Return the last draw of every chain, as values at which it goes on."""
     plan, sampler = make_plan(model), before.attrs.get("sampler")
     if sampler != "gibbs" or not plan.whole or plan.observation.labels.moves_labels:
         raise CommandError(
@@ -273,7 +271,7 @@ def _last_points(before: xr.DataTree, model: pm.Model) -> list[Start]:
     names = [variable.name for variable in model.free_RVs]
     last = before["posterior"].dataset[names].isel(draw=-1)
     return [
-        given(plan, {name: _inside(last[name].values[at].astype(float)) for name in names})
+        {name: _inside(last[name].values[at].astype(float)) for name in names}
         for at in range(last.sizes["chain"])
     ]
 

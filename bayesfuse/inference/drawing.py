@@ -23,7 +23,7 @@ from pytensor.compile.ops import wrap_py
 from pytensor.tensor.type import TensorType
 from rich.progress import MofNCompleteColumn, Progress
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.gradients import Gradients, Tilts, start_of, values_of
@@ -48,7 +48,7 @@ WORTH_A_THREAD = 5e-4  # seconds of a sweep in Python above which chains run sid
 OF_CHAINS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar", "quiet"}
 OF_CHAINS |= {"compute_convergence_checks"}
 
-GIVEN = "given"  # the start of chains that go on
+GIVEN = "given"  # the start at values that a user gives
 SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
 
 _log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
@@ -61,11 +61,11 @@ class Beginning:
     without the pool, or from Dawid and Skene's, with slopes of what is known of items.
     """
 
-    def __init__(self, plan: Plan, method: str | Start) -> None:
+    def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
         self.plan, self.plain = plan, plan.observation
         self.rest: Gradients | None = None
-        if isinstance(method, Start):  # chains go on
-            self.start = method
+        if not isinstance(method, str):
+            self.start = _given(plan, method)
             return
         if not plan.pooled:
             self.start, self.rest = start_of(plan, method)
@@ -121,14 +121,25 @@ class Beginning:
         return values_of(self.plan, self.rest, self.rows(rng))
 
 
-def given(plan: Plan, values: Mapping[str, Any]) -> Start:
-    """Return a start at values of all variables, where chains of sweeps go on."""
+def _given(plan: Plan, values: Mapping[str, Any]) -> Start:
+    """Return a start at given values, and at PyMC's initial ones where none are given."""
+    require_mapping("start, unless it is a word,", values)
+    blocks = {block.variable.name: block for block in plan.all_blocks}
+    if unknown := set(values) - set(blocks):
+        raise ModelError(
+            f"A start must give values to free variables that sweeps draw, {sorted(blocks)}; "
+            f"pm.sample takes those of others as initvals=. Got: {sorted(unknown)}."
+        )
     rows: Rows = {n: prior.centre() for n, prior in plan.priors().items() if not prior.free}
-    for block in plan.all_blocks:
-        value = values[block.variable.name]
-        require_like(np.shape(value), block.variable)
+    point = plan.model.initial_point(0)
+    for name, block in blocks.items():
+        if name not in values:
+            rows[block.parameter] = np.asarray(block.read(point))
+            continue
+        require_like(np.shape(values[name]), block.variable)
+        block.support.require(name, values[name])
         with np.errstate(divide="ignore"):  # zero is a legal probability
-            rows[block.parameter] = np.asarray(block.support.to_kernel(value))
+            rows[block.parameter] = np.asarray(block.support.to_kernel(np.asarray(values[name])))
     for pooled in plan.pools:
         rows |= pooled.rows(pooled.values(rows))
     return Start(rows, GIVEN)

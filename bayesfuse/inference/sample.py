@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -42,7 +43,7 @@ def sample(
     sweeps: int | None = None,
     thin: int | None = None,
     precision: Precision | None = None,
-    start: str = DEFAULT,
+    start: str | Mapping[str, Any] = DEFAULT,
     random_seed: Any = None,
     progressbar: Any = True,
     log_likelihood: bool | None = None,
@@ -69,10 +70,10 @@ def sample(
     precision, thin : optional
         Precision ("double" or "single") of the stored posterior and log likelihood, and how many
         draws: every ``thin``-th. By default both are reduced for more than 500 MB.
-    start : {"moments", "majority", "prior"}
+    start : {"moments", "majority", "prior"} or mapping of variables to values
         Where chains begin: at spectral moments or majority vote, whichever EM takes higher, at
-        majority vote, or at the prior's mean; attributes record it. Chains are dispersed by draws
-        from conditionals, not by jitter, which could switch classes.
+        majority vote, at the prior's mean, or at values; attributes record it. Chains are dispersed
+        by draws from conditionals, not by jitter, which could switch classes; not from values.
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, str or callable

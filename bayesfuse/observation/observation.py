@@ -52,8 +52,7 @@ class Observation:
         gold: Mapping[Any, Any] | None = None,
     ) -> Observation:
         """Fit responses, prior, channel and gold labels together."""
-        raters.require_silence(responses)
-        raters.require_statements(responses)
+        raters.require_table(responses)
         known = gold_labels(responses, gold)
         items = np.arange(responses.n_items)
         table, inverse, kinds = responses, items, _kinds_of(responses, labels, raters, known)

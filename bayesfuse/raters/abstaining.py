@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.data.silence import Silence, first_rows, of_pairs
+from bayesfuse.data.silence import first_rows, of_pairs
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import inlined, inner, kernel
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion, multiply, scaled, weigh_rows
 
 LEAST = np.finfo(float).tiny
@@ -128,31 +126,26 @@ class Abstaining(Confusion):
     Notes
     -----
     Predictive draws keep the pattern of silence; truths are drawn given it. Repeated responses of
-    a source to an item each count, its silence does not, unless it is in the table as well.
-
-    References
-    ----------
-    Ratner, De Sa, Wu, Selsam & Ré (2016), Data programming: creating large training sets, quickly,
-    NeurIPS, section 3 (sources that abstain; here coverage may depend on the class).
+    a source to an item each count, its silence does not, unless it is in the table as well. Ratner
+    et al. (2016), Data programming, NeurIPS, section 3, have a coverage without the class.
 
     Examples
     --------
-    One rule that finds class 1 in four of ten cases, and one that speaks at random:
+    A rule that finds class 1 in four of ten cases says it, then nothing:
 
     >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[-1, 0], [1, -1], [-1, -1]], abstain=-1)
-    >>> rows = [[[0.01, 0.1, 0.89], [0.01, 0.4, 0.59]], [[0.3, 0.2, 0.5], [0.2, 0.3, 0.5]]]
-    >>> channel = bf.Abstaining(rows)
-    >>> structure = channel.structure(responses, gold=np.array([-1, -1, -1]))
-    >>> np.exp(channel.log_lik((np.log(rows),), structure)).round(2)
-    array([[0.27, 0.12],
-           [0.05, 0.2 ],
-           [0.44, 0.3 ]])
+    >>> responses = bf.Responses.from_matrix([[1], [-1]], abstain=-1, classes=[0, 1])
+    >>> channel = bf.Abstaining([[[0.01, 0.1, 0.89], [0.01, 0.4, 0.59]]])
+    >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
+    >>> np.exp(channel.log_lik((np.log(channel.parameters["speech"]),), structure)).round(2)
+    array([[0.1 , 0.4 ],
+           [0.89, 0.59]])
     """
 
     declared = (Parameter("speech", SIMPLEX, ("rater", "class", "said")),)
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
+    takes = ("silence",)
 
     def __init__(self, speech: Any) -> None:
         self.parameters = {"speech": speech}
@@ -161,14 +154,20 @@ class Abstaining(Confusion):
     def density(self):
         return "labels and silence, given who was asked about which item"
 
-    def require_silence(self, responses: Responses) -> None:
-        known_silence(self, responses)
+    def require_table(self, responses: Responses) -> None:
+        super().require_table(responses)
+        if responses.silent is None:
+            raise ModelError(
+                f"{type(self).__name__} counts silence, so the table must hold it: give abstain= "
+                "where the responses are read, or call responses.completed() if every source was "
+                "applied to every item. Got: a table that says nothing of silence."
+            )
 
     def sizes(self, name, shape, responses):
         return super().sizes(name, shape, responses) | {"said": responses.n_classes + 1}
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        silent = known_silence(self, responses)
+        silent: Any = responses.silent
         n_cells = responses.n_raters * responses.n_classes
         complete = np.array([int(silent.complete)])
         if silent.complete:
@@ -201,25 +200,22 @@ class Abstaining(Confusion):
     def redrawn(self, tables, truth, responses, rng):
         item, rater, _ = known_pairs(responses)
         up_to = np.exp(tables[0]).cumsum(axis=-1)[rater, truth[item]]
-        return as_said(responses, item, rater, invert(up_to, rng.random(len(item))))
+        return self.as_said(responses, invert(up_to, rng.random(len(item))))
 
-    def outcomes(self, responses, item):
-        items, rater, said = known_pairs(responses)
-        own = items == item
-        for words in product(range(responses.n_classes + 1), repeat=int(own.sum())):
-            said[own] = words
-            yield as_said(responses, items, rater, said)
+    def said(self, responses):
+        item, _, said = known_pairs(responses)
+        return item, said, responses.n_classes + 1
 
-
-def known_silence(channel: RaterChannel, responses: Responses) -> Silence:
-    """Return which sources were silent where, or raise ModelError if a table does not say."""
-    if responses.silent is None:
-        raise ModelError(
-            f"{type(channel).__name__} counts silence, so the table must hold it: give abstain= "
-            "where the responses are read, or call responses.completed() if every source was "
-            "applied to every item. Got: a table that says nothing of silence."
-        )
-    return responses.silent
+    def as_said(self, responses, said):
+        item, rater, _ = known_pairs(responses)
+        silent: Any = responses.silent
+        pair = item * responses.n_raters + rater
+        speaks = said < responses.n_classes
+        if not silent.complete:
+            silent = of_pairs(pair[~speaks], responses.n_items, responses.n_raters)
+        key = (pair * responses.n_classes + said)[speaks]
+        table = from_key(key, responses.items, responses.raters, responses.classes, silent)
+        return replace(table, multiplicity=responses.multiplicity)
 
 
 def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
@@ -234,16 +230,3 @@ def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
         item = np.repeat(np.arange(responses.n_items), np.diff(start))
     label = np.append(responses.label, np.full(len(item), responses.n_classes))
     return np.append(responses.item, item), np.append(responses.rater, rater), label
-
-
-def as_said(
-    responses: Responses, item: NDArray[Any], rater: NDArray[Any], said: NDArray[Any]
-) -> Responses:
-    """Return the table in which sources said this of items, as from :func:`known_pairs`."""
-    pair, silent = item * responses.n_raters + rater, responses.silent
-    speaks = said < responses.n_classes
-    if silent is not None and not silent.complete:
-        silent = of_pairs(pair[~speaks], responses.n_items, responses.n_raters)
-    key = (pair * responses.n_classes + said)[speaks]
-    table = from_key(key, responses.items, responses.raters, responses.classes, silent)
-    return replace(table, multiplicity=responses.multiplicity)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,34 +36,24 @@ class RaterChannel(Factor):
     of ``structure``. The likelihood of item n is ``likelihood[n] * exp(log_scale[n])``: rows are
     scaled where their products would underflow. Known labels exclude the other classes.
 
-    Attributes
-    ----------
-    likelihood_kernel : callable
-        Of subclasses: ``(*tables, *structure) -> (likelihood (items, classes), log_scale
-        (items,))``, numba-compiled.
-    expected_kernel : callable
-        Of subclasses: ``(*tables, weight, *structure) -> arrays like the tables``: how often each
-        entry is expected to have been used when item ``n`` is ``weight[n, k]`` times of class
-        ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
+    Subclasses have numba-compiled kernels: ``likelihood_kernel(*tables, *structure) -> (likelihood
+    (items, classes), log_scale (items,))``, and ``expected_kernel(*tables, weight, *structure) ->
+    arrays like the tables``: how often each entry is expected to have been used when item n is
+    ``weight[n, k]`` times of class k; the derivative of ``sum(weight * log_lik)`` by the tables.
 
-    Notes
-    -----
     In PyMC's density, kernels take parameters without counts (a partition) before the arrays of
     ``structure``. Elsewhere :meth:`at` returns the channel with these parameters known, and Gibbs
     sampling draws them by :meth:`redraw`.
 
     Examples
     --------
-    The log-likelihood of two answers, by item and class:
-
-    >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1]])
-    >>> channel = bf.Confusion(None)  # kernels take the tables, not the variables of a model
-    >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
-    >>> table = np.log([[[0.8, 0.2], [0.4, 0.6]], [[0.9, 0.1], [0.3, 0.7]]])
-    >>> np.exp(channel.log_lik((table,), structure)).round(2).tolist()
-    [[0.72, 0.12], [0.08, 0.28]]
+    >>> import bayesfuse as bf
+    >>> bf.Confusion(None).density
+    'the labels, given who responded to which item'
     """
+
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Which of "silence" and "statements" tables may have."""
 
     redraws: ClassVar[bool] = False
     """Whether sweeps call :meth:`redraw`, although all parameters have counts."""
@@ -88,37 +77,26 @@ class RaterChannel(Factor):
 
     @classmethod
     def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels) -> Self:
-        """Return the channel of other raters, from their parameters ``values`` at some draw.
-
-        ``settings`` are from :meth:`settings` of the fitted channel, those in ``by_rater`` for
-        these raters; ``raters`` are indices among the fitted raters, −1 for new ones.
-        """
+        """Return the channel of other ``raters``, −1 for new ones, from ``values`` at a draw."""
         return made(cls, {**values, **settings})
 
     @abstractmethod
     def structure(self, responses: Responses, gold: Labels) -> Structure:
         """Return the arrays that every kernel takes after the tables and weights."""
 
-    def require_silence(self, responses: Responses) -> None:
-        """Raise ModelError unless the channel takes what the table says, or not, of silence."""
-        if responses.silent is not None:
-            raise ModelError(
-                "Only some channels know what silence says: bf.Abstaining, which DawidSkene, "
-                'HiddenMarkov and MarkovRandomField use for raters="confusion" without pooling. '
-                "bf.Votes (LabellingFunctions) does not ask. For all others "
-                "responses.without_silence() leaves silence out. Got: "
-                f"{type(self).__name__} for a table with silence."
-            )
-
-    def require_statements(self, responses: Responses) -> None:
-        """Raise ModelError unless the channel takes the probabilities in a table, if it has any."""
-        if responses.stated is not None:
-            raise ModelError(
-                "Only bf.Stated knows what stated probabilities say of the truth; DawidSkene, "
-                'HiddenMarkov and MarkovRandomField use it for raters="confusion" without pooling. '
-                "For all others responses.without_statements() leaves probabilities out. Got: "
-                f"{type(self).__name__} for a table with statements."
-            )
+    def require_table(self, responses: Responses) -> None:
+        """Raise ModelError if a table has silence or statements that the channel does not take."""
+        for what, found, channel in (
+            ("silence", responses.silent, "bf.Abstaining"),
+            ("statements", responses.stated, "bf.Stated"),
+        ):
+            if found is not None and what not in self.takes:
+                raise ModelError(
+                    f"Only some channels know what {what} in a table means: {channel}, which "
+                    'DawidSkene, HiddenMarkov and MarkovRandomField use for raters="confusion" '
+                    f"without pooling. For all others responses.without_{what}() leaves it out. "
+                    f"Got: {type(self).__name__} for a table with {what}."
+                )
 
     def defining(self) -> tuple[NDArray[Any], ...]:
         """Return the groups of raters, if they are not a parameter."""
@@ -128,10 +106,7 @@ class RaterChannel(Factor):
     def tally(
         self, tables: Tables, drawn: NDArray[Any], structure: Structure, rng: Generator
     ) -> Tables:
-        """Count how often drawn labels (as from ``LabelPrior.draw``) use each table entry.
-
-        A channel with latent variables draws them here.
-        """
+        """Draw latent variables, and count how often drawn labels use each table entry."""
 
     def at(self, rows: Mapping[str, Any], structure: Structure) -> tuple[RaterChannel, Structure]:
         """Return the channel, and its structure, for the parameters without counts in ``rows``."""
@@ -149,20 +124,16 @@ class RaterChannel(Factor):
         structure: Structure,
         rng: Generator,
     ) -> tuple[dict[str, Labels], Tables]:
-        """Draw the parameters without counts, if any, given the labels, and :meth:`tally`.
-
-        A channel that ``redraws`` may use the priors for a better draw of its hidden variables.
-        """
+        """Draw the parameters without counts, if any, given the labels, and :meth:`tally`."""
         return {}, self.tally(tables, drawn, structure, rng)
 
     def own_chain(
         self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
-        """Return a compiled chain that draws all parameters in a way of its own, if there is one.
+        """Return what begins a chain that draws all parameters in a way of its own, if any.
 
-        ``pools`` are by parameter. Called with rows, kept draws of rows, values and kept draws of
-        members by pool and role, and random numbers, it returns a compiled function ``(draws,
-        sweeps, first, *arguments) -> draws made`` and the arguments.
+        Of rows, kept draws of rows, values and kept draws of members by pool and role, and random
+        numbers it makes a compiled ``(draws, sweeps, first, *arguments) -> draws made``, and these.
         """
         return None
 
@@ -177,10 +148,7 @@ class RaterChannel(Factor):
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def kept(self, tables: Tables, responses: Responses) -> Array | None:
-        """Return the likelihood (items, classes) of what :meth:`simulate` keeps, up to a scale.
-
-        None if that does not depend on the truth.
-        """
+        """Return the likelihood (items, classes) of what :meth:`simulate` keeps, None if even."""
         return None
 
     def redrawn(
@@ -189,20 +157,16 @@ class RaterChannel(Factor):
         """Draw all that the model says of the responses, also who spoke, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
-    def outcomes(self, responses: Responses, item: int) -> Iterator[Responses]:
-        """Yield the table with all that might have been observed of an item in its place."""
-        own = responses.item == item
-        for answers in product(range(responses.n_classes), repeat=int(own.sum())):
-            label = responses.label
-            label[own] = answers
-            yield responses.relabelled(label)
+    def said(self, responses: Responses) -> tuple[Labels, Labels, int]:
+        """Return items and codes of all that is said in a table, and the number of codes."""
+        return responses.item, responses.label, responses.n_classes
+
+    def as_said(self, responses: Responses, said: Labels) -> Responses:
+        """Return the table in which this was said instead, in the order of :meth:`said`."""
+        return responses.relabelled(said)
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
-        """Return which matrices condition on the truth: indices of the first axis, by parameter.
-
-        Only those with a free row for every class, so that mixing classes mixes rows. Of ``rows``
-        only parameters without counts are used.
-        """
+        """Return indices of the matrices with a free row for every class of the truth."""
         return {}
 
     def votes(self, responses: Responses) -> Array:

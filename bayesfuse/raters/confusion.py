@@ -25,10 +25,7 @@ HUGE = 1 / TINY  # a product above this may overflow
 
 @inner
 def by_cell(log_confusion, n_more):
-    """Turn (rater, class, label) into ((rater, label), class): exponentials and logarithms.
-
-    The last ``n_more`` rows are not filled in.
-    """
+    """Turn (rater, class, label) into ((rater, label), class) and more rows, not filled in."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_rows = n_raters * n_labels + n_more
     table, log_table = np.empty((n_rows, n_classes)), np.empty((n_rows, n_classes))
@@ -43,8 +40,7 @@ def by_cell(log_confusion, n_more):
 @inner
 def by_rater(table, n_raters):
     """Rearrange ((rater, label), class) to (rater, class, label)."""
-    n_cells, n_classes = table.shape
-    n_labels = n_cells // n_raters
+    n_labels, n_classes = table.shape[0] // n_raters, table.shape[1]
     confusion = np.empty((n_raters, n_classes, n_labels))
     for m in range(n_raters):
         for k in range(n_classes):
@@ -227,23 +223,20 @@ def pair_up(
 class Confusion(RaterChannel):
     r"""One confusion matrix per rater; responses are independent given the truth.
 
+    See Dawid & Skene (1979), Applied Statistics 28, 20–28, eq. 2.1.
+
     Parameters
     ----------
     confusion : tensor or array, shape (raters, classes, labels)
         :math:`\theta_{mkc}`, the probability that rater m answers c if the truth is k.
 
-    References
-    ----------
-    Dawid & Skene (1979), Applied Statistics 28, 20–28, eq. 2.1.
-
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
-    >>> rows = [[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]]
-    >>> channel = bf.Confusion(rows)
+    >>> channel = bf.Confusion([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]])
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
-    >>> np.exp(channel.log_lik((np.log(rows),), structure)).round(2)
+    >>> np.exp(channel.log_lik((np.log(channel.parameters["confusion"]),), structure)).round(2)
     array([[0.36, 0.1 ],
            [0.04, 0.4 ]])
     """
@@ -311,17 +304,13 @@ def tied_count_in_chain(tables, drawn, counts, structure, n_classes):
 
 
 class OneCoin(Confusion):
-    r"""One accuracy per rater (and class), with uniform errors.
+    r"""One accuracy per rater (and class), with uniform errors (Raykar et al., 2010, JMLR 11).
 
     Parameters
     ----------
     accuracy : tensor or array, shape (raters,) or (raters, classes)
         Probability of the right label, per rater or per rater and true class (the
         class-conditional model); the other labels are equally probable.
-
-    References
-    ----------
-    Raykar et al. (2010), Journal of Machine Learning Research 11, 1297–1322.
 
     Examples
     --------

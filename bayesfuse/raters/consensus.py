@@ -23,23 +23,15 @@ from bayesfuse.raters.consensus_chain import begin_chain
 from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood, look
 
 LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
-PAIRS = (
-    (0.5, 0.4),
-    (0.65, 0.3),
-    (0.8, 0.17),
-)  # of two answers that compete; all others share the rest
+PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)  # of two that compete; all others share the rest
 OF_LOOKS = 5  # rounds of looks, competences and guesses in a sweep
-
-
-MANY = 4_000_000
-"""Most entries (items × types) for which chains of types are compiled, which keep them."""
+MANY = (
+    4_000_000  # entries (items × types) from which chains of types, which keep them, are not used
+)
 
 
 class Dictionary:
-    """Fixed consensus rows: for every class one per level, for every ordered pair of some three.
-
-    ``types`` and ``values`` are those of the kernels.
-    """
+    """Consensus rows: by class one per level, by ordered pair of some three; see the kernels."""
 
     def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
         both = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
@@ -81,10 +73,13 @@ class Consensus(RaterChannel):
     r"""Items have hidden types with fixed consensus rows; raters look, or guess.
 
     Many equal answers are little evidence on types whose row is near even. Types and looks are
-    summed out:
+    summed out (see the papers cited by :class:`bayesfuse.models.ItemTypes`):
 
     .. math:: p(x_n \mid y_n = k) = \sum_z \omega_{kz} \prod_m
         \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
+
+    For every class there are six rows :math:`\mu_z` from even to unanimous, where the others share
+    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
 
     Parameters
     ----------
@@ -99,32 +94,12 @@ class Consensus(RaterChannel):
     kind : array of int, shape (items,), optional
         Equal for items with the same prior of their class. Draws count types by kind.
 
-    Notes
-    -----
-    For every class there are six rows :math:`\mu_z` from even to unanimous, where the others share
-    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
-
-    References
-    ----------
-    Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), NAACL-HLT (MACE: competence and guesses). Li,
-    Rubinstein & Cohn (2019), ICML (types within classes).
-
     Examples
     --------
-    Five answers "1" are weaker evidence for class 1 if items of class 0 may be hard:
-
     >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[1, 1, 1, 1, 1]], classes=[0, 1])
-    >>> share = np.full((2, 12), 1e-15)  # six levels of class 0, then of class 1
-    >>> share[1, 11] = 1.0
-    >>> for hard in (1e-15, 0.2):
-    ...     share[0, [5, 8]] = 1.0 - hard, hard
-    ...     channel = bf.Consensus(share, np.full(5, 0.9))
-    ...     tables = channel.expand(tuple(channel.to_kernel(channel.parameters).values()), 2, np)
-    ...     zero, one = channel.log_lik(tables, channel.structure(responses, np.array([-1])))[0]
-    ...     print(f"{np.exp(one - zero):.0f}")
-    342673
-    24
+    >>> channel = bf.Consensus(np.full((2, 12), 1 / 12), competence=np.array([0.9, 0.5]))
+    >>> channel.dictionary(n_classes=2).rows[:6, 0].round(2)  # of class 0, even to unanimous
+    array([0.51, 0.6 , 0.7 , 0.8 , 0.9 , 0.98])
     """
 
     by_rater = ()
@@ -230,10 +205,7 @@ class Consensus(RaterChannel):
         return looks * consensus + guesses * xp.exp(log_guess)[:, None]
 
     def types(self, tables: Tables, probability: Array, structure: Structure) -> Array:
-        """Return the probability of every type for every item, (items, types).
-
-        ``probability`` (items, classes) is that of the labels at the same parameters.
-        """
+        """Return the probability of types (items, types) from those of labels, (items, classes)."""
         start, cell, gold, _, *rows = structure
         found = np.zeros((2, len(gold), tables[0].shape[2]))  # every item is a kind
         alone = np.arange(len(gold))
@@ -246,12 +218,11 @@ class Consensus(RaterChannel):
         rows = self.dictionary(share.shape[0]).rows
         looks, guesses = competence[:, 0], competence[:, 1, None] * guess
         # of both answers c given type z: products of (look μ + guess) of the two raters
-        second_moment = share @ (rows * rows)
         mean = share @ rows
-        both = (looks[first] * looks[second])[:, None, None] * second_moment
+        both = (looks[first] * looks[second])[:, None, None] * (share @ (rows * rows))
+        both += (guesses[first] * guesses[second])[:, None]
         for one, other in ((first, second), (second, first)):
-            both = both + looks[one][:, None, None] * mean * guesses[other][:, None]
-        both = both + (guesses[first] * guesses[second])[:, None]
+            both += looks[one][:, None, None] * mean * guesses[other][:, None]
         return both.sum(axis=-1) - np.einsum("pkk->pk", both)
 
     def simulate(self, tables, truth, responses, rng):

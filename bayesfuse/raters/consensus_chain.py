@@ -1,8 +1,4 @@
-"""A compiled chain of :class:`bayesfuse.Consensus` over independent labels.
-
-Labels are summed out, which the stepwise sweeps condition on: given the parameters the types of
-items are drawn at once, and only known classes say more of them.
-"""
+"""A compiled chain of :class:`bayesfuse.Consensus` over independent labels, which it sums out."""
 
 import math
 
@@ -144,42 +140,32 @@ def _draw_types(weight, shares, data, cells, by_type, known, rng):
 
 
 @inner
-def _list_cells(cells, said, listed, values):
-    """List the cells with responses by rater: first ones, answers, numbers, what consensus says."""
-    n_settings = values.shape[0]
-    n_raters, n_classes = listed[0].size - 1, cells.shape[0] // (listed[0].size - 1)
-    found = 0
-    for m in range(n_raters):
-        for c in range(n_classes):
-            for role in range(3):
-                for s in range(n_settings):
-                    number = cells[m * n_classes + c, role * n_settings + s]
-                    if number > 0.0:
-                        listed[1][found], listed[2][found] = c, np.int64(number)
-                        said[found] = math.exp(values[s, role])
-                        found += 1
-        listed[0][m + 1] = found
-
-
-@inner
 def _look_density(odds, given):
     """Return the log density of the log-odds of a competence, looks summed out."""
-    prior, first, last, said, listed, guess = given
+    prior, said, guess, number = given
     found = prior[0] * _log_share(odds) + prior[1] * _log_share(-odds)
     looks, guesses = math.exp(_log_share(odds)), math.exp(_log_share(-odds))
-    for i in range(first, last):
-        own = looks * said[i] + guesses * guess[listed[1][i]]
-        found += listed[2][i] * math.log(max(own, SMALLEST))
+    for i in range(said.size):
+        own = looks * said[i] + guesses * guess[i]
+        found += number[i] * math.log(max(own, SMALLEST))
     return found
 
 
 @inner
-def _draw_competence(prior, said, listed, log_competence, log_guess, rng):
+def _draw_competence(prior, cells, values, log_competence, log_guess, rng):
     """Draw competences given guesses, looks summed out: guesses hide how often raters look."""
-    guess = exponentials(log_guess)
+    n_classes, n_settings = log_guess.shape[1], values.shape[0]
+    said, guess, number = np.empty((3, n_classes * cells.shape[1]))
     for m in range(log_guess.shape[0]):
-        first, last = listed[0][m], listed[0][m + 1]
-        given = prior[m], first, last, said, listed, guess[m]
+        size = 0
+        for c in range(n_classes):
+            for i in range(cells.shape[1]):
+                if cells[m * n_classes + c, i] > 0.0:
+                    said[size] = math.exp(values[i % n_settings, i // n_settings])
+                    guess[size] = math.exp(log_guess[m, c])
+                    number[size] = cells[m * n_classes + c, i]
+                    size += 1
+        given = prior[m], said[:size], guess[:size], number[:size]
         now = log_competence[m, 0] - log_competence[m, 1]
         level = math.log(1.0 - rng.random()) + _look_density(now, given)
         odds = slice_from(_look_density, given, now, level, WIDTH, rng, STEPS)
@@ -207,13 +193,6 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
     total, rest, slope = np.empty(gold.size), np.empty(gold.size), np.empty(gold.size)
     by_type = np.zeros((1, n_types))
     cells = np.empty((n_raters * n_classes, 3 * n_settings))
-    n_cells = cells.size
-    responses = np.empty(n_cells)
-    listed = (
-        np.zeros(n_raters + 1, np.int64),
-        np.empty(n_cells, np.int64),
-        np.empty(n_cells, np.int64),
-    )
     own_prior, guess_prior = np.ones((n_raters, 2)), np.ones((n_raters, n_classes))
     say(said, log_rows, trust[0])
     for made in range(n_draws):
@@ -234,7 +213,6 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
             draw_rows(share_prior, by_type, log_share, rng)
             if not math.isnan(sd):
                 _draw_trust(trust, known, said, log_rows, mean, sd, rng)
-            _list_cells(cells, responses, listed, values)
             for turn in range(OF_LOOKS):
                 last = at if turn == OF_LOOKS - 1 else -1
                 looked, guessed = look(cells, log_competence, log_guess, values, rng)
@@ -243,7 +221,7 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
                 if guess_pool is not None:
                     draw_pooled(guess_pool, guessed, guess_prior, last, rng)
                     draw_rows(guess_prior, guessed, log_guess, rng)
-                _draw_competence(own_prior, responses, listed, log_competence, log_guess, rng)
+                _draw_competence(own_prior, cells, values, log_competence, log_guess, rng)
         if first >= 0:
             fill(kept_shares[first + made], log_share)
             kept_trust[first + made] = trust[0]

@@ -33,41 +33,23 @@ class Groups:
     assignment: NDArray[np.int64]
     origin: str
 
-    @property
-    def names(self) -> list[Any]:
-        """Names of the groups."""
-        return list(self.members)
-
     @classmethod
     def read(cls, groups: Any, responses: Responses) -> Groups:
         """Return groups as a user gives them, or find them if they are "moments"."""
+        origin = "given"
         if isinstance(groups, str):
             if groups != "moments":
                 raise ModelError(
                     "groups must be 'moments', 'posterior', or a mapping or list of lists of "
                     f"raters. Got: {groups!r}."
                 )
+            origin = groups
             try:
-                found = find_groups(responses)
+                groups = find_groups(responses)
             except MomentsError as reason:
-                return cls._of({}, responses, f"no groups, because moments failed: {reason}")
-            return cls._of(_listed(found), responses, "moments")
-        return cls._of(_listed(groups), responses, "given")
-
-    def largest(self, most: int) -> Groups:
-        """Return at most this many groups, the largest."""
-        order = sorted(self.members, key=lambda name: -len(self.members[name]))[:most]
-        kept = [name for name in self.members if name in order]
-        number = {self.names.index(name): place for place, name in enumerate(kept)}
-        assignment = np.array([number.get(g, ALONE) for g in self.assignment.tolist()])
-        return Groups({name: self.members[name] for name in kept}, assignment, self.origin)
-
-    @classmethod
-    def _of(cls, members: dict[Any, list[Any]], responses: Responses, origin: str) -> Groups:
+                groups, origin = {}, f"no groups, because moments failed: {reason}"
+        members = _listed(groups)
         place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
-        if len(members) > len(place):
-            counts = f"{len(members)} groups of {len(place)} raters"
-            raise ModelError(f"There cannot be more groups than raters. Got: {counts}.")
         seen: dict[Any, Any] = {}
         for name, raters in members.items():
             if len(raters) == 0:
@@ -88,23 +70,6 @@ class Groups:
         for number, raters in enumerate(several.values()):
             assignment[[place[rater] for rater in raters]] = number
         return cls(several, assignment, origin)
-
-
-def groups_at_most(most: int | None, responses: Responses) -> int:
-    """Return the largest number of groups, by default half the number of raters."""
-    highest = responses.n_raters // 2
-    if highest == 0:
-        raise ModelError(
-            f"To infer groups there must be at least two raters. Got: {responses.n_raters} rater."
-        )
-    if most is None:
-        return highest
-    if not isinstance(most, int | np.integer) or not 1 <= most <= highest:
-        raise ModelError(
-            f"max_groups must be from 1 to {highest}, because groups have at least two raters. "
-            f"Got: {most!r} for {responses.n_raters} raters."
-        )
-    return int(most)
 
 
 def _listed(groups: Any) -> dict[Any, list[Any]]:

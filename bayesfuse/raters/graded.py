@@ -32,7 +32,8 @@ class Graded(Confusion):
     r"""Raters who perceive an item's grade with noise, and answer by their own thresholds.
 
     Rater m perceives an item of class k at its position :math:`\tau_k` plus normal noise of
-    standard deviation :math:`1 / s_m`, and answers by thresholds :math:`b_{m1} < … < b_{m,K-1}`:
+    standard deviation :math:`1 / s_m`, and answers by thresholds :math:`b_{m1} < … < b_{m,K-1}`, as
+    in McCullagh (1980), Regression models for ordinal data, JRSS B 42, 109–142:
 
     .. math::
 
@@ -55,21 +56,11 @@ class Graded(Confusion):
     ModelError
         Constants out of order or out of their range.
 
-    Notes
-    -----
-    For two classes, every pair of a sensitivity and a specificity with a sum above one has one
-    threshold and one precision.
-
-    References
-    ----------
-    McCullagh (1980), Regression models for ordinal data, Journal of the Royal Statistical Society B
-    42, 109–142; Samejima (1969), Psychometrika Monograph 17.
-
     Examples
     --------
     A lenient and a strict rater of three grades:
 
-    >>> import numpy as np, bayesfuse as bf
+    >>> import bayesfuse as bf
     >>> raters = bf.Graded(thresholds=[[-1.0, 0.0], [0.0, 1.0]], precision=[2.0, 2.0])
     >>> raters.parameters["confusion"][:, 1].round(2)  # of items of the middle grade
     array([[0.02, 0.48, 0.5 ],
@@ -134,15 +125,17 @@ def graded_rows(
         v if v is None or hasattr(v, "owner") else np.asarray(v, dtype=float) for v in given
     )
     _require_sound(thresholds, precision, guess_rate, positions)
-    sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
-    if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:
-        raise ModelError(f"thresholds must have classes − 1 known columns. Got: shape {sizes[0]}.")
+    size, n_positions = (
+        v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)
+    )
+    if (n_thresholds := size[-1] if size else None) is None:
+        raise ModelError(f"thresholds must have classes − 1 known columns. Got: shape {size}.")
     n_classes = n_thresholds + 1
     if positions is None:
         positions = even_positions(n_classes)
-    elif sizes[1] not in ((n_classes,), (None,)):
+    elif n_positions not in ((n_classes,), (None,)):
         raise ModelError(
-            f"positions must be one number per class, here {n_classes}. Got: shape {sizes[1]}."
+            f"positions must be one number per class, here {n_classes}. Got: shape {n_positions}."
         )
     if guess is None:
         guess = np.full(n_classes, 1 / n_classes)

@@ -18,16 +18,15 @@ from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.partition_gibbs import GROUPS, reassign
-from bayesfuse.raters.partition_metropolis import Point, move_raters
-from bayesfuse.raters.partition_weights import Answers
+from bayesfuse.raters.partition_moves import GROUPS, Partition
+from bayesfuse.raters.partition_weights import Answers, Point
 from bayesfuse.raters.verdicts import arrange, cell_words
 
 
 class LatentGroups(RaterChannel):
     r"""Raters who share a source: truth → verdict per item and group → responses of the group.
 
-    The verdicts are summed out:
+    The verdicts are summed out (Jaffe et al., 2016, AISTATS, section 2, eq. 8 and 19):
 
     .. math:: \log p(x_n \mid y_n = k) = \sum_{m\ \text{alone}} \log \theta_{m k x_{nm}}
               + \sum_g \log \sum_v \phi_{gkv} \prod_{m \in g} \theta_{m v x_{nm}}
@@ -43,22 +42,16 @@ class LatentGroups(RaterChannel):
     assignment : array of int, shape (raters,)
         Group of every rater; −1 for none.
 
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, section 2, eq. 8 and 19.
-
     Examples
     --------
-    Two raters with a common verdict are little more evidence than one of them.
+    Two raters with a common verdict, and what both say of the truth:
 
     >>> import numpy as np, bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[1, 1]], classes=[0, 1])
-    >>> right = [[0.9, 0.1], [0.1, 0.9]]
-    >>> channel = bf.LatentGroups([[[0.7, 0.3], [0.3, 0.7]]], [right, right], [0, 0])
-    >>> rows = channel.to_kernel(channel.parameters)
-    >>> structure = channel.structure(responses, gold=np.array([-1]))
-    >>> np.exp(channel.log_lik(tuple(rows.values()), structure)).round(3)
-    array([[0.25, 0.57]])
+    >>> right = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> rows = np.array([[[0.7, 0.3], [0.3, 0.7]]]), np.array([right, right])
+    >>> channel = bf.LatentGroups(*rows, assignment=[0, 0])
+    >>> channel.confusion(tuple(map(np.log, rows)), 2, np)[0].round(2).tolist()
+    [[0.66, 0.34], [0.34, 0.66]]
     """
 
     declared = (
@@ -113,12 +106,7 @@ class LatentGroups(RaterChannel):
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return eq. 8: the group's matrix times the rater's own."""
-        log_group, log_rater = tables
-        own = xp.exp(log_rater)
-        if self.assignment.max() == ALONE:
-            return own
-        through = xp.matmul(xp.exp(log_group)[np.maximum(self.assignment, 0)], own)
-        return xp.where((self.assignment == ALONE)[:, None, None], own, through)
+        return through_groups(tables, self.assignment, n_classes, xp)
 
     def from_truth(self, rows):
         places = {"group_confusion": slice(None), "rater_confusion": self.assignment == ALONE}
@@ -141,16 +129,24 @@ class LatentGroups(RaterChannel):
     def votes(self, responses):
         """Count one vote per group and item, shared by its raters' labels."""
         group, item = self.assignment[responses.rater], responses.item
-        n_groups = max(int(group.max(initial=ALONE)), ALONE) + 1
-        grouped = group != ALONE
-        _, place, size = np.unique(
-            item[grouped] * n_groups + group[grouped], return_inverse=True, return_counts=True
-        )
-        weight = np.ones(len(item))
-        weight[grouped] = 1.0 / size[place]
+        alone = -1 - np.arange(len(item))
+        source = np.where(group == ALONE, alone, item * len(self.assignment) + group)
+        _, place, size = np.unique(source, return_inverse=True, return_counts=True)
         flat = item * responses.n_classes + responses.label
-        votes = np.bincount(flat, weight, responses.n_items * responses.n_classes)
+        votes = np.bincount(flat, 1.0 / size[place], responses.n_items * responses.n_classes)
         return votes.reshape(responses.n_items, responses.n_classes)
+
+
+def through_groups(tables: tuple[Any, ...], assignment: Any, n_classes: int, xp: Any) -> Any:
+    """Return ``p(response | truth)`` of every rater, through the verdict of a group if in one."""
+    log_group, log_rater = tables
+    own, n_groups = xp.exp(log_rater), log_group.shape[0]
+    group, number = assignment[:, None], xp.arange(n_groups)
+    # a product with zeros and ones, because PyMC cannot vectorise an index over draws
+    member = ((group >= number) & (group <= number)).astype("float64")
+    outer = xp.matmul(member, xp.exp(log_group).reshape((n_groups, n_classes * n_classes)))
+    through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), own)
+    return xp.where((group < 0)[:, :, None], own, through)
 
 
 def whole(assignment: Any) -> NDArray[np.int64]:
@@ -207,15 +203,11 @@ class InferredGroups(RaterChannel):
 
     Parameters
     ----------
-    group_confusion : tensor or array, shape (groups, classes, verdicts)
-        One per possible group. Groups are exchangeable, so all have the same prior.
-    rater_confusion : tensor or array, shape (raters, classes, labels)
+    group_confusion, rater_confusion : tensor or array
+        As of :class:`LatentGroups`, for every possible group. Groups are exchangeable, so all have
+        the same prior.
     assignment : tensor or array of int, shape (raters,)
         Group of every rater; −1 for none.
-
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, section 2.
 
     Examples
     --------
@@ -276,30 +268,22 @@ class InferredGroups(RaterChannel):
 
         Rows fitted to a set of raters propose verdicts; zeros could exclude the set's responses.
         """
+        rule = (
+            "To infer groups, priors must be Dirichlet with positive concentrations, the same for "
+            "all groups, because rows are integrated out, any rater may join any group, and the "
+            "numbers of groups are arbitrary: give such priors, or the groups. Got: "
+        )
         for name, prior in priors.items():
-            if type(prior) is not Dirichlet:
-                raise ModelError(
-                    "To infer groups, priors must be Dirichlet, because rows are integrated out: "
-                    f"give concentrations, or the groups. Got: a {type(prior).__name__} as prior "
-                    f"of {name}."
-                )
+            if type(prior) is not Dirichlet:  # nor a mixture
+                raise ModelError(f"{rule}a {type(prior).__name__} as prior of {name}.")
+            alpha = prior.concentration
             if prior.has_zeros:
-                alpha = prior.concentration
-                raise ModelError(
-                    "To infer groups, every entry needs a positive concentration, because any "
-                    "rater may join any group: give such a prior, or the groups. Got: a row of "
-                    f"{alpha[(alpha <= 0).any(axis=-1)][0].tolist()} in {name}."
-                )
-        if "group_confusion" not in priors:
-            return
-        outer = priors["group_confusion"].concentration
-        if len(outer) and (outer != outer[0]).any():
-            other = int((outer != outer[0]).any(axis=(1, 2)).argmax())
-            raise ModelError(
-                "Inferred groups must all have the same prior, because their numbers are "
-                "arbitrary. Got: concentrations "
-                f"{outer[0].tolist()} for group 0 and {outer[other].tolist()} for group {other}."
-            )
+                zeros = alpha[(alpha <= 0).any(axis=-1)][0]
+                raise ModelError(f"{rule}a row of {zeros.tolist()} in {name}.")
+            if name == "group_confusion" and (alpha != alpha[:1]).any():
+                other = int((alpha != alpha[:1]).any(axis=(1, 2)).argmax())
+                both = f"{alpha[0].tolist()} for group 0, {alpha[other].tolist()} for group {other}"
+                raise ModelError(f"{rule}{both}.")
 
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows integrated out, the assignment."""
@@ -320,36 +304,24 @@ class InferredGroups(RaterChannel):
         outer, inner = (priors[f"{name}_confusion"].concentration for name in ("group", "rater"))
         point = Point(outer[0], inner, *tables)
         log_alpha = float(np.log(priors["assignment"].concentration))
+        partition = Partition(assignment, counts[0], counts[1], answers, point, rng)
         if reassigning:
-            reassign(assignment, *counts, answers, arranged[:-1], point, log_alpha, rng)
-        else:
-            moves = 2 + len(assignment) // 4
-            move_raters(assignment, *counts, answers, point, log_alpha, moves, rng)
+            partition.reassign(arranged[:-1], log_alpha)
+        for _ in range(0 if reassigning else 2 + len(assignment) // 4):
+            partition.move(log_alpha)
         number, order = number_groups(assignment, len(counts[0]))
         return {"assignment": number}, (counts[0][order], counts[1])
 
-    def tally(self, tables, drawn, structure, rng):
-        raise NotImplementedError(
-            "The assignment must be known to count labels and verdicts: see at()."
-        )
+    def tally(self, *arguments):
+        raise NotImplementedError("The assignment must be known to count and to draw: see at().")
+
+    simulate = tally
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        log_group, log_rater = tables
-        own = xp.exp(log_rater)
-        n_groups = log_group.shape[0]
-        assignment = self.parameters["assignment"]  # a tensor or an array
-        group, number = assignment[:, None], xp.arange(n_groups)
-        # a product with zeros and ones, because PyMC cannot vectorise an index over draws
-        member = ((group >= number) & (group <= number)).astype("float64")
-        outer = xp.matmul(member, xp.exp(log_group).reshape((n_groups, n_classes * n_classes)))
-        through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), own)
-        return xp.where((group < 0)[:, :, None], own, through)
+        return through_groups(tables, self.parameters["assignment"], n_classes, xp)
 
     def from_truth(self, rows):
         assignment = np.asarray(rows["assignment"])
         # groups without raters do not inform the truth
         used = np.unique(assignment[assignment != ALONE])
         return {"group_confusion": used, "rater_confusion": assignment == ALONE}
-
-    def simulate(self, tables, truth, responses, rng):
-        raise NotImplementedError("The assignment must be known to draw responses: see at().")

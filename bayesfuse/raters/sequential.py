@@ -35,8 +35,8 @@ class SequentialConfusion(Confusion):
 
     .. math:: p(x_{tm} = c \mid y_t = k, x_{t-1,m} = p) = \theta_{mpkc}
 
-    So errors along a span are dependent. If rows do not depend on :math:`p`, this is
-    :class:`bayesfuse.Confusion`.
+    So errors along a span are dependent ("seq" of Simpson & Gurevych, 2019, EMNLP, 1093–1104). If
+    rows do not depend on :math:`p`, this is :class:`bayesfuse.Confusion`.
 
     Parameters
     ----------
@@ -46,13 +46,7 @@ class SequentialConfusion(Confusion):
         The order of the items.
     shares : array-like, shape (classes + 1, classes), optional
         Share of every previous answer at items of a class, by which "confusion", "sensitivity" and
-        "specificity" average the matrices of a rater. Default: those of the majority vote, from
-        ``shares_in``, or equal ones.
-
-    References
-    ----------
-    Simpson & Gurevych (2019), A Bayesian approach for sequence tagging with crowds, EMNLP,
-    1093–1104 ("seq").
+        "specificity" average the matrices of a rater. Default: equal ones.
 
     Examples
     --------
@@ -62,12 +56,8 @@ class SequentialConfusion(Confusion):
     >>> first, stays = [[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.8, 0.2]]
     >>> rows = np.array([[first, stays, np.flip(stays)]])
     >>> channel = bf.SequentialConfusion(rows, bf.Sequences.from_lengths([3]))
-    >>> responses = bf.Responses.from_matrix([[0], [0], [1]])
-    >>> tables = channel.expand((np.log(rows),), 2, np)
-    >>> np.exp(channel.log_lik(tables, channel.structure(responses, np.full(3, -1)))).round(2)
-    array([[0.8, 0.3],
-           [0.9, 0.8],
-           [0.1, 0.2]])
+    >>> channel.confusion((np.log(rows),), 2, np).round(2).tolist()
+    [[[0.63, 0.37], [0.4, 0.6]]]
     """
 
     declared = (

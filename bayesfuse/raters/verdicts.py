@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import TINY, inner, kernel
-from bayesfuse.numerics.rows import split
+from bayesfuse.numerics.kernels import fill, inlined, inner, kernel, rescale
+from bayesfuse.numerics.rows import pick, share_out, split
 from bayesfuse.raters.confusion import (
     by_cell,
     by_rater,
@@ -127,42 +127,28 @@ def arrange(start, cell, assignment, words):
 
 
 # Probabilities are multiplied, because sums over verdicts of logarithms need exponentials. Patterns
-# whose products become too small are computed in logarithms. The usual case is written out in every
-# loop, because a call with arrays as arguments takes longer than the computation.
+# whose products become too small are multiplied relative to their most probable verdict.
 
 
 @inner
-def join_in_logs(log_rows, i, message, in_logs, weight):
-    """Fill in p(pattern, verdict | truth) / exp(scale); return scale and sum, −inf and 0 if none.
+def listen(table, log_table, pattern_start, pattern_cell):
+    """Return p(pattern | verdict) up to a factor, and the logarithm of the factor."""
+    message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+    log_scale = np.zeros(in_logs.size)
+    for p in range(in_logs.size):
+        if in_logs[p]:
+            log_scale[p] = rescale(message, p)
+    return message, log_scale
 
-    ``message`` is p(pattern | verdict) or its logarithm.
-    """
-    top, total = -np.inf, 0.0
+
+@inlined
+def weigh(outer, i, message, p, weight):
+    """Fill in p(pattern, verdict | truth), and return their sum."""
+    total = 0.0
     for v in range(weight.size):
-        weight[v] = log_rows[i, v] + (message[v] if in_logs else math.log(message[v]))
-        top = max(top, weight[v])
-    for v in range(weight.size):
-        weight[v] = math.exp(weight[v] - top) if top > -np.inf else 0.0
+        weight[v] = outer[i, v] * message[p, v]
         total += weight[v]
-    return top, total
-
-
-@inner
-def weigh(log_rows, rows, i, message, in_logs, weight):
-    """Fill in the verdicts' probabilities given a truth; return log p(pattern | truth)."""
-    scale, total = 0.0, 0.0
-    if not in_logs:
-        for v in range(weight.size):
-            weight[v] = rows[i, v] * message[v]
-            total += weight[v]
-    if total < TINY:
-        scale, total = join_in_logs(log_rows, i, message, in_logs, weight)
-        if total == 0.0:
-            return scale
-    share = 1.0 / total
-    for v in range(weight.size):
-        weight[v] *= share
-    return scale + math.log(total)
+    return total
 
 
 @kernel
@@ -172,22 +158,17 @@ def likelihood(
     """Sum the verdicts out: (items, classes), and the rows' log scale."""
     table, log_table = by_cell(log_rater, pattern_group.size)
     n_cells, n_classes = table.shape[0] - pattern_group.size, table.shape[1]
-    log_outer = np.ascontiguousarray(log_group).reshape(-1, n_classes)  # a row per group and truth
-    outer = np.exp(log_outer)
-    message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+    # a row per group and truth
+    outer = np.exp(np.ascontiguousarray(log_group).reshape(-1, n_classes))
+    message, log_scale = listen(table, log_table, pattern_start, pattern_cell)
     weight = np.empty(n_classes)
     for p in range(pattern_group.size):
-        at = n_cells + p
+        at, scale = n_cells + p, log_scale[p]
         for k in range(n_classes):
-            i, total = np.int64(pattern_group[p]) * n_classes + k, 0.0
-            if not in_logs[p]:
-                for v in range(n_classes):
-                    total += outer[i, v] * message[p, v]
-            log_table[at, k] = 0.0  # which need not be computed
-            if total < TINY:
-                log_table[at, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
-                total = math.exp(log_table[at, k])
-            table[at, k] = total
+            total = weigh(outer, np.int64(pattern_group[p]) * n_classes + k, message, p, weight)
+            table[at, k] = total * math.exp(scale)
+            # which need not be computed where nothing underflows
+            log_table[at, k] = scale + math.log(total) if scale != 0.0 else 0.0
     product, lost = multiply(table, log_table, row_start, row)
     return scaled(product, lost, gold, 0.0)
 
@@ -206,18 +187,17 @@ def count(log_group, log_rater, given, rng, row_start, row, *patterns):
     n_cells, n_classes = cells.shape
     log_outer = np.ascontiguousarray(log_group).reshape(-1, n_classes)
     used = weigh_rows(n_cells + patterns[2].size, n_classes, given, row_start, row)
-    message, in_logs = multiply(cells, log_cells, patterns[0], patterns[1])
+    heard = listen(cells, log_cells, patterns[0], patterns[1])
     cell_counts = used[:n_cells].copy()
-    outer_counts, _ = pass_on(
-        log_outer, message, in_logs, used[n_cells:], patterns, cell_counts, rng
-    )
+    outer_counts, _ = pass_on(log_outer, heard, used[n_cells:], patterns, cell_counts, rng)
     return outer_counts.reshape(log_group.shape), by_rater(cell_counts, log_rater.shape[0])
 
 
 @inner
-def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
+def pass_on(log_outer, heard, used, patterns, cell_counts, rng):
     """Divide counts of patterns among verdicts; return these and an expected log-likelihood."""
     pattern_start, pattern_cell, pattern_group = patterns
+    message, log_scale = heard
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
     weight, parts, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -228,25 +208,17 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
             number = used[p, k]
             if number == 0.0:
                 continue
-            i, scale, total = np.int64(pattern_group[p]) * n_classes + k, 0.0, 0.0
-            if not in_logs[p]:
-                for v in range(n_classes):
-                    weight[v] = outer[i, v] * message[p, v]
-                    total += weight[v]
-            if total < TINY:
-                scale, total = join_in_logs(log_outer, i, message[p], in_logs[p], weight)
+            i = np.int64(pattern_group[p]) * n_classes + k
+            total = weigh(outer, i, message, p, weight)
             if rng is None:
                 if total > 0.0:
                     number /= total
                 for v in range(n_classes):
                     through[v] += number * weight[v]
                     outer_counts[i, v] += number * weight[v]
-                log_lik += used[p, k] * (scale + math.log(total))
-            elif number == 1.0:  # as split(), because most patterns may have one item
-                left, up_to, v = rng.random() * total, weight[0], 0
-                while v < n_classes - 1 and up_to <= left:
-                    v += 1
-                    up_to += weight[v]
+                log_lik += used[p, k] * (log_scale[p] + math.log(total))
+            elif number == 1.0:  # faster than split(), because most patterns may have one item
+                v = pick(weight, rng.random() * total)
                 through[v] += 1.0
                 outer_counts[i, v] += 1.0
             else:
@@ -261,24 +233,64 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
     return outer_counts, log_lik
 
 
-def add_posterior(total, probability, arranged, log_group, log_rater):
+@kernel
+def listen_to_all(log_rater, arrangement):
+    """Return p(pattern | verdict) as :func:`listen`, and one row more for no responses."""
+    heard, _ = listen(*by_cell(log_rater, 0), arrangement[2], arrangement[3])
+    message = np.ones((heard.shape[0] + 1, heard.shape[1]))
+    fill(message[:-1], heard)
+    return message
+
+
+@inner
+def pattern_of(n, g, row_start, row, pattern_group, n_cells):
+    """Return the pattern of a group for an item, or the number of patterns if there is none."""
+    at = np.int64(row_start[n + 1])
+    while at > row_start[n] and row[at - 1] >= n_cells:  # patterns come last
+        at -= 1
+        pattern = np.int64(row[at]) - n_cells
+        if pattern_group[pattern] == g:
+            return pattern
+    return pattern_group.size
+
+
+@kernel
+def draw_verdicts(g, log_group, message, drawn, arrangement, n_cells, rng, verdict):
+    """Fill in a group's verdicts on all items; return counts by truth (classes, verdicts).
+
+    Of numbers by class, verdicts are numbers, too: expected ones without ``rng``.
+    """
+    row_start, row, _, _, pattern_group = arrangement
+    outer = np.exp(log_group[g])
+    n_classes = outer.shape[0]
+    counts = np.zeros((n_classes, n_classes))
+    weight, parts = np.empty(n_classes), np.empty(n_classes)
+    for n in range(row_start.size - 1):
+        own = pattern_of(n, g, row_start, row, pattern_group, n_cells)
+        if drawn.ndim == 1:
+            k, of_item, up_to = drawn[n], 0, 0.0
+            left = rng.random() * weigh(outer, k, message, own, weight)
+            for v in range(n_classes - 1):  # branches would be mispredicted
+                up_to += weight[v]
+                of_item += up_to <= left
+            verdict[n] = of_item
+            counts[k, of_item] += 1.0
+        else:
+            verdict[n] = 0.0
+            for k in range(n_classes):
+                if drawn[n, k] != 0.0:
+                    total = weigh(outer, k, message, own, weight)
+                    share_out(drawn[n, k], weight, total, rng, parts)
+                    for v in range(n_classes):
+                        verdict[n, v] += parts[v]
+                        counts[k, v] += parts[v]
+    return counts
+
+
+def add_verdicts(total, probability, log_group, log_rater, *arrangement):
     """Add probabilities of verdicts, with responses or without, (items, groups, verdicts)."""
-    row_start, row, pattern_start, pattern_cell, pattern_group = arranged
-    outer = np.exp(log_group)
-    log_cells = log_rater.transpose(0, 2, 1).reshape(-1, log_rater.shape[1])
-    posterior = np.zeros((pattern_group.size, *outer.shape[1:]))  # (patterns, classes, verdicts)
-    if pattern_group.size:
-        message = np.add.reduceat(log_cells[pattern_cell], pattern_start[:-1].astype(np.int64))
-        joint = log_group[pattern_group] + message[:, None]
-        top = np.maximum(joint.max(axis=-1, keepdims=True), -1e300)  # also if it is impossible
-        weight = np.exp(joint - top)
-        posterior = weight / np.maximum(weight.sum(axis=-1, keepdims=True), TINY)
-    of_pattern = row >= len(log_cells)
-    item = np.repeat(np.arange(row_start.size - 1), np.diff(row_start.astype(np.int64)))[of_pattern]
-    pattern = row[of_pattern] - len(log_cells)
-    silent = np.ones(total.shape[:2], dtype=bool)
-    silent[item, pattern_group[pattern]] = False
-    for k in range(outer.shape[1]):
-        total += (silent * probability[:, k, None])[..., None] * outer[:, k]
-        known = probability[item, k, None] * posterior[pattern, k]
-        total[item, pattern_group[pattern]] += known
+    message = listen_to_all(log_rater, arrangement)
+    verdict, n_cells = np.empty(probability.shape), log_rater.shape[0] * log_rater.shape[2]
+    for g in range(len(log_group)):
+        draw_verdicts(g, log_group, message, probability, arrangement, n_cells, None, verdict)
+        total[:, g] += verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.raters.abstaining import known_pairs
 from bayesfuse.raters.base import Labels, Tables
 from bayesfuse.raters.confusion import Confusion, pair_up
 
@@ -32,8 +32,9 @@ class Votes(Confusion):
 
     .. math:: p(x_n \mid y_n = k, \text{number of votes}) = \prod_{v \in x_n} \psi_{kv}
 
-    So silence is not evidence, and silent sources take no computation. In the limit of rare votes
-    every source gives label c at a rate of its own, if all classes get equally many votes.
+    So silence is not evidence, and silent sources take no computation. Votes are drawn with
+    replacement, so the likelihood sums to one over items with one vote, and nearly so if votes are
+    rare.
 
     Parameters
     ----------
@@ -46,9 +47,7 @@ class Votes(Confusion):
     Notes
     -----
     Predictive draws keep which sources spoke where; truths are drawn given that. Simulated tables
-    (:func:`bayesfuse.testing.simulate`) keep the number of votes on every item, each given by all
-    of its sources. The likelihood is of votes drawn with replacement, so it sums to one over items
-    with one vote, and nearly so if votes are rare.
+    keep the number of votes on every item, each given by all of its sources.
 
     Examples
     --------
@@ -57,14 +56,12 @@ class Votes(Confusion):
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, -1, -1], [-1, 1, 1]])
     >>> channel = bf.Votes([[0.8, 0.2], [0.3, 0.7]], column=[[0, -1], [-1, 1], [-1, 1]])
-    >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
-    >>> tables = channel.expand((np.log([[0.8, 0.2], [0.3, 0.7]]),), n_classes=2, xp=np)
-    >>> np.exp(channel.log_lik(tables, structure)).round(2)
-    array([[0.8, 0.3],
-           [0.2, 0.7]])
+    >>> channel.given(responses).toarray().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
 
     declared = (Parameter("vote_share", SIMPLEX, ("class", "vote")),)
+    takes = ("silence",)
 
     def __init__(self, vote_share: Any, column: ArrayLike) -> None:
         self.parameters = {"vote_share": vote_share}
@@ -83,9 +80,6 @@ class Votes(Confusion):
     def density(self):
         columns = fingerprint.of_arrays([self.column])  # which votes count once per item
         return f"the votes on every item, given their number (columns {columns})"
-
-    def require_silence(self, responses):
-        """Accept any table: votes are modelled given their number, whoever else is silent."""
 
     def check(self, shapes, responses):
         sizes = {"raters": responses.n_raters, "classes": responses.n_classes}
@@ -198,28 +192,24 @@ class Votes(Confusion):
             with_v = log_share[truth, v] + up_to[v + 1, truth, left - 1] - up_to[v, truth, left]
             chosen[:, v] = (left > 0) & (rng.random(len(left)) < np.exp(with_v))
             left -= chosen[:, v]
-        return self._given(responses, *np.nonzero(chosen))
+        return self.as_said(responses, chosen.nonzero()[1])
 
-    def outcomes(self, responses, item):
+    def said(self, responses):
         start, vote = self.rows(responses)
         owner = np.repeat(np.arange(responses.n_items), np.diff(start))
-        own = owner == item
-        for others in combinations(range(self.n_votes), int(own.sum())):
-            vote[own] = others
-            yield self._given(responses, owner, vote)
+        return owner, vote.astype(np.int64), self.n_votes
 
-    def _given(self, responses: Responses, item: Labels, vote: NDArray[Any]) -> Responses:
-        """Return the table in which items get these votes instead, from all of their sources."""
-        n_cells, n_classes = self.column.size, responses.n_classes
-        one, cell = np.nonzero(vote[:, None] == self.column.ravel())
+    def as_said(self, responses, said):
+        """Return the table in which items get these votes, from all of their sources."""
+        n_cells, (owner, *_) = self.column.size, self.said(responses)
+        one, cell = np.nonzero(said[:, None] == self.column.ravel())
         key = responses.item * n_cells + responses.cell
         ignored = self.column.ravel()[responses.cell] == NOBODY
-        new, silent = np.append(item[one] * n_cells + cell, key[ignored]), responses.silent
+        new, silent = np.append(owner[one] * n_cells + cell, key[ignored]), responses.silent
         if silent is not None and not silent.complete:
-            start, rater = silent.pairs
-            pair = np.repeat(np.arange(responses.n_items), np.diff(start)) * responses.n_raters
-            known = np.append(pair + rater, key // n_classes)
-            mute = np.setdiff1d(known, new // n_classes)
+            item, rater, _ = known_pairs(responses)
+            known = item * responses.n_raters + rater
+            mute = np.setdiff1d(known, new // responses.n_classes)
             silent = of_pairs(mute, responses.n_items, responses.n_raters)
         table = from_key(new, responses.items, responses.raters, responses.classes, silent)
         return replace(table, multiplicity=responses.multiplicity)

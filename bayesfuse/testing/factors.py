@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -223,9 +223,18 @@ def check_rater_channel(
     assert_close(known, only, "log-likelihood of known labels")
     first = int(np.argmax(responses.per_item))
     mass = np.zeros(n_classes)
-    for other in channel.outcomes(responses, first):
+    for other in outcomes(channel, responses, first):
         mass += np.exp(channel.log_lik(tables, channel.structure(other, unknown))[first])
     assert_close(mass, np.ones(n_classes), "sum of the probabilities of all answers")
+
+
+def outcomes(channel: RaterChannel, responses: Responses, item: int) -> Iterator[Responses]:
+    """Yield the table with all that might have been observed of an item in its place."""
+    items, said, n_codes = channel.said(responses)
+    own = items == item
+    for codes in product(range(n_codes), repeat=int(own.sum())):
+        said[own] = codes
+        yield channel.as_said(responses, said)
 
 
 def _check_collapse(

@@ -189,7 +189,7 @@ CASES = {
     ),
     "statements": (2, lambda t: crowd([1.0, 3.0])(statements(t))),
     "votes": (2, votes),
-    "inferred groups": (2, groups("posterior", [1, 3], share_prior=0.3, max_groups=2)),
+    "inferred groups": (2, groups("posterior", [1, 3], share_prior=0.3)),
     "types in sequence": (2, types_in_sequence),
     "confusion": (3, crowd([1.0, 2.0, 4.0])),
     "accuracies by class": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="class")),

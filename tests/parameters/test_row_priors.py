@@ -277,7 +277,7 @@ UNEQUAL = np.stack([LEANING, LEANING + np.eye(3)])
 def test_inferred_groups_must_have_one_prior(varies):
     with pm.Model() as model:
         build("inferred", pm.Gamma("weight", 5, 5) if varies else 1.0, group=UNEQUAL)
-    with pytest.raises(ModelError, match=r"must all have the same prior.* for group 1"):
+    with pytest.raises(ModelError, match=r"the same for all groups.* for group 1"):
         step = bf.LabelGibbs(model=model)
         step.step(model.initial_point())
     with pm.Model() as model:  # where they are known any will do

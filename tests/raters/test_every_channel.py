@@ -14,6 +14,7 @@ from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
 from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
+from bayesfuse.testing.factors import outcomes
 
 GROUPS = bf.LatentGroups(0, 0, np.array([0, -1, 0]))  # kernels take tables, whatever stands here
 PAIRS = (0, 1), (2, 0)
@@ -157,7 +158,7 @@ def test_answers_are_drawn_with_the_probabilities_of_the_likelihood(name):
     def log_lik(table):
         return channel.log_lik(tables, channel.structure(table, unknown(table)))
 
-    possible = np.concatenate([log_lik(each) for each in channel.outcomes(responses, 0)])
+    possible = np.concatenate([log_lik(each) for each in outcomes(channel, responses, 0)])
     many = replace(responses.take(np.zeros(size, dtype=int)), items=np.arange(size))
     for k in range(responses.n_classes):
         truth, rng = np.full(size, k), np.random.default_rng(k)

@@ -209,7 +209,7 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
 @pytest.mark.slow
 def test_only_the_gibbs_step_infers_groups():
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
-    model = LatentGroup(responses, "posterior", max_groups=2)
+    model = LatentGroup(responses, "posterior")
     one = bf.Responses.from_matrix([[0], [1]])
     for call, told in {
         lambda: bf.find_map(model): "EM needs",
