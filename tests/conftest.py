@@ -46,7 +46,7 @@ def few_draws():
     """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Candidate, "within", lambda each, _: replace(each, sweeps=(20, 20)))
-        patch.setattr(budget.Budget, "_room", lambda *_: 1000.0)
+        patch.setattr(budget.Budget, "_room", lambda *_: (1000.0, 1000.0))
         patch.setattr(findings, "REPLICATED", 20)
         yield
 
