@@ -110,9 +110,8 @@ def fit_stochastic(
 ) -> VariationalFit:
     """Follow natural gradients of the bound, each from a part of the data, in random order.
 
-    The bound is averaged over epochs; ends when it gains less than ``tolerance`` per response.
-    Step t is :math:`(1 + t)^{-0.7}` of the way to the prior plus scaled counts (Hoffman, Blei, Wang
-    & Paisley 2013, JMLR 14, section 2.4).
+    Ends when an epoch's mean bound gains less than ``tolerance`` per response. Steps are those of
+    Hoffman, Blei, Wang & Paisley (2013), JMLR 14, section 2.4.
     """
     times, step = float(len(parts)), 0
     q: RowPriors = {}

@@ -93,9 +93,8 @@ def sample(
         graph with circles those drawn with the parameters (chain, draw, item), up to 10⁸ values.
         A model of several tables (``bf.observe`` with names) is sampled by NUTS and has a child
         with the labels of each; other functions take ``result[name]``, ``bf.part(model, name)``.
-        Ctrl-C keeps the draws that all chains have made (KeyboardInterrupt if there are none; the
-        attribute ``interrupted`` is 1), and after sampling leaves out what is not computed yet,
-        which a warning and the attribute ``missing`` name.
+        Ctrl-C keeps the draws that all chains have made (attribute ``interrupted``), and after
+        sampling leaves out what is not computed yet (a warning, and the attribute ``missing``).
 
     Raises
     ------

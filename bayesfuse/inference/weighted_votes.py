@@ -29,8 +29,7 @@ VALUES = 4_000_000  # probabilities that are computed at a time
 class Known:
     """Items with known labels: the density of the parameters given τ, and approximations to it.
 
-    ``scales`` are the standard deviations of the priors, and the probability ``as_given`` that
-    there is nothing to correct.
+    ``scales`` are standard deviations of priors, and the probability of nothing to correct.
     """
 
     def __init__(

@@ -204,9 +204,8 @@ class LabelModel(pm.Model):
     ) -> RaterChannel:
         """Register the priors of the raters' parameters, and return their channel.
 
-        ``raters`` ("confusion", "class", "coin" or "graded"), ``confusion_prior`` and ``pooled``
-        are those of :class:`bayesfuse.models.DawidSkene`. For responses with silence, matrices have
-        a last column for it, "speech"; for stated probabilities, the channel is ``bf.Stated``.
+        Arguments are those of :class:`bayesfuse.models.DawidSkene`. For responses with silence,
+        matrices have a last column for it; for stated probabilities, the channel is ``bf.Stated``.
         """
         require_choice("raters", raters, "confusion", "class", "coin", "graded")
         require_flag("pooled", pooled)
