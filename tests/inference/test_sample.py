@@ -118,9 +118,10 @@ def test_chains_begin_apart_and_where_they_are_told_to(small_model):
     result = bf.sample(small_model, **counts, cores=cores, random_seed=seed, sweeps=1, **QUIET)
     first = result["posterior"]["prevalence"].isel(draw=0).values
     assert len(np.unique(first.round(12), axis=0)) == 4
-    for begin in ("prior", "majority"):
+    start = {"prevalence": np.array([0.2, 0.3, 0.5])}
+    for begin in (start, "prior", "majority"):
         result = bf.sample(small_model, 5, tune=0, chains=1, start=begin, random_seed=1, **QUIET)
-        assert result.attrs["start"] == begin
+        assert result.attrs["start"] == ("given" if isinstance(begin, dict) else begin)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,12 @@ def test_chains_begin_apart_and_where_they_are_told_to(small_model):
         ({"tune": -1}, "tune must be a whole number, at least 0. Got: -1"),
         ({"sampler": "nuts", "sweeps": 2}, "sweeps=2 for NUTS"),
         ({"nuts_sampler": "pymc"}, "nuts_sampler='pymc' for Gibbs"),
+        ({"start": {"prevalence": [0.5, 0.5]}}, r"\(3,\). Got: shape \(2,\)"),
+        ({"start": {"prevalenz": 1.0}}, "'prevalenz'"),
+        ({"start": {"prevalence": [0.5, 0.6, -0.1]}}, r"Got: .*prevalence|prevalence.*Got"),
+        ({"start": {"prevalence": [0.5, np.nan, 0.5]}}, "nan"),
+        ({"start": {"prevalence": [0.5, 0.5, 0.5]}}, "sum to one"),
+        ({"start": {"prevalence": ["a", "b", "c"]}}, "prevalence"),
         ({"draws": "5"}, "draws must be a whole number"),
         ({"random_seed": np.random.RandomState(1)}, "RandomState"),
     ],

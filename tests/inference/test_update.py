@@ -125,6 +125,17 @@ def test_known_labels_in_parts_say_what_they_say_together(made, days, name):
     assert found.attrs["batches"] == 3 and found.attrs["converged"] == 1
 
 
+def test_batches_of_a_fit_are_updates(days):
+    first, *others = days
+    settings = {"draws": 20, "random_seed": 1}
+    streamed = bf.fit(DawidSkene(first), batches=iter(others), **settings)
+    found = bf.fit(DawidSkene(first), **settings)
+    for day in others:
+        found = update(found, day)
+    same(streamed, found)
+    assert streamed.attrs["batches"] == 1 + len(others)
+
+
 def test_every_statement_counts_once():
     """Which answer is behind a probability stays hidden, so only totals are the same."""
     probability = np.random.default_rng(1).dirichlet([2, 1], size=(8, 2))

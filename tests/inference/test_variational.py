@@ -218,6 +218,9 @@ def test_an_advi_that_ends_early_or_leaves_the_finite_numbers_says_so(small_mode
         ({"start": "guess"}, "'guess'"),
         ({"obj_n_mc": 5}, "obj_n_mc"),
         ({"method": "advi", "batch_size": 10}, "natural gradients"),
+        ({"method": "advi", "batches": []}, "natural gradients"),
+        ({"batches": bf.datasets.anesthesia()}, "iterable.*Got: Responses"),
+        ({"batches": [{"item": [1]}]}, "bf.Responses.*Got: dict"),
     ],
 )
 def test_bad_requests_are_refused(small_model, arguments, told):

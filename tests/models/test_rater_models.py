@@ -184,22 +184,26 @@ def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled)
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_rates_are_conditional_probabilities(n_classes):
-    """Against the truth, at parameters drawn from the prior."""
+    """Against the truth and against the verdict, at parameters drawn from the prior."""
     blank = bf.Responses.from_matrix([[0, 0, 0, 0]], classes=range(n_classes))
     model = LatentGroup(blank, [[0, 2]])
     names = ["prevalence", "group_confusion", "rater_confusion", "confusion"]
-    names += ["sensitivity", "specificity"]
+    names += ["sensitivity", "specificity", "verdict_sensitivity", "verdict_specificity"]
     drawn = dict(zip(names, pm.draw([model[n] for n in names], random_seed=2), strict=True))
     prevalence, outer, inner = drawn["prevalence"], drawn["group_confusion"][0], drawn[names[2]]
     whole = np.where(np.array([1, 0, 1, 0])[:, None, None], outer @ inner, inner)
     assert_close(drawn["confusion"], whole, "confusion")
-    for rater in range(4):
-        for k in [1] if n_classes == 2 else range(n_classes):
-            place = (rater,) if n_classes == 2 else (rater, k)
-            alarm = prevalence @ whole[rater, :, k] - prevalence[k] * whole[rater, k, k]
-            right = whole[rater, k, k], 1 - alarm / (1 - prevalence[k])
-            for name, rate in zip(("sensitivity", "specificity"), right, strict=True):
-                assert_close(drawn[name][place], rate, name)
+    for prefix, rows, group_share in (
+        ("", whole, prevalence),
+        ("verdict_", inner, prevalence @ outer),
+    ):
+        for rater, share in enumerate([group_share, prevalence] * 2):
+            for k in [1] if n_classes == 2 else range(n_classes):
+                place = (rater,) if n_classes == 2 else (rater, k)
+                alarm = share @ rows[rater, :, k] - share[k] * rows[rater, k, k]
+                right = rows[rater, k, k], 1 - alarm / (1 - share[k])
+                for name, rate in zip(("sensitivity", "specificity"), right, strict=True):
+                    assert_close(drawn[prefix + name][place], rate, prefix + name)
 
 
 def test_chains_begin_apart_and_with_one_vote_per_group():
