@@ -54,7 +54,7 @@ def difficulty(
         ``high``; ``consensus`` (item, answer), that of :math:`\mu_{zc}`; ``label``, the most
         probable class; ``error``, the probability that this is wrong; ``confused_with``, the next
         class. ``mistakes`` (labelled, class), the expected number of items by most probable and
-        true class. The attribute ``verdict`` is a summary in words.
+        true class.
 
     Raises
     ------
