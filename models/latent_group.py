@@ -13,6 +13,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning, warn
+from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import Seating
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
@@ -132,6 +133,11 @@ class LatentGroup(LabelModel):
             responses, prevalence_prior, populations, covariates, classifier
         )
         rows = bf.priors.confusion(confusion_prior, responses)
+        if inferred and isinstance(rows, DirichletMixture):
+            raise ModelError(
+                "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
+                "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
+            )
         self.newcomers["rater_confusion"] = (
             "nothing tells which raters they share a source with" if names else common_mean(rows)
         )

@@ -137,7 +137,7 @@ class WeightedVotes(LabelModel):
         known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
         if not len(known):
             raise ModelError(
-                "WeightedVotes learns from known labels of items with responses only. Without any, "
+                "WeightedVotes learns from known labels only, of items with responses. Without any "
                 "use bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: "
                 f"{len(self.gold or ())} known labels, none of such an item."
             )
