@@ -145,8 +145,7 @@ def simulate_dawid_skene(
     n_items, n_raters, n_classes : int
     per_item : int, optional
         Raters per item, at most ``n_raters``, chosen at random. Default all.
-    prevalence : array-like, shape (classes,), optional
-        Default a draw from Dirichlet(5, …, 5).
+    prevalence : array-like, shape (classes,), optional: default a draw from Dirichlet(5, …, 5)
     confusion : array-like, shape (raters, classes, labels), optional
         Default: diagonals uniform in the range ``accuracy``, the rest of a row flat Dirichlet.
     accuracy : pair of float
@@ -183,8 +182,7 @@ def simulate_responses(
 
     Parameters
     ----------
-    truth : array-like of int
-        Indices of the true classes, of any shape; items are in C order.
+    truth : array-like of int: indices of the true classes, of any shape; items are in C order
     n_raters, n_classes, per_item, confusion, accuracy, random_seed
         As in :func:`simulate_dawid_skene`.
 

@@ -31,19 +31,17 @@ __dir__ = __all__.copy
 def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
     """Dirichlet concentrations of confusion rows with more weight on the diagonal.
 
-    Without ground truth, the likelihood is invariant to permutations of the classes. The prior
-    identifies them by the assumption that raters are better than chance. One rater who is nearly
-    always wrong on a class can outweigh several who are mostly right:
-    :func:`bayesfuse.checks.switching` detects this, :func:`robust` makes it rare, and known labels
-    prevent it. On eight crowds the default had the lowest mean log loss of nine choices.
+    Without ground truth, only this prior identifies the classes: raters are better than chance. One
+    rater who is nearly always wrong on a class can outweigh several who are mostly right, which
+    :func:`bayesfuse.checks.switching` detects, :func:`robust` makes rare, and known labels prevent.
+    On eight crowds the default had the lowest mean log loss of nine choices.
 
     Parameters
     ----------
     n_classes : int
     weight : float, optional
         Prior responses that a row counts as. Default K + 1.5.
-    accuracy : float, default 0.6
-        Share of them that are right.
+    accuracy : float, default 0.6: share of them that are right
 
     Returns
     -------
@@ -78,10 +76,8 @@ def robust(
 
     Parameters
     ----------
-    share : float, default 0.2
-        Prior probability of a uniform row.
-    n_classes, weight, accuracy
-        As for :func:`diagonal`.
+    share : float, default 0.2: prior probability of a uniform row
+    n_classes, weight, accuracy : as for :func:`diagonal`
 
     Returns
     -------
@@ -196,8 +192,7 @@ def bio_transitions(classes: Iterable[str], *, outside: str = "O") -> dict[str, 
 
     Raises
     ------
-    ModelError
-        Other names; an inside tag without its beginning.
+    ModelError : other names; an inside tag without its beginning
 
     Examples
     --------

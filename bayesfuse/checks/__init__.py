@@ -1,7 +1,8 @@
 """Checks of a fitted model, as tables of numbers; :mod:`bayesfuse.plots` draws them.
 
 They raise :class:`bayesfuse.errors.ModelError` for results that lack what is checked (label
-probabilities, confusion matrices, groups, a graph), or that belong to another model.
+probabilities, confusion matrices, groups, sequences, a graph, raters with common items), or that
+belong to another model, and :class:`bayesfuse.errors.ResponsesError` for tables of other items.
 """
 
 from bayesfuse.checks.collapse import collapse as collapse, phase_transition as phase_transition

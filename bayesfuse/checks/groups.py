@@ -163,10 +163,6 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         (sampling and posterior); ``together``, the probability that they share a source.
         Attributes: ``excess``, the mean of z², about 1 if the model fits.
 
-    Raises
-    ------
-    ModelError : no ``prevalence`` and ``confusion``; no two raters share two items
-
     Examples
     --------
     >>> import bayesfuse as bf

@@ -95,10 +95,6 @@ def identifiability(
         "shares"): ``answer`` ("yes", "with assumptions", "no"), ``because`` and ``remedy``.
         ``problems``, a list of sentences. ``print`` shows all.
 
-    Raises
-    ------
-    ModelError, ResponsesError : a table that cannot be read; unknown raters or items
-
     Notes
     -----
     For K classes, R raters and P populations a model has :math:`RK(K-1) + P(K-1)` parameters, and a

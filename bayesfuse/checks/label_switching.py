@@ -104,9 +104,7 @@ def align_labels(
 
     Raises
     ------
-    ModelError
-        Raters with accuracies instead of confusion matrices; covariates or a classifier; a result
-        without ``confusion``, or of another model.
+    ModelError : switched labels of raters with accuracies, or with covariates or a classifier
 
     Examples
     --------

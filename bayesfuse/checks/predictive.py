@@ -55,10 +55,6 @@ def runs(
         ``p_value`` of the share of consecutive items with the same majority label; ``verdict``.
         Ties go to the first class; items without responses are skipped.
 
-    Raises
-    ------
-    ModelError, ResponsesError : no sequences, or of other items; a result of another model
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -132,10 +128,6 @@ def neighbour_agreement(
         Share of the (weighted) edges between items with responses whose items both have that
         majority label, with columns, attributes (of the sum over classes) and ties as in
         :func:`runs`.
-
-    Raises
-    ------
-    ModelError, ResponsesError : as :func:`runs`; no edge between items with responses
 
     Examples
     --------

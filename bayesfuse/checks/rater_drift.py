@@ -66,9 +66,7 @@ def rater_drift(
 
     Raises
     ------
-    ModelError, ImpossibleDataError
-        A result without draws; labels that depend on more than sequences and populations; no answer
-        of a fitted rater; else as :func:`bayesfuse.predict`.
+    ModelError : labels that depend on more than sequences and populations; no fitted rater
 
     Notes
     -----

@@ -67,10 +67,6 @@ def pairwise_agreement(
         ``replicated`` and ``mean_p_value`` of their mean agreement, which too strong a prior
         lowers.
 
-    Raises
-    ------
-    ModelError : a result of another model; no two raters share enough items
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -201,10 +197,6 @@ def item_difficulty(
         with columns as in :func:`runs`. Attributes: ``observed``, ``replicated`` and two-sided
         ``p_value`` of the standard deviation of the agreement over items; ``mean_observed``,
         ``mean_replicated`` and ``mean_p_value`` of its mean; ``verdict``.
-
-    Raises
-    ------
-    ModelError : a result of another model; no item with two responses
 
     Examples
     --------

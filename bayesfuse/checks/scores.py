@@ -47,10 +47,6 @@ def label_scores(
         0 to 2; ``ece``, the expected calibration error (Naeini, Cooper & Hauskrecht 2015, AAAI) of
         these labels; ``items``, their number.
 
-    Raises
-    ------
-    ModelError, ResponsesError : no label probabilities; labels of other items or classes, or none
-
     Examples
     --------
     >>> import xarray as xr, bayesfuse as bf

@@ -1,10 +1,11 @@
 """Decisions from a posterior: which items to check, whom to ask next, which raters to keep.
 
 They raise :class:`bayesfuse.errors.ModelError` for results without label probabilities, or of
-another model, for arguments out of range, and for tables of counts where items are named.
+another model, for arguments out of range or of other raters, and for tables of counts where items
+are named.
 """
 
-from bayesfuse.decisions.next_items import accept, errors_after, labels_needed, next_items
+from bayesfuse.decisions.next_items import accept, errors_after, next_items
 from bayesfuse.decisions.panel import panel, position_bias
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters, value_of_response
 
@@ -12,7 +13,6 @@ __all__ = [
     "accept",
     "errors_after",
     "expected_errors",
-    "labels_needed",
     "next_items",
     "panel",
     "position_bias",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.stats import norm
 
-from bayesfuse.data.known import read_populations
 from bayesfuse.decisions.ranks import interval_of_errors
 from bayesfuse.errors import (
     ModelError,
@@ -20,16 +17,12 @@ from bayesfuse.errors import (
     require_choice,
     require_count,
     require_number,
-    require_positive,
     require_seed,
 )
-from bayesfuse.results.class_shares import ALL
-from bayesfuse.results.contents import constants, joint_labels, known_classes, require_rows
+from bayesfuse.results.contents import constants, joint_labels, known_classes
 from bayesfuse.results.joint_labels import SAMPLES, independent
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
-
-ENOUGH = 10  # known labels whose errors say how wrong predictions are; else they say it themselves
 
 
 def next_items(
@@ -201,86 +194,6 @@ def errors_after(
     found = pd.DataFrame(rows, columns=["aim", "labels", "wrong", "low"])
     ends = np.quantile(np.stack(found["low"]), level, axis=1, method="inverted_cdf").astype(float)
     return found.assign(low=ends[0], high=ends[1])
-
-
-def labels_needed(
-    result: xr.DataTree,
-    width: float,
-    of: Literal["shares", "raters"] = "shares",
-    *,
-    by: Any = None,
-    ci_prob: float | None = None,
-) -> pd.DataFrame:
-    r"""Return how many known labels, of random items, an interval of a wanted width takes.
-
-    Of n known among N items, the difference estimator of :func:`bayesfuse.class_shares`
-    (``method="ppi"``) has the width :math:`2 z s \sqrt{(1 - n / N) / n}`, where s is the standard
-    deviation of the differences between truth and predictions: that of known items left out, if
-    there are ten, else what the label probabilities expect. Posterior intervals are mostly
-    narrower.
-
-    Parameters
-    ----------
-    result : DataTree, from ``bf.fuse`` or ``WeightedVotes``, best with known labels
-    width : float: wanted width (upper minus lower end) of the interval, above 0
-    of : "shares" of the classes, or "raters": accuracies on the items that a rater answered
-    by : mapping, Series or array, optional: group of every item, of which shares are wanted
-    ci_prob : probability of the interval, default ``az.rcParams["stats.ci_prob"]``
-
-    Returns
-    -------
-    DataFrame
-        By ``group`` and ``class``, or by ``rater``: ``items``, ``known``, ``needed``, the number of
-        known items (of a group; for a rater, of those that the rater answered) that gives this
-        width, and ``more``, how many of all items to label at random to have as many.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> made = bf.datasets.simulate_dawid_skene(400, 5, 2, random_seed=1)
-    >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> bf.decisions.labels_needed(result, 0.1).columns.tolist()
-    ['group', 'class', 'items', 'known', 'needed', 'more']
-    """
-    width = require_positive("width", width)
-    require_choice("of", of, "shares", "raters")
-    labels = label_probabilities(result).transpose("item", "class")
-    _require_plain(result)
-    low, high = tails(ci_prob)
-    wanted = (width / (norm.ppf(high) - norm.ppf(low))) ** 2  # variance
-    said, gold = labels.values, known_classes(result, labels.sizes["item"])
-    honest = result["label_posterior"].dataset.get("left_out", labels * np.nan).values
-    enough = np.isfinite(honest[:, 0]).sum() >= ENOUGH
-    kinds = said.shape[1] if of == "shares" else 1  # cells are groups × classes, or raters
-    if of == "shares":
-        names, group = np.array([ALL], dtype=object), np.zeros(len(gold), dtype=np.int64)
-        if by is not None:
-            names, group = read_populations(labels["item"].values, by, what="by=", group="group")
-        item, truth = np.arange(len(gold)).repeat(kinds), np.eye(kinds)[gold].ravel()
-        cell = (group[:, None] * kinds + np.arange(kinds)).ravel()
-        said, honest = said.ravel(), honest.ravel()
-        rows = pd.MultiIndex.from_product([names.tolist(), labels["class"].values])
-        table = rows.to_frame(index=False, name=["group", "class"])
-    else:
-        item, cell, label = require_rows(result, "The accuracy of raters")
-        truth = gold[item] == label
-        said, honest = (each[item, label] for each in (said, honest))
-        table = pd.DataFrame({"rater": constants(result)["rater"].values})
-    total = partial(np.bincount, cell, minlength=len(table))
-    size, known = total(), total(gold[item] >= 0)
-    variance = total(said * (1.0 - said)) / np.maximum(size, 1)
-    if enough:
-        seen = np.isfinite(honest)
-        squares, number = total(np.where(seen, (truth - honest) ** 2, 0.0)), total(seen)
-        sums = (each.reshape(-1, kinds).sum(axis=0) for each in (squares, number))
-        # the variance of a group, as if that of all had been seen ten times more
-        variance = squares + ENOUGH * np.resize(np.divide(*sums), len(table))
-        variance /= number + ENOUGH
-    needed = np.ceil(variance / (wanted + variance / np.maximum(size, 1)) - 1e-9)
-    short = np.maximum(needed - known, 0) / np.maximum(size - known, 1)
-    more = np.ceil(short * (gold < 0).sum() - 1e-9)
-    columns = {"items": size, "known": known, "needed": needed, "more": more}
-    return table.assign(**{name: each.astype(np.int64) for name, each in columns.items()})
 
 
 def _uncertain(result: xr.DataTree) -> tuple[xr.DataArray, NDArray[Any], NDArray[np.int64]]:

@@ -79,12 +79,6 @@ def panel(
         ``items``, ``known``, and ``expected``, the expected number of wrong labels of the result
         itself.
 
-    Raises
-    ------
-    ModelError
-        Costs that are not positive or of other raters; a negative tolerance; more than 500 raters;
-        as :func:`bayesfuse.draw_labels` without a model.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -286,12 +280,6 @@ def position_bias(
         of items with the same verdict in both orders), ``consistency_low``, ``consistency_high``,
         and the accuracy where the right output is shown first and second (``right_first``,
         ``right_second``).
-
-    Raises
-    ------
-    ModelError
-        Not pairs of raters of the result; no common items; ``shown`` is not two classes; as
-        :func:`bayesfuse.draw_labels` without a model.
 
     Examples
     --------

@@ -25,8 +25,7 @@ def rank_raters(responses: Responses) -> xr.DataArray:
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes; as in :func:`rank_one`, also for errors.
+    responses : Responses of two classes; as in :func:`rank_one`, also for errors
 
     Returns
     -------
@@ -52,8 +51,7 @@ def sml(responses: Responses) -> xr.Dataset:
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes, the last one +1; as in :func:`rank_one`, also for errors.
+    responses : Responses of two classes, the last one +1; as in :func:`rank_one`, also for errors
 
     Returns
     -------
@@ -84,12 +82,9 @@ def accuracies(
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes; the last one is the positive one.
-    prevalence : float, optional
-        Share of items whose true class is positive, if known, in (0, 1).
-    method : str
-        That of :func:`class_imbalance`, which estimates it otherwise; also for errors.
+    responses : Responses of two classes; the last one is the positive one
+    prevalence : float, optional: share of items whose true class is positive, if known, in (0, 1)
+    method : str: that of :func:`class_imbalance`, which estimates it otherwise; also for errors
 
     Returns
     -------
@@ -156,8 +151,7 @@ def improved_sml(
 
     Parameters
     ----------
-    responses, prevalence, method
-        As in :func:`accuracies`, also for errors.
+    responses, prevalence, method : as in :func:`accuracies`, also for errors
     prior : bool
         Whether to add the log odds of the prevalence, which minimises the errors. The default is
         the published vote with equal classes, which suits balanced accuracy.
@@ -212,8 +206,7 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
 
     Parameters
     ----------
-    responses, method
-        As in :func:`accuracies`, also for errors; of two or more classes.
+    responses, method : as in :func:`accuracies`, also for errors; of two or more classes
 
     Returns
     -------
@@ -266,8 +259,7 @@ def class_imbalance(responses: Responses, method: str = "likelihood") -> ClassIm
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes; the last one is the positive one.
+    responses : Responses of two classes; the last one is the positive one
     method : str
         ``"likelihood"`` (default): the imbalance b that maximises the likelihood of all responses
         at the first two moments. ``"tensor"``: from the third moments, :math:`T_{ijk} = -2b /
@@ -280,8 +272,7 @@ def class_imbalance(responses: Responses, method: str = "likelihood") -> ClassIm
 
     Raises
     ------
-    MomentsError
-        An imbalance within 0.01 of ±1; as :func:`rank_one`.
+    MomentsError : an imbalance within 0.01 of ±1; as :func:`rank_one`
 
     References
     ----------

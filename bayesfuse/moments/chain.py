@@ -30,8 +30,7 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     ----------
     responses : Responses
         With items in order, one sequence after the other, including items without responses.
-    lengths : array-like of int, shape (sequences,)
-        Number of items of every sequence.
+    lengths : array-like of int, shape (sequences,): number of items of every sequence
     confusion : array-like, shape (raters, classes, labels)
         An estimate, such as that of :func:`confusion`.
 
@@ -44,10 +43,8 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
 
     Raises
     ------
-    ResponsesError
-        Lengths that do not add up to the number of items; a table of counts, which has no order.
-    MomentsError
-        The responses to neighbours do not identify all transitions.
+    ResponsesError : lengths of another number of items; a table of counts, which has no order
+    MomentsError : the responses to neighbours do not identify all transitions
 
     References
     ----------

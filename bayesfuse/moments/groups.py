@@ -36,13 +36,11 @@ def latent_sml(
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes; the last one is the positive one.
+    responses : Responses of two classes; the last one is the positive one
     groups : Dataset, mapping or array-like, optional
         The result of :func:`find_groups` (default), a mapping from raters to groups, or the group
         of every rater in order, shape (raters,).
-    prior : bool
-        As in :func:`improved_sml`.
+    prior : bool: as in :func:`improved_sml`
 
     Returns
     -------
@@ -59,8 +57,7 @@ def latent_sml(
 
     Raises
     ------
-    MomentsError
-        Not two classes, groups that do not match the raters; as :func:`find_groups`.
+    MomentsError : not two classes, groups that do not match the raters; as :func:`find_groups`
 
     References
     ----------
@@ -146,10 +143,8 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
 
     Parameters
     ----------
-    responses, groups
-        As in :func:`latent_sml`, also for errors.
-    size : int
-        Maximum number of raters, at least one; fewer if there are fewer groups.
+    responses, groups : as in :func:`latent_sml`, also for errors
+    size : int: maximum number of raters, at least one; fewer if there are fewer groups
 
     Returns
     -------

@@ -178,12 +178,9 @@ def confusion(
     Parameters
     ----------
     responses : Responses
-    iterations : int, default 1000
-        Maximum number of steps.
-    tolerance : float, default 1e-5
-        Stop when no probability changes by more.
-    random_seed : int, default 0
-        For the algebraic start and the sample.
+    iterations : int, default 1000: maximum number of steps
+    tolerance : float, default 1e-5: stop when no probability changes by more
+    random_seed : int, default 0: for the algebraic start and the sample
 
     Returns
     -------
@@ -195,8 +192,7 @@ def confusion(
 
     Raises
     ------
-    MomentsError
-        No item was answered by three raters.
+    MomentsError : no item was answered by three raters
 
     References
     ----------

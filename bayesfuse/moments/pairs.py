@@ -84,8 +84,7 @@ def covariance(responses: Responses) -> xr.Dataset:
 
     Parameters
     ----------
-    responses : Responses
-        Of two classes (else MomentsError); the last one is +1.
+    responses : Responses of two classes (else MomentsError); the last one is +1
 
     Returns
     -------
@@ -151,8 +150,7 @@ def rank_one(covariance: xr.Dataset, method: str = "weighted") -> xr.DataArray:
 
     Parameters
     ----------
-    covariance : xarray.Dataset
-        From :func:`covariance`.
+    covariance : xarray.Dataset, from :func:`covariance`
     method : str
         ``"weighted"`` (default) and ``"log_linear"`` solve :math:`\log|q_{ij}| = t_i + t_j` for
         the diagonal :math:`\exp 2t_i`, with weights :math:`q^2 / \mathrm{Var}\,q` or over the

@@ -59,8 +59,7 @@ def find_groups(
 
     Raises
     ------
-    MomentsError
-        As :func:`score_matrix`; ``min_groups`` above the number of raters.
+    MomentsError : as :func:`score_matrix`; ``min_groups`` above the number of raters
 
     References
     ----------

@@ -41,8 +41,7 @@ def score_matrix(responses: Responses) -> xr.DataArray:
 
     Raises
     ------
-    MomentsError
-        Fewer than four raters, or four who do not share items in pairs.
+    MomentsError : fewer than four raters, or four who do not share items in pairs
 
     References
     ----------
@@ -134,8 +133,7 @@ def spectrum(
         Responses of two classes, or their :func:`covariance` (then without p-value).
     prevalence : float, optional
         Of the positive class, if known; see :func:`accuracies`, also for errors.
-    draws : int
-        Number of simulated tables.
+    draws : int: number of simulated tables
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -148,8 +146,7 @@ def spectrum(
 
     Raises
     ------
-    MomentsError
-        Fewer than four raters: three always fit rank one.
+    MomentsError : fewer than four raters: three always fit rank one
 
     References
     ----------

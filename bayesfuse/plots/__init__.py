@@ -1,7 +1,9 @@
 """Plots of raters, labels, checks and models.
 
 Every function draws into the given axes, or into a new figure of a size that suits its content, and
-returns the axes. Names are the user's; a class has the same colour in every plot.
+returns the axes. Names are the user's; a class has the same colour in every plot. They raise
+:class:`bayesfuse.errors.ModelError` for results that lack what is drawn, or of another model, and
+unless there is one Axes for each panel.
 """
 
 from bayesfuse.plots.checks import plot_check as plot_check, plot_dependence as plot_dependence

@@ -34,11 +34,6 @@ def var_names(result: xr.DataTree) -> list[str]:
         For ``var_names=`` of ``az.plot_trace``. Variables with an entry that is the same in all
         draws are left out.
 
-    Raises
-    ------
-    ModelError
-        The result has no draws.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -86,13 +81,6 @@ def plot_calibration(
         Shares with Jeffreys intervals. Points below the diagonal are overconfident. If more than
         half of the labels have a probability above .9, axes have the scale of log-odds, so that .9,
         .99 and .999 are apart; points at the edge cannot be told from 1.
-
-    Raises
-    ------
-    ModelError
-        A result without label probabilities.
-    ResponsesError
-        Labels of other items or classes, or none.
 
     Examples
     --------

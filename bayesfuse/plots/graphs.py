@@ -43,11 +43,6 @@ def plot_grid(
     ndarray of Axes, shape (2,)
         The most probable labels, and the probability that they are wrong.
 
-    Raises
-    ------
-    ModelError
-        A shape of another number of items; no label posterior.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -102,11 +97,6 @@ def plot_graph(
     -------
     Axes
         Rings are items without responses.
-
-    Raises
-    ------
-    ModelError
-        Items without a position, a graph of other items, no label posterior.
 
     Examples
     --------

@@ -46,11 +46,6 @@ def plot_labels(
         One bar per item, divided among the classes. Items without a name are thin rows below the
         others, sorted by their most probable class and its probability.
 
-    Raises
-    ------
-    ModelError
-        The result has no label posterior.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -140,11 +135,6 @@ def plot_hard_items(
         Left the items in the colour of their most probable class: the probability that two raters
         who look disagree, with its interval, and a cross at the probability that the class is
         wrong. Right the expected number of items by most probable class and other true class.
-
-    Raises
-    ------
-    ModelError
-        A model without item types; not two Axes.
 
     Examples
     --------
@@ -237,11 +227,6 @@ def plot_sequence(
         Above, the stacked class probabilities of every item, and over them the jointly most
         probable labels (``bf.decode``; of an average, the most probable label of every item);
         below, the responses by rater (the last of several by one rater to one item).
-
-    Raises
-    ------
-    ModelError
-        No sequences, neither given nor in the model; an unknown one; a result of another model.
 
     Examples
     --------

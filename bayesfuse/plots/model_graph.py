@@ -32,11 +32,6 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
         Random variables are ellipses, deterministics and data boxes, with their distributions and
         dimensions; observed variables and data are shaded. Arrows run from parents to children.
 
-    Raises
-    ------
-    ModelError
-        The model has no variables.
-
     Examples
     --------
     >>> import bayesfuse as bf

@@ -53,29 +53,19 @@ def plot_overview(
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
-    model : pymc.Model, optional
-        The model of the result, needed if the result has no label probabilities.
-    ci_prob : float, optional
-        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    result : DataTree, such as that of ``bf.sample``, ``bf.fit``, ``bf.find_map`` or ``bf.average``
+    model : pymc.Model, optional: that of the result, needed if this has no label probabilities
+    ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
     figure : matplotlib Figure or SubFigure, default a new one
         An empty one to draw into, best with ``layout="constrained"``.
 
     Returns
     -------
     dict of str to Axes
-        What the result has of these. "classes": the expected share of every class, and the
-        prevalence with its interval. "labels": numbers of labels by probability, and how many are
-        expected to be wrong, with an interval if the result has joint draws of them. "raters":
-        accuracies with intervals of the best and the worst, and all others as a band. "items":
-        label probabilities of the least certain items, and all others as a band. "models": the
-        weights of several models.
-
-    Raises
-    ------
-    ModelError
-        A result that has none of these, or of another model; a figure that is not empty.
+        What the result has of these. "classes": expected shares, and the prevalence with its
+        interval. "labels": numbers of labels by probability, and how many are expected to be wrong.
+        "raters": accuracies with intervals. "items": label probabilities of the least certain
+        items. "models": the weights of several models.
 
     Examples
     --------

@@ -38,11 +38,6 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
         Points are shares, thick lines intervals for these items, thin lines for new ones, and
         crosses the bare shares of votes.
 
-    Raises
-    ------
-    ModelError
-        Another table; not one Axes for each class.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -183,16 +178,10 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     Returns
     -------
     ndarray of Axes, shape (4,)
-        Accuracies of raters, with intervals: crosses are what the models alone believe, and circles
-        the shares that are right on known items. The calibration of known items whose label is left
-        out. The labels that are expected to be wrong after more are found out, at random or of the
-        least certain items, with intervals. The expected share of wrong labels among the most
-        certain ones, by the share of labels that are accepted.
-
-    Raises
-    ------
-    ModelError
-        A result without known labels that models have not seen.
+        Accuracies of raters: crosses are what the models alone believe, and circles the shares that
+        are right on known items. The calibration of known items whose label is left out. Labels
+        expected to be wrong after more are known (:func:`bayesfuse.decisions.errors_after`). The
+        expected share of wrong labels, by the share that is accepted.
 
     Examples
     --------

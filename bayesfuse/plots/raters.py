@@ -30,8 +30,7 @@ def plot_raters(
     Parameters
     ----------
     result : DataTree, from ``bf.sample``, or from ``bf.find_map`` (without intervals)
-    ci_prob : float, optional
-        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
     axes : sequence of matplotlib Axes, default a new figure: one for each class
 
     Returns
@@ -40,11 +39,6 @@ def plot_raters(
         Posterior means with intervals: sensitivity and specificity for two classes, the
         sensitivity for each of several. Raters are sorted by their mean over the classes; if not
         all names fit, those between the best and the worst form a band.
-
-    Raises
-    ------
-    ModelError
-        The result has no sensitivity and specificity; not one Axes for each class.
 
     Examples
     --------
@@ -92,11 +86,6 @@ def plot_sensitivity_specificity(
         Posterior means with credible regions (normal approximation on the logit scale); with more
         than 30 raters, points whose area grows with the number of responses. Raters on the diagonal
         are uninformative, those below it give the opposite label.
-
-    Raises
-    ------
-    ModelError
-        The result has no sensitivity and specificity, or more than two classes.
 
     Examples
     --------
@@ -183,11 +172,6 @@ def plot_confusion(
     ndarray of Axes, shape (raters shown,)
         Posterior means as colours and numbers, with intervals below them if these fit.
 
-    Raises
-    ------
-    ModelError
-        The result has no confusion matrices; an unknown rater, or not one Axes for each of them.
-
     Examples
     --------
     >>> import bayesfuse as bf
@@ -259,11 +243,6 @@ def plot_graders(
     Axes
         Posterior means with intervals; with more than 30 raters, points whose area grows with the
         number of responses, the extreme ones named.
-
-    Raises
-    ------
-    ModelError
-        The result has no precision of raters; its classes are not ordered.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from refusals import refused
 from scipy.stats import beta
 
 import bayesfuse as bf
-from bayesfuse.decisions import accept, errors_after, labels_needed, next_items
+from bayesfuse.decisions import accept, errors_after, next_items
 from bayesfuse.errors import ModelError
 
 
@@ -222,31 +222,3 @@ def test_more_labels_correct_those_that_are_found_out():
     assert correct["high"].tolist() == [2, 1, 0] and correct["low"].tolist() == [0, 0, 0]
     assert learn["high"].tolist() == [2, 2, 0]
     refused("sizes must be a whole number", errors_after, a_result(), [-1])
-
-
-def test_wanted_widths_take_as_many_labels_as_their_formula_says():
-    rng = np.random.default_rng(1)
-    p = rng.uniform(0.2, 0.9, 1000)
-    gold = np.where(np.arange(1000) < 100, rng.random(1000) < p, -1)
-    labels = np.column_stack([1 - p, p])
-    known = np.eye(2)[np.maximum(gold, 0)]
-    coords = {"item": np.arange(1000), "class": ["no", "yes"], "rater": ["x"]}
-    said = {"probability": np.where(gold[:, None] >= 0, known, labels)}
-    said["left_out"] = np.where(gold[:, None] >= 0, labels, np.nan)
-    dims = ("item", "class")
-    groups = {
-        "label_posterior": xr.Dataset({k: (dims, v) for k, v in said.items()}, coords),
-        "constant_data": xr.Dataset({"gold": ("item", gold)}, coords),
-    }
-    result = xr.DataTree.from_dict(groups)
-    spread = ((gold[:100] - p[:100]) ** 2).mean()
-    table = labels_needed(result, 0.1, ci_prob=0.9)
-    n = int(table["needed"][0])
-    width = [2 * 1.645 * np.sqrt(spread * (1 - m / 1000) / m) for m in (n, n - 1)]
-    assert width[0] <= 0.1 < width[1] and table["known"].tolist() == [100] * 2
-    assert table["more"][0] == n - 100  # of 900 that are open
-    halves = labels_needed(result, 0.1, by=np.arange(1000) % 2, ci_prob=0.9)
-    assert (halves["needed"] < n).all() and (2 * halves["needed"] > n).all()  # finite populations
-    assert labels_needed(result, 0.5, ci_prob=0.9)["more"].max() == 0
-    refused("'shares' or 'raters'", labels_needed, result, 0.1, "items")
-    refused("width must be a positive", labels_needed, result, 0)
