@@ -65,7 +65,7 @@ class Beginning:
         self.plan, self.plain = plan, plan.observation
         self.rest: Gradients | None = None
         if not isinstance(method, str):
-            self.start = _given(plan, method)
+            self.start = given(plan, method)
             return
         if not plan.pooled:
             self.start, self.rest = start_of(plan, method)
@@ -121,7 +121,7 @@ class Beginning:
         return values_of(self.plan, self.rest, self.rows(rng))
 
 
-def _given(plan: Plan, values: Mapping[str, Any]) -> Start:
+def given(plan: Plan, values: Mapping[str, Any]) -> Start:
     """Return a start at given values, and at PyMC's initial ones where none are given."""
     require_mapping("start, unless it is a word,", values)
     blocks = {block.variable.name: block for block in plan.all_blocks}

@@ -336,7 +336,7 @@ BAD = {
     "empty group": ({"x": [0, 1], "y": []}, {}, "an empty group 'y'"),
     "another word": ("families", {}, "'families'"),
     "both ways": ({0: "x", 1: [2, 3]}, {}, "[2, 3]"),
-    "shape of the prior": ([[0, 1]], {"group_prior": np.ones((3, 3))}, "shape (1, 3, 3)"),
+    "shape of the prior": ([[0, 1]], {"group_prior": np.ones((3, 3))}, "shape (3, 3)"),
     "negative prior": ([[0, 1]], {"group_prior": -np.ones((2, 2))}, "-1.0"),
     "share of known groups": ([[0, 1]], {"share_prior": 0.2}, "needs groups='posterior'"),
     "rows of two groups": ("posterior", {"group_prior": np.ones((2, 2, 2))}, "shape (2, 2, 2)"),
