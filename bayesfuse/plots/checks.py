@@ -32,7 +32,7 @@ def plot_check(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From ``pairwise_agreement``, ``item_difficulty``, ``runs`` or ``neighbour_agreement`` of
-        :mod:`bayesfuse.checks`.
+        ``bf.checks``.
     ax : matplotlib Axes, default a new figure
 
     Returns
