@@ -176,25 +176,17 @@ def _fit_one(
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
-    responses = tables.responses
     settings: dict[str, Any] = {"gold": tables.gold}
-    if arguments.raters is not None:
-        settings["raters"] = arguments.raters
+    for name in ("raters", "groups"):
+        if getattr(arguments, name) is not None:
+            settings[name] = getattr(arguments, name)
     if arguments.robust:
-        settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
-    if tables.sequences is not None:
-        return bf.models.HiddenMarkov(responses, tables.sequences, **settings)
-    if tables.graph is not None:
-        return bf.models.MarkovRandomField(responses, tables.graph, **settings)
-    if arguments.model == "item-types":
-        return bf.models.ItemTypes(responses, **settings)
-    if arguments.model == "labelling-functions":
-        return bf.models.LabellingFunctions(responses, **settings)
-    if arguments.model == "latent-group":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
-            return bf.models.LatentGroup(responses, arguments.groups, **settings)
-    return bf.models.DawidSkene(responses, **settings)
+        settings["confusion_prior"] = bf.priors.robust(tables.responses.n_classes)
+    structures = [each for each in (tables.sequences, tables.graph) if each is not None]
+    kind = getattr(bf.models, arguments.model.title().replace("-", ""))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
+        return kind(tables.responses, *structures, **settings)
 
 
 def demo(arguments: argparse.Namespace, _: None) -> int:

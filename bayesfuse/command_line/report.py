@@ -16,11 +16,10 @@ from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, named, require_draws
+from bayesfuse.results.contents import require_draws
 from bayesfuse.results.summaries import (
     VISIBLE,
     coverage,
-    interval,
     least_certain,
     posterior_draws,
 )
@@ -79,18 +78,15 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
 
 def _parameter_table(result: xr.DataTree) -> str:
     """Return the entries of small parameters of the labels."""
-    draws, rows = all_draws(result), []
-    for name in PARAMETERS:
-        drawn = named(draws, name)
-        if drawn is None or drawn[0, 0].size > MOST:
-            continue
-        numbers = drawn.mean(("chain", "draw")), *interval(drawn)
-        for index in np.ndindex(drawn.shape[2:]):
-            at = zip(drawn.dims[2:], index, strict=True)
-            where = ", ".join(in_one_line(drawn[dim].values[place]) for dim, place in at)
-            entry = ESTIMATE(*(own.values[index] for own in numbers))
-            rows.append([f"{name}[{where}]" if where else name, entry])
-    return as_columns(["parameter", "mean"], rows) if rows else ""
+    import arviz as az
+
+    draws = result["posterior"].dataset
+    names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MOST]
+    if not names:
+        return ""
+    table = az.summary(draws[names], kind="stats", ci_kind="eti", round_to="none")
+    rows = [[name, ESTIMATE(mean, low, high)] for name, mean, _, low, high in table.itertuples()]
+    return as_columns(["parameter", "mean"], rows)
 
 
 def _group_table(result: xr.DataTree) -> str:

@@ -158,10 +158,8 @@ class Support(ABC):
 
     # whether labels inform the parameter by counts of its entries, else by a log-likelihood
     counts = True
-    # whether values are whole numbers: no gradients, and the rater channel draws them itself
+    # whether values are whole numbers, which have no gradients or means, and the channel draws
     discrete = False
-    # whether the mean of values stands for them; of others the most frequent one does
-    averages = True
 
     @abstractmethod
     def require(self, name: str, value: Any) -> None:
