@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import xarray as xr
 from bayesfuse.answer import findings, known
 from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
 from bayesfuse.answer.budget import (
+    CHAINS,
     NO_TIME,
     NOT_TRIED,
     Budget,
@@ -22,7 +24,6 @@ from bayesfuse.answer.budget import (
     was_interrupted,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
-from bayesfuse.answer.code import code_of
 from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.checks import identifiability
@@ -105,9 +106,8 @@ def fuse(
     minutes : float, default 3
         Maximum time, checks included; those for which no time is left are named in the answer.
     draws : int, optional
-        Maximum number of draws per chain (there are four per model). Default 250 or 350.
+        Maximum number of draws of each of four chains per model. Default 250 or 350.
     checks : bool, default True
-        Check the fits.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
@@ -130,8 +130,7 @@ def fuse(
 
     Notes
     -----
-    The guide to ``bf.fuse`` lists the models of every input and their weights, that to large tables
-    the part of the items that models are fitted to.
+    The guide to ``bf.fuse`` lists the models of every input and their weights.
 
     Examples
     --------
@@ -309,9 +308,64 @@ def _answer(
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together(checks, {type(fit.model).__name__ for fit in done})),
         "advice": "\n".join(advice),
-        "code": code_of(inputs, done, typed, weights, seed, seen),
+        "code": _code(inputs, done, typed, weights, seed, seen),
     }
     return fused
+
+
+def _code(
+    inputs: Inputs,
+    done: list[Fit],
+    typed: Fit | None,
+    weights: Mapping[str, float],
+    seed: int,
+    notes: list[str],
+) -> str:
+    """Return the calls of the public interface that give this answer, with notes on it."""
+    names = sorted({fit.candidate.model for fit in done})
+    others = ("sequences", "graph", "groups", "covariates", "gold")
+    found = dict(inputs.evidence.groups)
+    found = found if found and inputs.groups == found else {}
+    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
+    if inputs.known is not None:
+        names, given = [*names, "WeightedVotes"], [*given, "gold"]
+    lines = ["import bayesfuse as bf"]
+    if names:
+        lines.append(f"from bayesfuse.models import {', '.join(names)}")
+    lines += ["", inputs.calls]
+    if given:
+        lines.append(f"# {', '.join(given)}: your arguments of bf.fuse")
+    if found:
+        lines.append(f"groups = {found!r}")
+    if inputs.mended:
+        lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
+    lines += [*(f"# {note}" for note in notes), "results = {}"]
+    for fit in done:
+        size = f"draws={fit.size.draws}, tune={fit.size.tune}, chains={CHAINS}" if fit.size else ""
+        lines += [
+            f"# {fit.candidate.why}",
+            f"model = {fit.candidate.code(inputs)}",
+            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
+            f'random_seed={seed}, precision="single", quiet=True,\n)',
+            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(
+                [f"difficulty = bf.difficulty(result, model, draws={findings.REPLICATED})"]
+                * (fit is typed)
+            ),
+            f"results[{fit.candidate.name!r}] = result",
+            "",
+        ]
+    if VOTES in weights:
+        told = ", gold" if inputs.gold is not None else ""
+        lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{told})")
+    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
+    lines += [
+        f"fused = bf.average(results, {{{shares}}})",
+        *known.code(inputs, seed),
+        "print(bf.label_probabilities(fused))",
+        "print(bf.decisions.rank_items(fused))",
+    ]
+    return "\n".join(lines)
 
 
 def _warn_of_votes(fits: list[Fit], minutes: float) -> str:

@@ -90,7 +90,10 @@ class Fused(xr.DataTree):
     def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
         """Return how often every rater is right on the items it answered, the best first.
 
-        Responses are compared with joint draws of the true labels, in which known labels are fixed.
+        Responses are compared with joint draws of the true labels, in which known labels are fixed;
+        these minus their probabilities without them also correct accuracies, partially pooled over
+        raters. Without joint draws (tables of counts, very large ones), ``balanced_accuracy`` is of
+        the parameters.
 
         Parameters
         ----------
@@ -103,25 +106,17 @@ class Fused(xr.DataTree):
         -------
         DataFrame
             ``group`` (with ``by``), ``rater``, number of ``responses``, ``accuracy`` (share of
-            right responses) with ``low`` and ``high``; ``balanced_accuracy`` (the mean over classes
-            of the share of their items that are recognised); for two classes ``sensitivity``,
-            ``specificity`` and ``bias`` (the share of responses that are the second class, minus
-            that of these items), for more ``sensitivity[class]`` and ``bias[class]``; each with its
-            ends ``…_low`` and ``…_high``. ``known`` responses are to items of known class,
-            ``known_accuracy`` is the share of right ones. Missing for classes of less than half an
-            expected item.
+            right responses) with ``low`` and ``high``; ``balanced_accuracy`` (mean share of the
+            items of a class that are recognised); for two classes ``sensitivity``, ``specificity``
+            and ``bias`` (share of responses that are the second class, minus that of these items),
+            for more ``sensitivity[class]`` and ``bias[class]``; each with ``…_low`` and ``…_high``;
+            ``known`` responses to items of known class, and ``known_accuracy``. Missing for classes
+            of less than half an expected item.
 
         Raises
         ------
         ModelError
-            An answer without parameters of raters and joint draws of the labels, as vote shares;
-            ``by`` without such draws.
-
-        Notes
-        -----
-        With known labels, accuracies are corrected by these minus their probabilities without them,
-        partially pooled over raters. Without joint draws (tables of counts, very large ones),
-        ``balanced_accuracy`` is of the parameters.
+            An answer without parameters of raters and joint draws of the labels, as vote shares.
         """
         return rater_table(self, by, ci_prob)
 

@@ -229,13 +229,7 @@ REAL, DRAWN = Real(), Drawn()
 class Parameter:
     """One parameter of a label prior or a rater channel.
 
-    Attributes
-    ----------
-    name : str
-    support : Support
-    dims : tuple of str
-        Of "item", "rater", "class", "next_class", "answer", "said", "group", "verdict".
-    role : Role, optional
+    ``dims`` are of "item", "rater", "class", "next_class", "answer", "said", "group", "verdict".
 
     Examples
     --------
