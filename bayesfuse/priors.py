@@ -83,7 +83,7 @@ def robust(
     -------
     DirichletMixture, rows of shape (classes, labels)
         For ``confusion_prior=`` of the models. In your own model:
-        ``bf.dirichlet("confusion", bf.priors.robust(n_classes).repeated(n_raters))``.
+        ``bf.dirichlet("confusion", bf.priors.robust(2), shape=(n_raters, 2, 2))``.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | Diri
     axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     if isinstance(prior, DirichletMixture):
         if len(prior.shape) == 2:
-            prior = prior.repeated(responses.n_raters)
+            prior = stacked([prior] * responses.n_raters)
         require_shape("confusion_prior", prior.shape, raters=responses.n_raters, **axes)
         return prior
     rows = _per_rater(prior, default, axes, responses, zeros)

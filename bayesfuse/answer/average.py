@@ -141,12 +141,8 @@ def mixture(
         return None
     draws = {name: all_draws(result) for name, result in results.items()}
     total = CHAINS * DRAWS
-    # numbers of draws in proportion to the weights, by largest remainders
-    share = np.array([weights[name] for name in draws])
-    exact = total * share / share.sum()
-    parts = exact.astype(np.int64)
-    first = np.argsort(parts - exact, kind="stable")
-    parts[first[: total - parts.sum()]] += 1
+    up_to = np.cumsum([weights[name] for name in draws])
+    parts = np.diff(np.rint(total * up_to / up_to[-1]), prepend=0.0).astype(np.int64)
     order = rng.permutation(total)
     found: dict[str, xr.DataArray] = {}
     for variable in SHARED:

@@ -36,11 +36,8 @@ SECONDS_OF_CHECK, ON_GRAPHS = 4e-5, 20.0
 """Seconds of the first check per response, and the factor on graphs, where labels need sweeps."""
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
-"""Outcomes: enough draws; ended by the user; nothing to fit."""
-
 NO_TIME, NOT_TRIED = "no time was left", "not tried"
-"""Outcomes of models that were not fitted: for lack of time, or after an interruption."""
-
+"""Outcomes: enough draws; ended by the user; nothing to fit; not fitted, after an interruption."""
 
 EVERY = 10.0  # seconds between lines
 FEW = 0.05  # share of the steps from which the time left is told

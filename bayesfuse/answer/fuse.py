@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import xarray as xr
 from bayesfuse.answer import findings, known
 from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
 from bayesfuse.answer.budget import (
+    CHAINS,
     NO_TIME,
     NOT_TRIED,
     Budget,
@@ -22,7 +24,6 @@ from bayesfuse.answer.budget import (
     was_interrupted,
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
-from bayesfuse.answer.code import code_of
 from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.checks import identifiability
@@ -82,37 +83,31 @@ def fuse(
     responses : Responses, DataFrame, array, list of rows, or path of a CSV or Parquet file
         A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
         has one row per item (named by the column ``item``, else the index) and one column per
-        rater; missing are NaN, None, "" and, among numbers, −1. The first line of the answer states
-        how the table was read.
+        rater; missing are NaN, None, "" and, among numbers, −1.
     item, rater, label : str
         Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"
         What to do with rows of a long table that have no label.
-    sequences : Sequences, optional
-        Items are in sequence, such as words.
-    graph : Graph, optional
-        Items have neighbours, such as pixels.
-    groups : optional
-        Raters share sources, as in :class:`bayesfuse.models.LatentGroup`.
-    covariates : optional
-        Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
+    sequences, graph : Sequences, Graph, optional
+        Items are in sequence, such as words, or have neighbours, such as pixels.
+    groups, covariates : optional
+        Raters share sources, and what is known of items, as in
+        :class:`bayesfuse.models.LatentGroup` and :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels, a DataFrame or CSV file with the columns ``item`` and ``label``; items without
-        a label count as unknown. Models are fitted without them, except on graphs and for tables of
-        counts; :class:`bayesfuse.models.WeightedVotes` then estimates from them the weights of
-        raters and models. A known tag I-X that continues no span is read as B-X.
+        a label count as unknown. :class:`bayesfuse.models.WeightedVotes` estimates from them the
+        weights of raters and models, which are fitted without them except on graphs and for tables
+        of counts. A known tag I-X that continues no span is read as B-X.
     gold_error : float, default 0
-        Probability that a known label is wrong, at most .5, not on graphs. Experts who disagree
-        are better raters of the table.
+        Probability that a known label is wrong, at most .5, not on graphs.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
         Maximum time, checks included; those for which no time is left are named in the answer.
     draws : int, optional
-        Maximum number of draws per chain (there are four per model). Default 250 or 350.
+        Maximum number of draws of each of four chains per model. Default 250 or 350.
     checks : bool, default True
-        Check the fits.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
@@ -121,17 +116,12 @@ def fuse(
     Returns
     -------
     Fused
-        A DataTree with the averaged label probabilities and the methods ``labels``,
-        ``probabilities``, ``raters``, ``overview``, ``report`` and ``explain``. After an
-        interruption the answer averages the complete fits.
+        After an interruption, the average of the complete fits.
 
     Raises
     ------
-    ModelError
-        Structures that no model combines; minutes that are not positive; names of columns for
-        Responses.
-    ResponsesError
-        A table without these columns; known labels of unknown items or classes.
+    ModelError, ResponsesError
+        Structures that no model combines; known labels of unknown items or classes.
 
     Warns
     -----
@@ -140,26 +130,7 @@ def fuse(
 
     Notes
     -----
-    If errors of raters are clearly independent given the class, the model is
-    :class:`bayesfuse.models.DawidSkene`. Otherwise, as for most labels by people, two or three
-    variants of :class:`bayesfuse.models.ItemTypes` have equal weights; one that predicts responses
-    worse than another has less, or none. Vote shares have .05 (.01 where errors are independent).
-
-    If raters share a source (``groups``, or :func:`bayesfuse.moments.find_groups`), the model is
-    :class:`bayesfuse.models.LatentGroup`; vote shares have .5 if errors of sources are dependent.
-    Raters of found groups may agree because they alone are right: item types are added. Of large
-    tables, models are fitted to a random tenth of the responses, at least 60,000 and at most
-    100,000 (200,000 if errors are independent), in proportion to ``minutes``, and the labels of all
-    follow by :func:`bayesfuse.predict`.
-
-    For items in sequence, vote shares have .2, drawn jointly as labellings by single raters (none
-    if errors are independent). For tags of spans they have .4, and without covariates one model
-    ignores the order: where raters miss or shift whole spans, a chain finds worse ones, or none.
-
-    On a graph, edges may depend on the labels, and raters make the same errors on some items: if
-    they clearly do, two models have equal weights, else only the best of six by leave-one-out.
-    :class:`bayesfuse.models.LabellingFunctions` (vote shares .25) is for rules, mostly silent, and
-    ``DawidSkene`` for other silence or statements.
+    The guide to ``bf.fuse`` lists the models of every input and their weights.
 
     Examples
     --------
@@ -337,9 +308,64 @@ def _answer(
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together(checks, {type(fit.model).__name__ for fit in done})),
         "advice": "\n".join(advice),
-        "code": code_of(inputs, done, typed, weights, seed, seen),
+        "code": _code(inputs, done, typed, weights, seed, seen),
     }
     return fused
+
+
+def _code(
+    inputs: Inputs,
+    done: list[Fit],
+    typed: Fit | None,
+    weights: Mapping[str, float],
+    seed: int,
+    notes: list[str],
+) -> str:
+    """Return the calls of the public interface that give this answer, with notes on it."""
+    names = sorted({fit.candidate.model for fit in done})
+    others = ("sequences", "graph", "groups", "covariates", "gold")
+    found = dict(inputs.evidence.groups)
+    found = found if found and inputs.groups == found else {}
+    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
+    if inputs.known is not None:
+        names, given = [*names, "WeightedVotes"], [*given, "gold"]
+    lines = ["import bayesfuse as bf"]
+    if names:
+        lines.append(f"from bayesfuse.models import {', '.join(names)}")
+    lines += ["", inputs.calls]
+    if given:
+        lines.append(f"# {', '.join(given)}: your arguments of bf.fuse")
+    if found:
+        lines.append(f"groups = {found!r}")
+    if inputs.mended:
+        lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
+    lines += [*(f"# {note}" for note in notes), "results = {}"]
+    for fit in done:
+        size = f"draws={fit.size.draws}, tune={fit.size.tune}, chains={CHAINS}" if fit.size else ""
+        lines += [
+            f"# {fit.candidate.why}",
+            f"model = {fit.candidate.code(inputs)}",
+            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
+            f'random_seed={seed}, precision="single", quiet=True,\n)',
+            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(
+                [f"difficulty = bf.difficulty(result, model, draws={findings.REPLICATED})"]
+                * (fit is typed)
+            ),
+            f"results[{fit.candidate.name!r}] = result",
+            "",
+        ]
+    if VOTES in weights:
+        told = ", gold" if inputs.gold is not None else ""
+        lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{told})")
+    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
+    lines += [
+        f"fused = bf.average(results, {{{shares}}})",
+        *known.code(inputs, seed),
+        "print(bf.label_probabilities(fused))",
+        "print(bf.decisions.rank_items(fused))",
+    ]
+    return "\n".join(lines)
 
 
 def _warn_of_votes(fits: list[Fit], minutes: float) -> str:

@@ -43,10 +43,8 @@ class Fused(xr.DataTree):
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
     variables that all models have; ``difficulty`` by item; ``comparison`` by model, including those
     not fitted, with the largest Monte Carlo error (``mcse``) and R-hat (``rhat``) of a label;
-    ``label_draws``, joint draws of all labels; ``constant_data``; and below ``models`` the result
-    of every model. With known labels also ``known_labels``, the result of
-    :class:`bayesfuse.models.WeightedVotes`, from which labels and raters then come. All functions
-    of a result take it.
+    ``label_draws``, joint draws of all labels; below ``models`` the result of every model; and
+    ``known_labels``, that of :class:`bayesfuse.models.WeightedVotes`, if labels are known.
 
     Examples
     --------
@@ -62,13 +60,10 @@ class Fused(xr.DataTree):
     __slots__ = ()
 
     def labels(self) -> pd.DataFrame:
-        """Return the most probable label of every item.
+        """Return a table of the most probable label of every item.
 
-        Returns
-        -------
-        DataFrame
-            ``item``, ``label``, its ``probability``, and ``difficulty``: the probability that two
-            raters who look at the item disagree (missing if no model estimates it).
+        ``difficulty`` is the probability that two raters who look at the item disagree, missing if
+        no model estimates it.
         """
         probability = label_probabilities(self)
         values = probability.values
@@ -84,44 +79,26 @@ class Fused(xr.DataTree):
         ).infer_objects()
 
     def probabilities(self) -> pd.DataFrame:
-        """Return the probability of every class for every item.
-
-        Returns
-        -------
-        DataFrame
-            Items in the index, classes in the columns; rows sum to one.
-        """
+        """Return label probabilities as a DataFrame, items in the index, classes in the columns."""
         return label_probabilities(self).to_pandas()
 
     def predict(self, responses: Responses, *, draws: int = 400, **places: Any) -> xr.DataTree:
-        """Predict the labels of new items: :func:`bayesfuse.predict` calls this.
-
-        Parameters
-        ----------
-        responses : Responses
-            Responses to the new items.
-        draws : int, default 400
-            Maximum number of posterior draws of each model.
-        **places
-            What describes the new items, as in :func:`bayesfuse.predict`.
-
-        Returns
-        -------
-        DataTree
-        """
+        """Predict the labels of new items, as :func:`bayesfuse.predict`, which calls this."""
         self._told("headline")
         return predicted(self, responses, draws=draws, **places)
 
     def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
         """Return how often every rater is right on the items it answered, the best first.
 
-        Responses are compared with joint draws of the true labels, in which known labels are fixed.
+        Responses are compared with joint draws of the true labels, in which known labels are fixed;
+        these minus their probabilities without them also correct accuracies, partially pooled over
+        raters. Without joint draws (tables of counts, very large ones), ``balanced_accuracy`` is of
+        the parameters.
 
         Parameters
         ----------
         by : mapping, Series or array, optional
-            Group of every item, as in :func:`class_shares`. Each group has rows of its own,
-            of the raters who answered its items.
+            Group of every item, as in :func:`class_shares`, each with rows of its own.
         ci_prob : float, optional
             Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
@@ -129,27 +106,17 @@ class Fused(xr.DataTree):
         -------
         DataFrame
             ``group`` (with ``by``), ``rater``, number of ``responses``, ``accuracy`` (share of
-            right responses) with ``low`` and ``high``; ``balanced_accuracy`` (the mean over classes
-            of the share of their items that are recognised); for two classes ``sensitivity``,
-            ``specificity`` and ``bias`` (the share of responses that are the second class, minus
-            that of these items), for more ``sensitivity[class]`` and ``bias[class]``; each with its
-            ends ``…_low`` and ``…_high``. ``known`` responses are to items of known class,
-            ``known_accuracy`` is the share of right ones. Missing for classes of less than half an
-            expected item.
+            right responses) with ``low`` and ``high``; ``balanced_accuracy`` (mean share of the
+            items of a class that are recognised); for two classes ``sensitivity``, ``specificity``
+            and ``bias`` (share of responses that are the second class, minus that of these items),
+            for more ``sensitivity[class]`` and ``bias[class]``; each with ``…_low`` and ``…_high``;
+            ``known`` responses to items of known class, and ``known_accuracy``. Missing for classes
+            of less than half an expected item.
 
         Raises
         ------
         ModelError
-            An answer without parameters of raters and joint draws of the labels, as vote shares;
-            ``by`` without such draws.
-        ResponsesError
-            Groups of unknown items, or none for some item.
-
-        Notes
-        -----
-        With known labels, accuracies are corrected by these minus their probabilities without them,
-        partially pooled over raters. Without joint draws (tables of counts, very large ones),
-        ``balanced_accuracy`` is of the parameters.
+            An answer without parameters of raters and joint draws of the labels, as vote shares.
         """
         return rater_table(self, by, ci_prob)
 
@@ -200,17 +167,7 @@ class Fused(xr.DataTree):
         return as_text(self)
 
     def report(self, path: str | Path) -> Path:
-        """Write the answer as one HTML page that needs no other file.
-
-        Parameters
-        ----------
-        path : path
-            Of an HTML file (.html), which is overwritten.
-
-        Returns
-        -------
-        Path
-        """
+        """Write the answer as one HTML page (``path``, overwritten) that needs no other file."""
         self._told("code")
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
@@ -236,12 +193,12 @@ def load(path: str | Path) -> xr.DataTree:
     Parameters
     ----------
     path : path
-        Of a NetCDF file.
+        Of a NetCDF file, closed afterwards.
 
     Returns
     -------
     DataTree
-        In memory; the file is closed. An answer of ``bf.fuse`` is a :class:`bayesfuse.Fused`.
+        An answer of ``bf.fuse`` is a :class:`bayesfuse.Fused`.
 
     Raises
     ------

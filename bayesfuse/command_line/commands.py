@@ -19,21 +19,20 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer.budget import Budget, Progress
 from bayesfuse.answer.findings import oddities
-from bayesfuse.answer.fused import WIDTH, bullet
+from bayesfuse.answer.fused import WIDTH, bullet, rater_table
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, say, tell
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.command_line.outputs import (
     draw,
+    report,
     write_asked,
     write_labels,
     write_netcdf,
     write_page,
-    write_raters,
     write_spans,
 )
-from bayesfuse.command_line.report import report
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
@@ -86,12 +85,15 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             if note:
                 show(note)
 
+        def write_raters(path: Path) -> None:
+            rater_table(result).to_csv(path, index=False, float_format="%.6g")
+
         picture = None if interruption.seen else arguments.picture
         labels = partial(write_labels, result, model, tables.places)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
-            Step("raters", partial(write_raters, result), arguments.rater_table),
+            Step("raters", write_raters, arguments.rater_table),
             Step("report", partial(write_page, result), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
@@ -176,25 +178,17 @@ def _fit_one(
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
-    responses = tables.responses
     settings: dict[str, Any] = {"gold": tables.gold}
-    if arguments.raters is not None:
-        settings["raters"] = arguments.raters
+    for name in ("raters", "groups"):
+        if getattr(arguments, name) is not None:
+            settings[name] = getattr(arguments, name)
     if arguments.robust:
-        settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
-    if tables.sequences is not None:
-        return bf.models.HiddenMarkov(responses, tables.sequences, **settings)
-    if tables.graph is not None:
-        return bf.models.MarkovRandomField(responses, tables.graph, **settings)
-    if arguments.model == "item-types":
-        return bf.models.ItemTypes(responses, **settings)
-    if arguments.model == "labelling-functions":
-        return bf.models.LabellingFunctions(responses, **settings)
-    if arguments.model == "latent-group":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
-            return bf.models.LatentGroup(responses, arguments.groups, **settings)
-    return bf.models.DawidSkene(responses, **settings)
+        settings["confusion_prior"] = bf.priors.robust(tables.responses.n_classes)
+    structures = [each for each in (tables.sequences, tables.graph) if each is not None]
+    kind = getattr(bf.models, arguments.model.title().replace("-", ""))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
+        return kind(tables.responses, *structures, **settings)
 
 
 def demo(arguments: argparse.Namespace, _: None) -> int:

@@ -1,24 +1,48 @@
-"""Output files of a fit: labels, posterior and a plot."""
+"""What a fit writes: files, and the report of one model as text."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.fused import rater_table
+from bayesfuse.answer.budget import Budget
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.findings import SURE, of_model
+from bayesfuse.answer.fused import WIDTH, best_and_worst, bullet, in_columns
 from bayesfuse.answer.page import picture
+from bayesfuse.checks.collapse import MIXED
 from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT
+from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.pymc.model import LabelModel
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import require_draws
+from bayesfuse.results.summaries import VISIBLE, coverage, least_certain, posterior_draws
 
 LARGE = 200_000_000  # bytes of an answer above which its models are left out
+
+ITEMS = 10  # number of the least certain items to print
+MOST = 36  # largest number of entries of a parameter that are printed
+
+PARAMETERS = ("prevalence", "initial", "transition", "coupling")  # of the labels
+
+LARGE_RHAT, SMALL_ESS = 1.01, 400
+"""Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
+
+ESTIMATE = "{:.2f} ({:.2f}–{:.2f})".format  # mean and interval
+
+SEED = 1  # seed of the checks, so that the same fit gives the same report
+
+CHECKED = 1000  # approximate number of parameters whose convergence is checked
 
 
 def write_labels(
@@ -56,11 +80,6 @@ def write_labels(
         say(table.to_csv(**settings).rstrip("\n"))
     else:
         table.to_csv(path, **settings)
-
-
-def write_raters(result: xr.DataTree, path: Path) -> None:
-    """Write the accuracies of the raters."""
-    rater_table(result).to_csv(path, index=False, float_format="%.6g")
 
 
 def write_page(result: Any, path: Path) -> None:
@@ -101,3 +120,122 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
         file.flush()
         os.fsync(file.fileno())  # some full disks raise only here
     return left_out
+
+
+def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None) -> str:
+    """Return parameters, raters, the least certain items and the convergence of a fit as text.
+
+    ``budget`` is the time for posterior predictive checks, None for none.
+    """
+    sizes = require_draws(result, "A report").sizes
+    settings = result.attrs
+    probability = bf.label_probabilities(result, model)
+    labels = observation_of(result, model).labels
+    sequences: bf.Sequences | None = getattr(labels, "sequences", None)
+    graph: bf.Graph | None = getattr(labels, "graph", None)
+    structure = Inputs(model.responses, sequences, graph)
+    data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
+    classes = bf.checks.collapse(result, model)
+    said = (
+        f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
+        f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
+        f"Estimates are posterior means with {coverage():.0%} intervals."
+    )
+    found = of_model(result, model, structure, SEED, budget) if budget else []
+    checks = [bullet(each.words) for each in found]
+    wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
+    said += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
+    parts = [
+        "\n".join(data),
+        said,
+        _parameter_table(result),
+        fill(classes.attrs["verdict"], WIDTH) if classes.attrs["collapsed"] else "",
+        _group_table(result) if hasattr(model, "groups") else "",
+        in_columns(best_and_worst(result)),
+        _item_table(probability, sequences),
+        "\n".join(["Posterior predictive checks:", *checks]) if checks else "",
+        _convergence(model, result),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _parameter_table(result: xr.DataTree) -> str:
+    """Return the entries of small parameters of the labels."""
+    import arviz as az
+
+    draws = result["posterior"].dataset
+    names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MOST]
+    if not names:
+        return ""
+    table = az.summary(draws[names], kind="stats", ci_kind="eti", round_to="none")
+    rows = [[name, ESTIMATE(mean, low, high)] for name, mean, _, low, high in table.itertuples()]
+    return as_columns(["parameter", "mean"], rows)
+
+
+def _group_table(result: xr.DataTree) -> str:
+    """Return the groups of raters who share a source, and their informedness."""
+    groups = bf.checks.group_summary(result)
+    if len(groups) == 0:
+        return (
+            "No raters were found to share a source, so this is the model of Dawid and Skene.\n"
+            f"Groups: {result.attrs['groups']}."
+        )
+    rows = [
+        [
+            in_one_line(", ".join(map(in_one_line, each.raters)), WIDTH // 2),
+            f"{each.probability:.2f}",
+            ESTIMATE(each.informedness, each.low, each.high),
+        ]
+        for each in groups.itertuples()
+    ]
+    header = ["raters who share a source", "probability", "informedness (0: none)"]
+    return as_columns(header, rows)
+
+
+def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> str:
+    """Return the least certain items with more than one visible class."""
+    owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
+    several = probability[(probability.values >= VISIBLE).sum(axis=1) > 1]
+    shown = least_certain(several, ITEMS, owner)
+    uncertain = int((probability.max("class") < SURE).sum())
+    count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
+    table = in_columns(shown) + "\n"
+    return f"{table if len(shown) else ''}{count} {SURE} or more."
+
+
+def _convergence(model: LabelModel, result: xr.DataTree) -> str:
+    """Return the worst R-hat and ESS, with advice if they are insufficient."""
+    import arviz as az
+
+    names = [variable.name for variable in model.free_RVs]
+    draws = posterior_draws(result, *names)
+    step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
+    draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
+    with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
+        found = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
+    if found.isna().all().any():
+        return "Convergence cannot be assessed: that needs two or more chains and more draws."
+    rhat, ess = found["r_hat"].max(), found["ess_bulk"].min()
+    where = in_one_line(found["r_hat"].idxmax()), in_one_line(found["ess_bulk"].idxmin())
+    line = f"Largest R-hat {rhat:.3f} ({where[0]}), smallest ESS {ess:,.0f} ({where[1]})."
+    if step > 1:
+        line += f" Every {step}-th rater was checked."
+    return line + _advice(rhat, ess, result.attrs["sampler"])
+
+
+def _advice(rhat: float, ess: float, sampler: str) -> str:
+    """Return advice: longer chains if they mix slowly, more if they disagree."""
+    if rhat <= LARGE_RHAT and ess >= SMALL_ESS:
+        return ""
+    more = "more sweeps per draw (--sweeps)" if sampler == "gibbs" else "more draws (--draws)"
+    words = (
+        f"The chains should run longer: R-hat should be below {LARGE_RHAT}, the effective "
+        f"sample size above {SMALL_ESS}. Try {more}."
+    )
+    if rhat > MIXED:
+        words = (
+            f"The chains disagree (R-hat above {MIXED}), so these estimates average over different "
+            f"modes. Try {more}. If chains still disagree, give known labels of some items "
+            "(--gold) or choose another model."
+        )
+    return "\n" + fill(words, WIDTH)

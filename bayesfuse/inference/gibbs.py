@@ -166,7 +166,9 @@ def may_turn(
     return (
         len(names) > 1
         and names <= set(priors)
-        and not any(isinstance(p, Dirichlet) and p.has_zeros for p in map(priors.get, names))
+        and not any(
+            isinstance(p, Dirichlet) and p.concentration.min() <= 0 for p in map(priors.get, names)
+        )
     )
 
 

@@ -37,9 +37,10 @@ def chain_of(
     cached = compiled(f"{variant}-{pooled:d}{turns:d}", nogil=True, no_cfunc_wrapper=True)
     part = njit(nogil=True)  # of that function, with which it is cached
 
-    def turn(labels, raters, structure, weight, log_scale, multiplicity, n_classes, turned, rng):
+    def turn(labels, raters, table, weight, log_scale, turned, rng):
         """Propose a turn; return the likelihood after it, or as it was."""
-        (shares_prior, shares), (rows_prior, rows) = labels, raters
+        (shares_prior, shares), (rows_prior, rows, structure) = labels, raters
+        multiplicity, n_classes = table
         before = log_evidence(shares[0], weight, log_scale, multiplicity)
         new_shares, new_rows = shares[0].copy(), rows[0].copy()
         turned[1] += 1.0
@@ -55,7 +56,7 @@ def chain_of(
         fill(rows[0], new_rows)
         return new
 
-    def stay(labels, raters, structure, weight, log_scale, multiplicity, n_classes, turned, rng):
+    def stay(labels, raters, table, weight, log_scale, turned, rng):
         return weight
 
     move = part(turn if turns else stay)
@@ -71,23 +72,14 @@ def chain_of(
         rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, kept_rows = (
             raters
         )
-        multiplicity, n_classes = table
+        n_classes = table[1]
         for made in range(n_draws):
             at = first + made if first >= 0 else -1
             for _ in range(n_sweeps):
                 weight, log_scale = likelihood(rater_tables, cells, n_classes)
                 if turned[0] > 0.0 and rng.random() < TURNS:
-                    weight = move(
-                        (label_prior, label_tables),
-                        (rater_prior, rater_tables),
-                        cells,
-                        weight,
-                        log_scale,
-                        multiplicity,
-                        n_classes,
-                        turned,
-                        rng,
-                    )
+                    shares, rows = (label_prior, label_tables), (rater_prior, rater_tables, cells)
+                    weight = move(shares, rows, table, weight, log_scale, turned, rng)
                 if not draw(label_tables, weight, drawn, rng, places):
                     return made
                 count(label_tables, drawn, label_counted, places, n_classes)

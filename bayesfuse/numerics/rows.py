@@ -41,8 +41,7 @@ def _normalise(rows):
 def shares(counts: Array, otherwise: Any = 0.0) -> Array:
     """Divide rows of counts by their sums; rows without counts are ``otherwise``."""
     total = counts.sum(axis=-1, keepdims=True)
-    rows = np.empty(counts.shape)
-    rows[...] = otherwise
+    rows = np.full(counts.shape, otherwise, dtype=float)
     return np.divide(counts, total, out=rows, where=total > 0)
 
 

@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import Array, fill, inlined, inner, kernel
 from bayesfuse.numerics.rows import draw_rows
 
@@ -59,26 +60,12 @@ def _draw_shared(now, mean, guests, shape, rate, rng):
     n_kinds, n_dishes = mean.shape
     tables = np.zeros((n_kinds, n_dishes))
     for k in range(n_kinds):
-        few = _tail_counts(guests, k)
+        given = mean, guests, _tail_counts(guests, k), shape, rate, k
         here = math.log(now[k])
-        level = math.log(1.0 - rng.random())
-        level += _log_density(here, mean, guests, few, shape, rate, k)
-        low = here - WIDTH * rng.random()
-        high = low + WIDTH
-        while _log_density(low, mean, guests, few, shape, rate, k) > level:
-            low -= WIDTH
-        while _log_density(high, mean, guests, few, shape, rate, k) > level:
-            high += WIDTH
-        there = here
-        while high - low > 1e-12:  # else the slice is narrower than rounding
-            there = low + (high - low) * rng.random()
-            if _log_density(there, mean, guests, few, shape, rate, k) > level:
-                break
-            if there < here:
-                low = there
-            else:
-                high = there
-        now[k] = math.exp(there)
+        level = _log_density(here, given) - rng.exponential(1.0)
+        found = slice_from(_log_density, given, here, level, WIDTH, rng)
+        if not math.isnan(found):
+            now[k] = math.exp(found)
         for c in range(n_dishes):
             for m in range(guests.shape[0]):
                 tables[k, c] += _opened(guests[m, k, c], now[k] * mean[k, c], rng)
@@ -128,12 +115,13 @@ def _tail_counts(guests, k):
 
 
 @inner
-def _log_density(log_kappa, mean, guests, more, shape, rate, k):
+def _log_density(log_kappa, given):
     r"""Return the log density of log κ given the guests of the restaurants of one kind.
 
     It has a term :math:`\log\Gamma(a + n) - \log\Gamma(a)` for n guests, the sum of log(a + i) for
     i < n, which restaurants share up to ``FEW``.
     """
+    mean, guests, more, shape, rate, k = given
     kappa = math.exp(log_kappa)
     if kappa < LEAST:
         return -np.inf

@@ -158,10 +158,8 @@ class Support(ABC):
 
     # whether labels inform the parameter by counts of its entries, else by a log-likelihood
     counts = True
-    # whether values are whole numbers: no gradients, and the rater channel draws them itself
+    # whether values are whole numbers, which have no gradients or means, and the channel draws
     discrete = False
-    # whether the mean of values stands for them; of others the most frequent one does
-    averages = True
 
     @abstractmethod
     def require(self, name: str, value: Any) -> None:
@@ -231,13 +229,7 @@ REAL, DRAWN = Real(), Drawn()
 class Parameter:
     """One parameter of a label prior or a rater channel.
 
-    Attributes
-    ----------
-    name : str
-    support : Support
-    dims : tuple of str
-        Of "item", "rater", "class", "next_class", "answer", "said", "group", "verdict".
-    role : Role, optional
+    ``dims`` are of "item", "rater", "class", "next_class", "answer", "said", "group", "verdict".
 
     Examples
     --------

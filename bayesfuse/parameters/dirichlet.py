@@ -66,11 +66,6 @@ class Dirichlet(Prior):
         own = scipy.special.digamma(np.where(prior > 0, prior, 1.0))
         return np.where(prior > 0, own - scipy.special.digamma(total), -np.inf)
 
-    @property
-    def has_zeros(self) -> bool:
-        """Whether some entry is a structural zero."""
-        return bool(np.min(self.concentration) <= 0)
-
     def centre(self) -> Array:
         with np.errstate(divide="ignore"):  # structural zeros
             return np.log(self.mean())
@@ -104,13 +99,8 @@ class DirichletMixture(Dirichlet):
 
     Given counts n of the columns of a row, :math:`a_c` becomes :math:`a_c + n`, and the share is
     multiplied by the evidence :math:`B(a_c + n) / B(a_c)` of the component. Made by
-    :func:`bayesfuse.priors.robust` and :func:`bayesfuse.priors.mixture`.
-
-    Attributes
-    ----------
-    log_shares : ndarray, shape (components, …)
-        Logarithms of the probabilities of the components, row by row.
-    concentration : ndarray, shape (components, …, columns)
+    :func:`bayesfuse.priors.robust` and :func:`bayesfuse.priors.mixture`. ``log_shares``
+    (components, …) and ``concentration`` (components, …, columns) are by row.
 
     References
     ----------
@@ -131,10 +121,6 @@ class DirichletMixture(Dirichlet):
 
     def __init__(self, log_shares: Array, concentration: Array) -> None:
         self.log_shares, self.concentration = log_shares, concentration
-
-    def __repr__(self) -> str:
-        rows, n_components = " × ".join(map(str, self.shape[:-1])) or "1", len(self.concentration)
-        return f"<DirichletMixture of {n_components} components: {rows} rows of {self.shape[-1]}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -201,10 +187,6 @@ class DirichletMixture(Dirichlet):
 
     def expected_log(self) -> Array:
         return self._average(self.log_shares, Dirichlet(self.concentration).expected_log())
-
-    def repeated(self, size: int) -> DirichletMixture:
-        """Return the prior of several sets of such rows, (size, …, columns)."""
-        return stacked([self] * size)
 
     @staticmethod
     def _average(log_shares: Array, values: Array) -> Array:

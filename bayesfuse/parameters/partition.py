@@ -23,7 +23,6 @@ class Partition(Support):
 
     counts = False
     discrete = True
-    averages = False
 
     def require(self, name: str, value: Any) -> None:
         given = np.asarray(value)

@@ -51,9 +51,7 @@ class Pool(ABC):
 
     def prior(self, values: Values) -> Dirichlet:
         """Return the prior of the rows, unless these are implied."""
-        raise NotImplementedError(
-            "A pool whose rows are implied gives them no prior: see implied()."
-        )
+        raise NotImplementedError
 
     def implied(self, values: Values) -> Values:
         """Return other parameters that follow from the members, in kernel coordinates."""
@@ -138,11 +136,9 @@ class ConsensusShares(Pool):
     log-odds of the classes against those of an average item; ``label_parameter`` follows.
 
     Where populations, covariates or a classifier say more of items, log-odds :math:`\eta_{rk}` of
-    kind r weigh the classes, and an item of type z has probability :math:`w_z S_{rz} / Z_r`, with
-    :math:`S_{rz} = \sum_k \rho_{zk} e^{\eta_{rk}}` and :math:`Z_r = \sum_z w_z S_{rz}`. The
-    denominators are turned into auxiliary variables :math:`u_r \sim \mathrm{Gamma}(n_r, Z_r)`, of
-    :math:`n_r` items. Then unnormalised shares are gamma variables of rate
-    :math:`1 + \sum_k \rho_{zk} \sum_r u_r e^{\eta_{rk}}`.
+    kind r weigh the classes: :math:`p(z) = w_z S_{rz} / Z_r`, with :math:`S_{rz} = \sum_k \rho_{zk}
+    e^{\eta_{rk}}`. Given :math:`u_r \sim \mathrm{Gamma}(n_r, Z_r)` for :math:`n_r` items,
+    unnormalised shares are gamma variables of rate :math:`1 + \sum_r u_r S_{rz}`.
     """
 
     members: dict[str, Member]

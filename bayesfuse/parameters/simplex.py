@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +21,17 @@ SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
 class RowSupport(Support):
     """Values that kernels take as log rows: Dirichlet and Beta priors are conjugate."""
 
-    @abstractmethod
     def concentration(self, variable: Any) -> Any:
         """Return the graph of the concentrations, broadcast to all entries of the rows."""
+        import pytensor.tensor as pt
+
+        from bayesfuse.parameters.compiled import shape_of
+
+        arguments, shape = variable.owner.op.dist_params(variable.owner), shape_of(variable)
+        if len(arguments) == 1:
+            return pt.alloc(arguments[0], *shape)
+        rows = pt.stack(pt.broadcast_arrays(*arguments), axis=-1)  # of a beta distribution
+        return pt.alloc(rows, *shape, 2)
 
     def prior(self, variable: Any) -> Dirichlet:
         return Dirichlet(np.asarray(self.concentration(variable).eval(), dtype=float))
@@ -71,14 +78,6 @@ class Simplex(RowSupport):
         mixture = mixture_of(variable)
         return super().prior(variable) if mixture is None else mixture
 
-    def concentration(self, variable: Any) -> Any:
-        import pytensor.tensor as pt
-
-        from bayesfuse.parameters.compiled import shape_of
-
-        given = variable.owner.op.dist_params(variable.owner)[0]
-        return pt.alloc(given, *shape_of(variable))
-
 
 class Probability(RowSupport):
     """Probabilities p; kernels take them as log rows (p, 1 − p)."""
@@ -98,15 +97,6 @@ class Probability(RowSupport):
 
         known = isinstance(model.rvs_to_transforms.get(variable), LogOddsTransform)
         return LogOdds() if known and isinstance(variable.owner.op, BetaRV) else None
-
-    def concentration(self, variable: Any) -> Any:
-        import pytensor.tensor as pt
-
-        from bayesfuse.parameters.compiled import shape_of
-
-        arguments = variable.owner.op.dist_params(variable.owner)
-        rows = pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
-        return pt.alloc(rows, *shape_of(variable), 2)
 
 
 class CentredLogs(Coordinates):

@@ -104,11 +104,6 @@ def dirichlet(
     -------
     TensorVariable, like ``concentration``
 
-    Raises
-    ------
-    ModelError
-        Concentrations that are negative, not finite, or all zero in some row.
-
     Examples
     --------
     >>> import pymc as pm, bayesfuse as bf

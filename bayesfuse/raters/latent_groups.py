@@ -277,7 +277,7 @@ class InferredGroups(RaterChannel):
             if type(prior) is not Dirichlet:  # nor a mixture
                 raise ModelError(f"{rule}a {type(prior).__name__} as prior of {name}.")
             alpha = prior.concentration
-            if prior.has_zeros:
+            if (alpha <= 0).any():
                 zeros = alpha[(alpha <= 0).any(axis=-1)][0]
                 raise ModelError(f"{rule}a row of {zeros.tolist()} in {name}.")
             if name == "group_confusion" and (alpha != alpha[:1]).any():

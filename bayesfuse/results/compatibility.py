@@ -168,7 +168,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     """Return means of draws (chain, draw, …), those without a mean at their most frequent value."""
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
-    whole = [name for name in flat if not observation.support(name).averages]
+    whole = [name for name in flat if observation.support(name).discrete]
     if not whole:
         return {name: values.mean(axis=0) for name, values in flat.items()}
     values = np.concatenate([flat[name].reshape(len(flat[name]), -1) for name in whole], axis=1)

@@ -19,7 +19,7 @@ from bayesfuse.__main__ import main
 from bayesfuse.answer import budget
 from bayesfuse.answer.fused import best_and_worst, in_columns, rater_table
 from bayesfuse.command_line import commands, outputs
-from bayesfuse.command_line.report import _advice
+from bayesfuse.command_line.outputs import _advice
 
 
 @pytest.mark.slow

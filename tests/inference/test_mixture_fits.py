@@ -20,7 +20,7 @@ from bayesfuse.numerics.kernels import kernel
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.dirichlet import Dirichlet, stacked
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -34,9 +34,8 @@ def same(alpha):
 
 # A table of two classes small enough for all labellings, with priors that are not symmetric.
 TINY = bf.Responses.from_matrix([[0, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 1, 1]])
-TINY_PRIOR = bf.priors.mixture(
-    [0.6, 0.4], [[[5.0, 1.0], [1.5, 4.0]], [[1.0, 1.0], [3.0, 0.8]]]
-).repeated(3)
+TINY_ROWS = [[[5.0, 1.0], [1.5, 4.0]], [[1.0, 1.0], [3.0, 0.8]]]
+TINY_PRIOR = stacked([bf.priors.mixture([0.6, 0.4], TINY_ROWS)] * 3)
 TINY_MODELS = {
     "independent": lambda: DawidSkene(
         TINY, prevalence_prior=[1.0, 2.0], confusion_prior=TINY_PRIOR
@@ -242,6 +241,7 @@ def tilted(shares, n_raters, **diagonal):
     }
 
 
+TURNED_ROWS = [[[9.0, 3.0], [2.0, 8.0]], [[2.0, 6.0], [9.0, 6.0]]]
 # Of few items priors decide which turns are accepted, of many what the responses say.
 CASES = {
     "two classes": (60, tilted([4.0, 10.0], 5, weight=12, accuracy=0.6)),
@@ -250,9 +250,7 @@ CASES = {
         60,
         {
             "prevalence": bf.priors.mixture([0.6, 0.4], [[8.0, 4.0], [3.0, 9.0]]),
-            "confusion": bf.priors.mixture(
-                [0.7, 0.3], [[[9.0, 3.0], [2.0, 8.0]], [[2.0, 6.0], [9.0, 6.0]]]
-            ).repeated(4),
+            "confusion": stacked([bf.priors.mixture([0.7, 0.3], TURNED_ROWS)] * 4),
         },
     ),
 }

@@ -12,7 +12,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.dirichlet import Dirichlet, stacked
 from bayesfuse.parameters.variables import Seating
 from bayesfuse.testing import assert_close
 
@@ -258,7 +258,7 @@ def test_a_concentration_for_several_rows_is_that_of_each(channel, varies):
 @pytest.mark.parametrize("prior", [ZEROS, bf.priors.robust(3)])
 def test_rows_of_ones_own_with_one_prior_for_several_sets(prior):
     """Sparse rows and mixtures: EM has their prior, row by row."""
-    repeated = np.tile(prior, (4, 1, 1)) if prior is ZEROS else prior.repeated(4)
+    repeated = np.tile(prior, (4, 1, 1)) if prior is ZEROS else stacked([prior] * 4)
     found = []
     for given, shape in ((prior, {"shape": (4, 3, 3)}), (repeated, {})):
         with pm.Model() as model:
@@ -290,7 +290,7 @@ def test_inferred_groups_must_have_one_prior(varies):
     [
         (ZEROS, LEANING, r"positive concentration.* Got: a row of \[1\.0, 5\.0, 0"),
         (LEANING, ZEROS, r"positive concentration.* Got: a row of \[1\.0, 5\.0, 0"),
-        (LEANING, bf.priors.robust(3).repeated(4), "integrated out.*DirichletMixture"),
+        (LEANING, stacked([bf.priors.robust(3)] * 4), "integrated out.*DirichletMixture"),
     ],
 )
 def test_groups_are_not_inferred_where_rows_have_zeros_or_mixtures(outer, inner, told):

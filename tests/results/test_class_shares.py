@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from scipy.stats import beta
 
 import bayesfuse as bf
-from bayesfuse.command_line.report import report
+from bayesfuse.command_line.outputs import report
 from bayesfuse.errors import CollapseWarning, ModelError, ResponsesError
 from bayesfuse.models import DawidSkene
 from bayesfuse.results import group_shares

@@ -4,7 +4,7 @@ import numpy as np
 
 import bayesfuse as bf
 from bayesfuse import checks, decisions, plots
-from bayesfuse.command_line.report import report
+from bayesfuse.command_line.outputs import report
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.posterior import round_off
