@@ -74,10 +74,10 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         draw_labels as draw_labels,
         spans as spans,
     )
-    from bayesfuse.results.predict import predict as predict
     from bayesfuse.results.probabilities import (
         label_partitions as label_partitions,
         label_probabilities as label_probabilities,
+        predict as predict,
         vote_shares as vote_shares,
     )
     from bayesfuse.results.rater_tables import (

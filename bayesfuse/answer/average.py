@@ -22,8 +22,7 @@ from bayesfuse.results.compatibility import fitted_by
 from bayesfuse.results.contents import all_draws, evenly_spaced, gold_of, named, responses_of
 from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.joint_labels import add_votes_in_sequence
-from bayesfuse.results.predict import predict
-from bayesfuse.results.probabilities import label_probabilities, vote_shares
+from bayesfuse.results.probabilities import label_probabilities, predict, vote_shares
 
 BEHIND, LOST = 0.03, 0.07
 """Nats per response by which a model predicts worse than the best: its weight falls from the first

@@ -46,7 +46,8 @@ from bayesfuse.errors import (
 )
 from bayesfuse.numerics.threads import Interruption, interruptible
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.difficulty import difficulty, has_types, with_labels
+from bayesfuse.raters.consensus import Consensus
+from bayesfuse.results.difficulty import difficulty, with_labels
 
 MINUTES = 3.0  # default of the time that fits may take
 
@@ -283,7 +284,8 @@ def _answer(
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
-    typed = next((fit for fit in done if has_types(observed(fit.model)[1])), None)
+    of_types = (fit for fit in done if isinstance(observed(fit.model)[1].raters, Consensus))
+    typed = next(of_types, None)
     if typed is not None and inputs.responses is table:
         children["difficulty"] = difficulty(typed.result, typed.model, draws=findings.REPLICATED)
     learnt = known.improve(children, inputs, seed)

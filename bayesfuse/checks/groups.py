@@ -12,16 +12,17 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.fingerprint import of_responses
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_number
+from bayesfuse.errors import ModelError, require_kind, require_number
 from bayesfuse.moments.pairs import class_moments
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.verdicts import add_verdicts
-from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, require_responses
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, require_same
 from bayesfuse.results.contents import all_draws, constants, evenly_spaced, named
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
@@ -172,7 +173,8 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     >>> 0.5 < bf.checks.rater_covariance(result, responses).attrs["excess"] < 2
     True
     """
-    require_responses(result, responses)
+    require_kind("responses", responses, Responses)
+    require_same(result, of_responses(responses), responses)
     moments = class_moments(responses)
     seen = sum(each.covariance.values for each in moments)
     if np.isnan(seen[~np.eye(len(seen), dtype=bool)]).all():

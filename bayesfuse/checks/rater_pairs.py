@@ -21,7 +21,6 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
-from bayesfuse.results.difficulty import has_types
 
 ITEM_TYPES = "bayesfuse.models.ItemTypes"
 BINS = 10  # bins of the agreement of an item's raters
@@ -166,7 +165,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
     if max(map(len, groups)) > max(observation.responses.n_raters / 2, 4):
         hard = "some items may be harder than others (see item_difficulty)"
         return f"{said} With so many, {hard}: try {model}."
-    if has_types(observation):
+    if isinstance(observation.raters, Consensus):
         return f"{said} They may {source}"
     return f"{said} Some items may be harder than others: try {model}. Or these raters may {source}"
 

@@ -28,7 +28,7 @@ from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import class_names, constants
 from bayesfuse.results.draws import sum_up
 from bayesfuse.results.fitted import Fitted, confusion_at, from_result, see, with_classes
-from bayesfuse.results.natural import Natural, by_rater
+from bayesfuse.results.natural import Natural
 
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
@@ -109,7 +109,7 @@ def update(
     known, fitted = natural.read(result), from_result(result)
     told = {"sequences": sequences, "populations": populations}
     observation, known, held = _see(result, fitted, known, responses, told, gold)
-    before, own = natural.digests(result), natural.digest(observation)
+    before, own = result["fit"].dataset[natural.DIGESTS].values, natural.digest(observation)
     if own in before:
         raise errors.ModelError(
             "Every table counts once, else the same responses would count as new evidence; items "
@@ -177,7 +177,7 @@ def _see(
     values = {}
     for name, each in known.items():
         values[name] = declared[name].support.from_kernel(each.posterior.centre())[None, None]
-        if by_rater(declared[name]):  # rows to be replaced, or why there is no prior that all share
+        if declared[name].dims[:1] == ("rater",):  # rows to be replaced, or why there are none
             mean = common_mean(each.prior)
             newcomers[name] = mean if isinstance(mean, str) else (values[name][0, 0, 0], PRIOR)
     for name, drawn in fitted.values.items():
@@ -197,7 +197,7 @@ def _see(
     observation, values, _ = see(point, responses, told, gold)
     count = len(raters) - len(fitted.rater_names)
     known = {
-        name: each.with_new_raters(count) if by_rater(declared[name]) else each
+        name: each.with_new_raters(count) if declared[name].dims[:1] == ("rater",) else each
         for name, each in known.items()
     }
     still = observation.rows({name: each[0, 0] for name, each in values.items()})

@@ -29,9 +29,8 @@ def common_units(
 ) -> dict[str, xr.DataTree]:
     """Convert the log likelihoods of several models to the same units, for ``az.compare``.
 
-    Those of items are summed to sequences where a model has these. Those of items on a graph do not
-    add up, being conditional on all other items: that of a sequence is computed from the model if
-    the graph has no cycles.
+    Those of items are summed to sequences where a model has these. Those of items on a graph are
+    conditional on all other items: sequences are computed from the model, on graphs without cycles.
 
     Parameters
     ----------
@@ -48,8 +47,7 @@ def common_units(
     Raises
     ------
     ModelError
-        Other items; no log likelihood; densities of different data or conditions; units that are
-        not nested; items on a graph without their model, or with cycles.
+        Other items or densities; no log likelihood; units that are not nested; a graph as above.
 
     Examples
     --------
@@ -64,12 +62,6 @@ def common_units(
     _require_results(results, models)
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
-    for name, own in partitions.items():
-        if not own.index.sort_values().equals(first.index.sort_values()):
-            raise ModelError(
-                "Models must be of the same items to be compared. Got: different items, "
-                f"{len(own)} in {name!r} and {len(first)} in {next(iter(partitions))!r}."
-            )
     require_alike(results, "responses", "gold", "density")
     if all(own.equals(first) for own in partitions.values()):
         return dict(results)
@@ -97,29 +89,26 @@ def average(
 ) -> xr.DataTree:
     """Average the label posteriors of several models by how well they predict.
 
-    Weights are for the mixture that best predicts *responses*: a model that does so slightly better
-    but is wrong about the true labels also gets a large weight.
+    Weights are for the mixture that best predicts *responses*, not the true labels.
 
     Parameters
     ----------
     results, models
         As in :func:`common_units`, of the same classes; models also if results have been thinned.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
-        "stacking" maximises the predictive accuracy of the mixture for left-out units [1]_; others
-        are those of :func:`arviz.compare`. Numbers are scaled to sum to one.
+        Stacking is for left-out units [1]_. Numbers are scaled to sum to one.
 
     Returns
     -------
     DataTree
-        ``label_posterior``; ``comparison`` by model: ``weight`` and, unless weights were given,
-        ``elpd``, ``se``, ``p_loo`` and ``worst_pareto_k`` (ArviZ warns above 0.7); ``label_draws``,
-        joint draws of all labels from the mixture; ``constant_data``.
+        ``label_posterior``, ``label_draws`` (joint draws of all labels) and ``constant_data``;
+        ``comparison`` by model: ``weight`` and, unless weights were given, ``elpd``, ``se``,
+        ``p_loo`` and ``worst_pareto_k`` (ArviZ warns above 0.7).
 
     Raises
     ------
     ModelError
-        Other items or classes; no label posterior; weights with other names, negative, not finite
-        or all zero. As :func:`common_units`, unless weights are numbers.
+        Other items or classes; invalid weights; as :func:`common_units` unless these are numbers.
 
     References
     ----------
@@ -129,12 +118,10 @@ def average(
     --------
     >>> import bayesfuse as bf
     >>> responses = bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses
-    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    >>> def result(raters):
-    ...     return bf.sample(bf.models.DawidSkene(responses, raters=raters), 100, **quiet)
-    >>> both = bf.average({name: result(name) for name in ("confusion", "coin")})
-    >>> both.attrs["models"], round(sum(both.attrs["weights"]), 9)
-    (['confusion', 'coin'], 1.0)
+    >>> models = {name: bf.models.DawidSkene(responses, raters=name) for name in ("class", "coin")}
+    >>> results = {name: bf.fit(each, random_seed=1) for name, each in models.items()}
+    >>> bf.average(results)["comparison"]["weight"].values.round()
+    array([1., 0.])
     """
     _require_results(results, models)
     owned = {

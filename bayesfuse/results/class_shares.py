@@ -12,7 +12,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, refuse
-from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_names, require_seed
@@ -26,34 +25,15 @@ from bayesfuse.results.summaries import tails
 ALL = "all items"  # name of the group of all items
 MOST_CONTRASTS = 60  # that are printed
 
-SHARES = {
-    "group": "{group}",
-    "class": "{class}",
-    "items": "{items:,}",
-    "known": "{known:,}",
-    "votes": "{votes:.2f}",
-    "share": "{share:.2f} ({low:.2f}–{high:.2f})",
-    "new items": "{new_low:.2f}–{new_high:.2f}",
-}
-CONTRASTS = {
-    "difference": "{first} − {second}",
-    "class": "{class}",
-    "these items": "{difference:+.2f} ({low:+.2f} to {high:+.2f})",
-    "probability above 0": "{better:.2f}",
-    "new items": "{new_low:+.2f} to {new_high:+.2f}",
-}
-"""Printed columns of the tables, by header."""
-
-NAMES = "group", "class", "first", "second"
-
-OF_CONTRASTS = ["first", "second", "class", "pairs", "difference", "low", "high", "better"]
-OF_CONTRASTS += ["new_low", "new_high", "new_better", "ratio", "ratio_low", "ratio_high"]
+PRINTED = ["first", "second", "class", "pairs", "difference", "low", "high", "better"]
+PRINTED += ["new_low", "new_high"]
+OF_CONTRASTS = [*PRINTED, "new_better", "ratio", "ratio_low", "ratio_high"]
 
 
 class ClassShares(NamedTuple):
     """Tables of :func:`class_shares`: shares by group and class, and contrasts of two groups.
 
-    Printed in few columns, without more than 60 contrasts, and of two classes the second only.
+    Printed without ratios and more than 60 contrasts, and of two classes the second only.
     """
 
     shares: pd.DataFrame
@@ -62,19 +42,11 @@ class ClassShares(NamedTuple):
     def __repr__(self) -> str:
         classes = self.shares["class"].unique()
         shown = classes[1:] if len(classes) == 2 else classes
-        shares, contrasts = (table[table["class"].isin(shown)] for table in self)
-        text = _printed(shares, SHARES)
+        shares, contrasts = (table[table["class"].isin(shown)].round(2) for table in self)
+        text = shares.to_string(index=False)
         if not 0 < len(contrasts) <= MOST_CONTRASTS:
             return text
-        return f"{text}\n\n{_printed(contrasts, CONTRASTS)}"
-
-
-def _printed(table: pd.DataFrame, columns: dict[str, str]) -> str:
-    rows = []
-    for row in table.to_dict("records"):
-        row |= {key: in_one_line(row[key]) for key in NAMES if key in row}
-        rows.append([text.format(**row) for text in columns.values()])
-    return as_columns(list(columns), rows)
+        return f"{text}\n\n{contrasts[PRINTED].to_string(index=False)}"
 
 
 def class_shares(
@@ -90,8 +62,8 @@ def class_shares(
 ) -> ClassShares:
     """Return the share of items in each class, by group, and differences between groups.
 
-    Shares are of the posterior true labels, with known labels fixed. Groups have shares of their
-    own, partially pooled towards those of all items, with raters who are alike in all groups [1]_.
+    Shares are of the posterior true labels, with known labels fixed; those of groups are partially
+    pooled towards those of all items, with raters who are alike in all groups [1]_.
 
     Parameters
     ----------
@@ -104,11 +76,10 @@ def class_shares(
     contrasts : bool, default True
         Whether every two groups are compared.
     method : {"posterior", "ppi"}
-        "posterior" counts over joint draws of the labels. "ppi" is prediction-powered inference
-        [4]_ with label probabilities as the predictor: unbiased whatever the models are, if known
-        items were chosen at random, with wider intervals.
+        Counts over joint draws of the labels, or prediction-powered inference [4]_ by label
+        probabilities: unbiased, if known items were chosen at random, with wider intervals.
     chosen : iterable of item names, optional
-        Known items that were not chosen at random, which are not taken as typical of the others.
+        Known items that were not chosen at random, so are not typical of the others.
     ci_prob : float, optional
         Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
     random_seed : int, Generator, optional
@@ -116,44 +87,39 @@ def class_shares(
     Returns
     -------
     shares : DataFrame
-        By group (first ``"all items"``) and class: ``items``, ``known`` (items of known class),
+        By group (first ``"all items"``) and class: numbers of ``items`` and ``known`` ones,
         ``votes`` (mean over items of the share of their votes), ``share`` (posterior mean), its
         interval ``low`` to ``high`` for these items, and ``new_low`` to ``new_high`` for new ones.
     contrasts : DataFrame
-        By two groups and class: ``pairs`` (questions in common, 0 if not paired), ``difference`` of
-        the shares (first minus second) with its interval and ``better``, the probability that the
-        first is larger; the same for new items (``new_low``, …); ``ratio`` of the shares with its
-        interval.
+        By two groups and class: ``pairs`` (questions in common), ``difference`` (first minus
+        second) and ``ratio`` of the shares with intervals, ``better``, the probability that the
+        first is larger; the same for new items (``new_low``, …).
 
     Raises
     ------
     ModelError
-        A result without joint draws of the labels; ``method="ppi"`` without known labels that
-        models have not seen.
+        A result without joint draws of the labels, or what ``method="ppi"`` needs.
     ResponsesError
         Groups or questions of unknown items, or none for some item; unknown ``chosen`` items.
 
     Notes
     -----
-    With known labels used by :class:`bayesfuse.models.WeightedVotes` (as in ``bf.fuse(gold=…)``),
-    the mean difference between known labels and their probabilities without them is added by group,
-    partially pooled towards zero [2]_. New items are drawn by the Bayesian bootstrap [3]_ of items
-    or questions, with one more of an unknown class in every group.
+    Differences of known labels from their probabilities without them (``bf.fuse(gold=…)``) are
+    added by group, partially pooled towards zero [2]_. New items are drawn by the Bayesian
+    bootstrap [3]_ of items or questions, with one more of an unknown class in every group.
 
     References
     ----------
     .. [1] Saerens, Latinne & Decaestecker (2002), Neural Computation 14, 21–41.
     .. [2] Fay & Herriot (1979), Journal of the American Statistical Association 74, 269–277.
     .. [3] Rubin (1981), The Bayesian bootstrap, Annals of Statistics 9, 130–134.
-    .. [4] Angelopoulos, Duchi & Zrnic (2024), PPI++: efficient prediction-powered inference,
-       arXiv:2311.01453; here of a finite population.
+    .. [4] Angelopoulos, Duchi & Zrnic (2024), PPI++, arXiv:2311.01453; here of a finite population.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(60, 5, 2, random_seed=1)
-    >>> model = bf.models.DawidSkene(made.responses)
-    >>> result = bf.sample(model, 100, chains=2, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.fit(bf.models.DawidSkene(made.responses), random_seed=1)
     >>> shares, contrasts = bf.class_shares(result, by=["old", "new"] * 30, random_seed=1)
     >>> shares[["group", "class", "items"]].iloc[[1, 3, 5]].values.tolist()
     [['all items', 1, 60], ['new', 1, 30], ['old', 1, 30]]

@@ -28,10 +28,7 @@ OFTEN = 10  # minimum number of responses of raters with only one label
 
 
 def lost_classes(probability: Array, observation: Observation) -> xr.Dataset:
-    """Compare label probabilities (items, classes) with the votes, over items of unknown class.
-
-    By class and rater, as :func:`bayesfuse.checks.collapse` returns it.
-    """
+    """Compare label probabilities (items, classes) of unknown items with the votes."""
     responses = observation.responses
     unknown = (responses.per_item > 0) & (observation.gold < 0)
     copies = responses.multiplicity[unknown].astype(float)
@@ -73,8 +70,8 @@ def lost_classes(probability: Array, observation: Observation) -> xr.Dataset:
 def lost_spans(probability: Array, responses: Responses) -> tuple[float, float] | None:
     """Return the shares of items and of responses in spans if there are far fewer of the former.
 
-    A chain can explain rare spans as errors of single raters: on simulated abstracts, of which
-    raters miss half of the spans, it expected 30 wrong tags of 2,586.
+    On simulated abstracts, of which raters miss half of the spans, a chain expected 30 wrong tags
+    of 2,586.
     """
     classes = responses.classes.tolist()
     if not mark_spans(classes) or not len(probability) or responses.n_responses < FEW_TAGS:
@@ -95,9 +92,8 @@ def _advice(observation: Observation, only: NDArray[np.bool_], n_raters: int) ->
         "number of items) or another model"
     )
     text = (
-        f"Raters who only give such a label: {n_raters}. The {'votes' if votes else 'responses'} "
-        f"alone cannot tell whether that is right. If it is not, {remedy}; known labels (gold=) "
-        "may not be enough."
+        f"Raters who only give such a label: {n_raters}. The responses alone cannot tell whether "
+        f"that is right. If it is not, {remedy}; known labels (gold=) may not be enough."
     )
     if votes or isinstance(observation.raters, Consensus):
         return text

@@ -13,11 +13,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from pytensor.graph.basic import Variable
 
-from bayesfuse.data import fingerprint
 from bayesfuse.data.arrays import plain, shown
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_count, require_kind
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.pymc.evaluate import evaluate, source_of
@@ -71,12 +70,6 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
     own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
     require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
     return observation, values
-
-
-def require_responses(result: xr.DataTree, responses: Responses) -> None:
-    """Raise ModelError unless a result is of these responses."""
-    require_kind("responses", responses, Responses)
-    require_same(result, fingerprint.of_responses(responses), responses)
 
 
 def require_alike(results: Mapping[str, xr.DataTree], *parts: str) -> None:

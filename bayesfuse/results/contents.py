@@ -70,8 +70,9 @@ def stored(dataset: xr.Dataset, name: str) -> xr.DataArray:
     found = named(dataset, name)
     if found is None:
         raise ModelError(
-            "A result must hold all parameters of its labels and raters, and constants of inputs, "
-            f"because predictions follow from them. Got: no {name!r} among {list(dataset)}."
+            "Tables, plots and predictions read their variables from the result (bayesfuse.models "
+            "define them; your own model can with pm.Deterministic). Got: no "
+            f"{name!r} among {list(dataset)}."
         )
     return found
 
@@ -150,10 +151,7 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
         return None
     kept, draws = _with_chains(result["label_draws"].dataset), all_draws(result)
     labels, name = kept["label"], str(kept.attrs.get(posterior.OF_VARIABLE))
-    extents = [
-        " × ".join(f"{own.sizes.get(dim, 0)} {dim}s" for dim in ("chain", "draw"))
-        for own in (labels, draws)
-    ]
+    extents = [[own.sizes.get(dim, 0) for dim in ("chain", "draw")] for own in (labels, draws)]
     together = extents[0] == extents[1]
     if together and posterior.OF_DRAWS in kept and name in draws:
         numbers = kept[posterior.OF_DRAWS].transpose("chain", "draw").values
@@ -161,8 +159,8 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
     if not together:
         raise ModelError(
             "Drawn labels and parameters must be of the same draws: select from the whole result, "
-            f"as result.isel(draw=…) does. Got: labels of {extents[0]} for parameters of "
-            f"{extents[1]}, or of other draws."
+            f"as result.isel(draw=…) does. Got: labels of {extents[0]} chains and draws for "
+            f"parameters of {extents[1]}, or of other draws."
         )
     return labels.transpose("chain", "draw", "item").values
 

@@ -37,11 +37,10 @@ def difficulty(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, or from ``bf.fuse``, which keeps it; for a model of your own also from
-        ``bf.fit`` or ``bf.find_map``.
+        Of :class:`bayesfuse.models.ItemTypes`, of another model with the rater channel
+        :class:`bayesfuse.Consensus`, or from ``bf.fuse``.
     model : pymc.Model, optional
-        Needed where :func:`decode` needs it: :class:`bayesfuse.models.ItemTypes`, or any label
-        prior with the rater channel :class:`bayesfuse.Consensus`.
+        Needed where :func:`decode` needs it.
     draws : int, default 200
         Number of evenly spaced posterior draws to average over.
     ci_prob : float, optional
@@ -50,11 +49,10 @@ def difficulty(
     Returns
     -------
     Dataset
-        By item: ``disagreement``, the posterior mean of :math:`d_z`, and its interval, ``low`` to
-        ``high``; ``consensus`` (item, answer), that of :math:`\mu_{zc}`; ``label``, the most
-        probable class; ``error``, the probability that this is wrong; ``confused_with``, the next
-        class. ``mistakes`` (labelled, class), the expected number of items by most probable and
-        true class.
+        By item: ``disagreement``, the mean of :math:`d_z`, its interval ``low`` to ``high``, and
+        ``consensus``, the mean of :math:`\mu_{zc}`; ``label``, the most probable class, the
+        probability of its ``error``, and the next class, ``confused_with``. ``mistakes``
+        (labelled, class): expected numbers of items by most probable and true class.
 
     Raises
     ------
@@ -119,11 +117,6 @@ def with_labels(found: xr.Dataset, probability: Array, responses: Responses) -> 
     }
     names = dict.fromkeys(("labelled", "class"), responses.classes)
     return found.assign(own).assign_coords(names)
-
-
-def has_types(observation: Observation) -> bool:
-    """Return whether the items of a model have types."""
-    return isinstance(observation.raters, Consensus)
 
 
 def _types(

@@ -200,10 +200,7 @@ class Draws:
 
 
 def batch_length(n_chains: int, n_draws: int) -> int:
-    """Return how many draws form a batch: √draws, or more if all chains then still have 20 batches.
-
-    Batches shorter than labels stay as they are would understate the error.
-    """
+    """Return how many draws form a batch: √draws, or more if all chains still have 20 batches."""
     return max(int(np.sqrt(n_draws)), min(n_chains * n_draws // N_BATCHES, n_draws // 2), 1)
 
 

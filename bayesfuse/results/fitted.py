@@ -100,8 +100,8 @@ class Fitted:
                 np.moveaxis(rows, axis, 0)[new] = found[0]
                 sources.add(found[1])
             values[name] = rows
-        source = PRIOR if PRIOR in sources else POOL
-        return values, index, [FITTED if at >= 0 else source for at in index.tolist()]
+        new_source = PRIOR if PRIOR in sources else POOL
+        return values, index, np.where(new, new_source, FITTED).tolist()
 
     def settings_of(self, raters: NDArray[Any], index: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the settings of the channel for these raters, at ``index`` in the fit."""
@@ -256,7 +256,14 @@ def see(
 
     ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
     """
-    given = _places(fitted, told)
+    given = {name: each for name, each in told.items() if each is not None}
+    if set(given) != set(fitted.needs):
+        needs, got = (", ".join(f"{each}=" for each in own) for own in (fitted.needs, given))
+        raise ModelError(
+            "What labels depend on must be known of new items, and nothing else be given. Got: "
+            f"{got or 'nothing'} for {fitted.labels.__name__} labels, which need "
+            f"{needs or 'nothing'}."
+        )
     responses = with_classes(responses, fitted.class_names)
     values, index, source = fitted.of_raters(responses.raters)
     of_raters = {parameter.name for parameter in fitted.raters.declared}
@@ -292,23 +299,6 @@ def confusion_at(observation: Observation, rows: Rows) -> Array:
     """Return the confusion matrices (raters, classes, answers) at some parameters."""
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     return channel.confusion(observation.tables(rows), observation.table.n_classes, np)
-
-
-def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what places the new items, or raise ModelError if it is missing or given in vain."""
-    given = {name: each for name, each in given.items() if each is not None}
-    needs, labels = set(fitted.needs), fitted.labels.__name__
-    for name in sorted(needs ^ set(given)):
-        if name in needs:
-            raise ModelError(
-                f"Labels depend on the {name} in this model, so those of the new items must be "
-                f"known: give {name}=. Got: no {name}, for a result of {labels} labels."
-            )
-        raise ModelError(
-            f"{name}= is for labels that depend on it; leave it out, or fit a model of such "
-            f"labels. Got: {name} for a result of {labels} labels."
-        )
-    return given
 
 
 def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:

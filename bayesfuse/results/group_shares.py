@@ -28,9 +28,8 @@ def in_groups(
 ) -> tuple[NDArray[np.int64], Array]:
     """Return labels (samples, items) given the groups, and residuals (samples, groups, classes).
 
-    Groups have shares of their own: the probabilities of items are multiplied by ratios of shares.
-    If ``honest`` has probabilities of known items without their labels, residuals are the mean
-    differences of the known labels from these, for the other items of a group.
+    Probabilities are multiplied by ratios of the shares of groups. Residuals are mean differences
+    of known labels from ``honest`` probabilities, without these labels, where there are any.
     """
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
     shift = np.zeros((len(labels), n_groups, n_classes))
@@ -66,10 +65,9 @@ def _draw(weight: Array, rng: np.random.Generator) -> NDArray[np.int64]:
 def _ratios(
     samples: int, probability: Array, code: NDArray[np.int64], rng: np.random.Generator
 ) -> Array:
-    """Return draws of shares of groups over those of all items (samples, groups, classes).
+    """Return Gibbs draws of shares of groups over those of all items (samples, groups, classes).
 
-    Gibbs sampling of labels, of shares (Dirichlet around those of all items), and from a grid of
-    their concentration.
+    Shares are Dirichlet around those of all items, with a concentration from a grid.
     """
     from scipy.special import gammaln
 
@@ -145,9 +143,8 @@ def by_differences(
 ) -> Array:
     """Draw shares (samples, groups, classes) by PPI++: mean predictions, corrected by known labels.
 
-    Predictions are label probabilities, of known items without their labels, scaled by the power
-    that makes the variance least. Draws are of Student's distribution with the degrees of freedom
-    of the variance; groups without known labels have any share.
+    Predictions are ``honest`` label probabilities, scaled by the power of least variance. Draws are
+    of Student's distribution; groups without known labels have any share.
     """
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
     known = np.flatnonzero(np.isfinite(honest[:, 0]))

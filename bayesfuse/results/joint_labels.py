@@ -92,11 +92,10 @@ def independent(probability: xr.DataArray, number: int, rng: np.random.Generator
 def add_votes_in_sequence(
     shares: xr.DataTree, responses: Responses, sequences: Sequences, seed: int
 ) -> None:
-    """Add joint draws to vote shares: the labels of one rater, drawn at random, by sequence.
+    """Add joint draws to vote shares: by sequence, the labels of one rater, drawn at random.
 
-    So spans are those of raters. Items that the rater did not label, and known ones, are drawn
-    from their own shares. Of tags, the one more vote of the shares is that of a rater who does not
-    look, by the shares of all labels, and in draws marks no span, which is the most frequent error.
+    Items without a label of the rater, and known ones, are drawn from their own shares. Of tags,
+    the one more vote is by the shares of all labels, and in draws marks no span, as most errors do.
     """
     probability = shares["label_posterior"].dataset["probability"]
     unknown = probability.values.max(axis=1) < 1.0
@@ -131,9 +130,8 @@ def add_votes_in_sequence(
 def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> xr.Dataset:
     """Return draws of labels in sequence as draws with other probabilities (item, class), about.
 
-    The draws of a stretch, which ends where all draws agree, are weighted so that its labels have
-    these probabilities, which changes the joint distribution least (iterative proportional
-    fitting), and resampled systematically. Labels of probability one are set.
+    The draws of a stretch, which ends where all draws agree, are weighted to these probabilities
+    (iterative proportional fitting) and resampled systematically. Certain labels are set.
     """
     place = drawn.get_index("item").get_indexer(sequences.items)
     probability = labels["probability"].sel(item=drawn["item"]).transpose("item", "class")
@@ -184,10 +182,9 @@ def _fit_stretches(labels, wanted, begin, sweeps):
 def pooled(
     results: Mapping[str, xr.DataTree], weights: Array, labels: xr.Dataset
 ) -> xr.Dataset | None:
-    """Return draws of the mixture of results, in proportion to weights, None without those of one.
+    """Return draws of the mixture of results with average ``labels``, None without those of one.
 
-    ``labels`` is the averaged label posterior. Labels of results without parameters (vote shares)
-    are independent.
+    Those of results without parameters (vote shares) are independent.
     """
     seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
     rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.results.contents import require_result
 
@@ -43,11 +42,6 @@ class Natural:
         """Return a parameter by rater with new raters, who have the prior of the first one."""
         prior = _grown(self.prior, self.prior, count)
         return replace(self, prior=prior, posterior=_grown(self.posterior, self.prior, count))
-
-
-def by_rater(parameter: Parameter) -> bool:
-    """Return whether a parameter has rows for every rater."""
-    return parameter.dims[:1] == ("rater",)
 
 
 def store(
@@ -91,11 +85,6 @@ def read(result: xr.DataTree) -> dict[str, Natural]:
             f"method={result.attrs.get('method')!r}, with groups {sorted(groups)}."
         )
     return found
-
-
-def digests(result: xr.DataTree) -> NDArray[np.uint64]:
-    """Return the digests of all tables that a fit has learnt from."""
-    return result["fit"].dataset[DIGESTS].values
 
 
 def digest(observation: Observation) -> np.uint64:

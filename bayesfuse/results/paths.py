@@ -26,12 +26,7 @@ from bayesfuse.errors import (
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import (
-    evenly_spaced,
-    kept_labels,
-    responses_of,
-    sequences_of,
-)
+from bayesfuse.results.contents import evenly_spaced, kept_labels, responses_of, sequences_of
 
 
 def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
@@ -97,8 +92,7 @@ def draw_labels(
         From ``bf.sample``, ``bf.fit``, ``bf.average`` or ``bf.fuse``; with a model also from
         ``bf.find_map`` (then all draws have the same parameters).
     model : pymc.Model, optional
-        The model of the result, to draw labels given the parameters of evenly spaced posterior
-        draws. Default: draws that the result keeps (``label_draws``), evenly spaced.
+        The model of the result, to draw labels anew. Default: draws that the result keeps.
     draws : int, default 200
     random_seed : int, Generator, optional
 
@@ -110,8 +104,7 @@ def draw_labels(
     Raises
     ------
     ModelError
-        A result without parameters, or of another model; a table of counts. Without a model, a
-        result that does not keep so many draws.
+        A result of another model, without parameters, or without so many draws; a table of counts.
 
     Examples
     --------
@@ -173,18 +166,17 @@ def spans(
     sequences : Sequences, optional
         Default: those of the result.
     scheme : {"bio", "runs"}
-        "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
-        the CoNLL evaluation); B and I are of kind "". "runs": a span is a maximal run of one class.
+        Tags, read as in the CoNLL evaluation (I-X begins a span if no X precedes; B and I are of
+        kind ""), or runs: a span is a maximal run of one class.
     outside : object, default "O"
         Name of the class outside all spans; with "runs", None for runs of all classes.
 
     Returns
     -------
     DataFrame
-        In the order of the sequences: sequence, start, stop (zero-based, ``stop`` excluded), kind,
-        probability (the share of draws with exactly this span), overlap (the mean share of its
-        items that are in a span of the kind) and chosen (whether it is in the set of spans without
-        overlap that has the largest expected F1).
+        Columns sequence, start, stop (zero-based, ``stop`` excluded), kind, probability (the share
+        of draws with exactly this span), overlap (the mean share of its items in a span of the
+        kind) and chosen (among the spans without overlap that have the largest expected F1).
 
     Raises
     ------

@@ -187,9 +187,8 @@ def identity(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
 def order_variables(result: xr.DataTree) -> None:
     """Order the posterior's variables so that dimensions appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset. Groups or
-    populations beside raters of several classes have such an order only with a variable by rater
-    alone in front, which is then added: ``balanced_accuracy``.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset. If only a variable
+    by rater alone in front gives such an order, it is added: ``balanced_accuracy``.
     """
     posterior = result["posterior"].dataset
     order = _consistent(posterior)
@@ -245,7 +244,4 @@ def _rounded(values: NDArray[np.float64]) -> NDArray[np.float32]:
     """Round to single precision; numbers between 0 and 1 stay there, as zeros rule out data."""
     rounded = values.astype(np.float32)
     inner = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))
-    for edge, inside in enumerate(inner):
-        at = (rounded == edge).nonzero()
-        rounded[at] = np.where((values[at] > 0) & (values[at] < 1), inside, rounded[at])
-    return rounded
+    return np.clip(rounded, *inner, out=rounded, where=(values > 0) & (values < 1))

@@ -1,8 +1,8 @@
-"""Label probabilities: stored in a result or recomputed, shares of votes, Parquet files."""
+"""Label probabilities: of a result, of new items, shares of votes, Parquet files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,36 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.known import gold_labels
-from bayesfuse.data.names import listed
-from bayesfuse.data.tables import Table, read_gold, read_table
-from bayesfuse.errors import ModelError
+from bayesfuse.data.names import listed, places
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
+from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
+from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables
-from bayesfuse.results.compatibility import observation_of, parameters, require_same
-from bayesfuse.results.contents import all_draws, kept_labels, of_all_draws, require_result
-from bayesfuse.results.draws import sum_up
-from bayesfuse.results.posterior import identity, of_items
+from bayesfuse.results.compatibility import fitted_by, observation_of, parameters, require_same
+from bayesfuse.results.contents import (
+    all_draws,
+    class_names,
+    constants,
+    kept_labels,
+    observed_rows,
+    of_all_draws,
+    require_result,
+)
+from bayesfuse.results.draws import sum_up, weigh_up
+from bayesfuse.results.fitted import see
+from bayesfuse.results.posterior import add_constants, identity, of_items
+
+KEPT = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
+BATCH = 100_000  # items at a time, of those whose probabilities are summed up over draws
 
 
 def label_probabilities(
@@ -33,8 +50,7 @@ def label_probabilities(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities are returned
-        unchanged, as are those of a DataFrame, items × classes.
+        Or label probabilities, as a DataArray or as a DataFrame, items × classes.
     model : pymc.Model, optional
         The model of the result, to recompute the mean if draws have been dropped.
 
@@ -128,6 +144,160 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})
 
 
+def predict(
+    result: xr.DataTree,
+    responses: Table,
+    *,
+    item: str = ITEM,
+    rater: str = RATER,
+    label: str = LABEL,
+    model: pm.Model | None = None,
+    sequences: Sequences | None = None,
+    graph: Any = None,
+    populations: Any = None,
+    covariates: Any = None,
+    classifier: Any = None,
+    draws: int = 400,
+) -> xr.DataTree:
+    r"""Predict the labels of new items from their responses, without fitting again.
+
+    Labels of a new item follow by Bayes' rule, :math:`p(y \mid x, \theta)`, averaged over posterior
+    draws of :math:`\theta` with weights :math:`p(x \mid \theta)`, as in a fit with this item; with
+    equal ones for items of the fit (of the same name and responses), in sequence or on a graph (of
+    degrees as in the fit). New raters have the mean row of their pool, or of the prior of all.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit``, ``bf.find_map`` (one draw) or ``bf.fuse``.
+    responses : Responses, DataFrame or array
+        With some or all classes of the result. Raters are matched by name.
+    item, rater, label : str
+        Columns of a DataFrame, as in :func:`bayesfuse.fuse`.
+    model : pymc.Model, optional
+        Needed for factors of your own, and where the result does not hold a parameter.
+    sequences, graph, populations, covariates, classifier : optional
+        What is known about the new items, as in the model of the result.
+    draws : int, default 400
+        Maximum number of posterior draws, evenly spaced in every chain.
+
+    Returns
+    -------
+    DataTree
+        ``label_posterior`` (``probability`` and, for several draws, ``mcse``, its error);
+        ``raters``: ``source`` of each, "fitted", "pool" or "prior"; the responses.
+
+    Raises
+    ------
+    ModelError
+        Unknown classes; new raters that the model does not describe; inputs or parameters missing.
+    ImpossibleDataError
+        Every draw rules out the responses to some item.
+    ResponsesError
+        Sequences or a graph of other items; unknown populations, other covariates.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> new = {"item": [46, 47, 47], "rater": [1, 1, 6], "label": [1, 2, 3]}
+    >>> prediction = bf.predict(point, bf.Responses.from_long(new))
+    >>> bf.label_probabilities(prediction).round(2).values.tolist()
+    [[0.93, 0.07, 0.0, 0.0], [0.08, 0.92, 0.0, 0.0]]
+    """
+    classes = None if isinstance(responses, Responses) else class_names(result)
+    responses, *_ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
+    require_count("draws", draws)
+    told = {"sequences": sequences, "graph": graph, "populations": populations}
+    told |= {"covariates": covariates, "classifier": classifier}
+    if model is None and hasattr(type(result), "predict"):  # an answer of several models
+        found = result.predict(responses, draws=int(draws), **told)
+    else:
+        fitted = fitted_by(result, model).thinned(int(draws))
+        observation, values, source = see(fitted, responses, told)
+        labels = _labels(observation, values, _informed(result, observation.responses))
+        found = xr.DataTree.from_dict({"label_posterior": labels})
+        found["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
+        add_constants(found, observation)
+        found.attrs["draws"] = int(np.prod(fitted.sizes))
+    if not (found["raters"]["source"] == "fitted").any():
+        warn(
+            "No rater of the new responses is in the result, so nothing is known of how good they "
+            "are; names are compared as they are, and 1 is not '1'. Got: raters "
+            f"{shown(responses.raters, 3)}."
+        )
+    return found
+
+
+def _labels(
+    observation: Observation, values: Mapping[str, Any], informed: NDArray[np.bool_]
+) -> xr.Dataset:
+    """Return label probabilities and errors, for items that ``informed`` the parameters or not."""
+    sizes = next(iter(values.values())).shape[:2]
+    responses, table, n_draws = observation.responses, observation.table, int(np.prod(sizes))
+    if observation.labels.unit != "item" or n_draws == 1:
+        informed = np.ones(responses.n_items, dtype=bool)
+    means, errors = np.empty((2, table.n_items, table.n_classes))
+    mean, error = np.empty((2, responses.n_items, responses.n_classes))
+    attrs: dict[str, Any] = {}
+    for weighted, own in enumerate((informed, ~informed)):
+        if not own.any():
+            continue
+        most = max(KEPT // (n_draws * table.n_classes), 1) if weighted else BATCH
+        for items, part in _batches(observation, min(BATCH, most)):
+            if weighted:
+                means[items], errors[items], attrs = weigh_up(part, values, sizes)
+            else:
+                found = sum_up(part, values, None, sizes, log_likelihood=False)
+                (means[items], errors[items]), attrs = found.result(), found.how()
+        mean[own], error[own] = (observation.by_item(each)[own] for each in (means, errors))
+    total = mean.sum(axis=1, keepdims=True)  # below one where draws rule out the responses
+    if len(broken := np.flatnonzero(~(total[:, 0] > 0))):
+        raise ImpossibleDataError(
+            "Every item must be possible at some draw, else it has no label: zeros in the rows or "
+            "in the label prior rule out what was observed. Got: probability zero for item "
+            f"{plain(responses.items[broken[0]])!r} ({len(broken)} such)."
+        )
+    pair = ("item", "class")
+    variables = {"probability": (pair, mean / total)}
+    if n_draws > 1:
+        variables["mcse"] = (pair, error / total)
+    return xr.Dataset(variables, {"item": responses.items, "class": responses.classes}, attrs)
+
+
+def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
+    """Return which items (items,) are known to be of a fit, with the same responses."""
+    if tables := result.attrs.get("tables"):  # of several, those of each
+        parts = [result.children[str(name)] for name in tables]
+        return np.any([_informed(part, responses) for part in parts], axis=0)
+    old, known = observed_rows(result), constants(result)
+    if old is None or "item" not in known.coords:
+        return np.zeros(responses.n_items, dtype=bool)
+    item = places(as_array(responses.items), known["item"].values)
+    rater = places(as_array(responses.raters), known["rater"].values)
+    new = item[responses.item], rater[responses.rater], responses.label
+    rows = pd.DataFrame(np.hstack([old, new]).T)
+    rows["side"] = np.repeat([1, -1], [len(old[0]), len(new[0])])
+    number = rows.groupby([0, 1, 2])["side"].sum()
+    differ = number.index.get_level_values(0)[number != 0]
+    return (item >= 0) & ~np.isin(item, differ)
+
+
+def _batches(
+    observation: Observation, most: int
+) -> Iterator[tuple[NDArray[np.int64], Observation]]:
+    """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
+    table, labels = observation.table, observation.labels
+    if table.n_items <= most or type(labels).part is LabelPrior.part:
+        yield np.arange(table.n_items), observation
+        return
+    size = np.bincount(labels.unit_of(table))
+    batch = (np.cumsum(size) - size) // most  # of the first item of every unit
+    for number in np.unique(batch):
+        units = np.flatnonzero(batch == number)
+        yield labels.part(observation.label_structure, units)[0], observation.part(units)
+
+
 def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> list[Path]:
     """Write the label probabilities of all partitions to Parquet files.
 
@@ -141,15 +311,13 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     Returns
     -------
     list of Path
-        ``part-00000.parquet`` and so on, one for each partition, which readers of Parquet take as
-        one data set. Columns: ``item``; ``label``, the most probable class;
-        ``probability_<class>`` for every class. A file appears when it is complete.
+        ``part-00000.parquet`` and so on, one for each partition. Columns: ``item``; ``label``, the
+        most probable class; ``probability_<class>`` for every class.
 
     Raises
     ------
     ModelError
-        A model of responses that are not in partitions; a result of another model; a folder that
-        holds Parquet files.
+        Responses not in partitions; a result of another model; a folder with Parquet files.
 
     Examples
     --------

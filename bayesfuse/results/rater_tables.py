@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_gold, read_table
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
@@ -39,8 +38,7 @@ def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) 
     -------
     Dataset, by item
         ``mean`` and ``sd`` of the grade as a number: the class if classes are numbers, else its
-        position, 0 for the lowest. ``median``, ``low`` and ``high`` (the ends of the interval,
-        which has at least its nominal probability) are classes.
+        position from 0. ``median``, and ``low`` to ``high``, its interval, are classes.
 
     Raises
     ------
@@ -87,12 +85,11 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     Returns
     -------
     Dataset, by rater
-        ``bias``, the mean difference between given and true grade over the items of the table
-        (negative for strict raters), and ``error``, the mean absolute one, in units as in
-        :func:`grades`. With ``raters="graded"`` also ``strictness``, the mean shift of the rater's
-        thresholds, ``precision`` (both in distances of classes), and ``guess_rate``. Each is a
-        posterior mean, with the ends of its interval, as ``bias_low`` and ``bias_high``.
-        ``responses`` is the number of responses.
+        ``bias``, the mean difference between given and true grade over the items (negative for
+        strict raters), and ``error``, the mean absolute one, in units as in :func:`grades`. With
+        ``raters="graded"`` also ``strictness`` (mean shift of thresholds) and ``precision``, in
+        distances of classes, and ``guess_rate``. Each is a posterior mean, with its interval
+        ``bias_low`` to ``bias_high``, …; ``responses`` is their number.
 
     Raises
     ------
@@ -171,13 +168,13 @@ def sources(
     Returns
     -------
     DataFrame
-        By source and label that it gives: ``coverage``, the share of the items with this vote,
-        ``overlaps``, of those with a vote of another source, too, and ``conflicts``, of those with
-        another vote for a different label. With ``truth`` also ``correct`` and ``incorrect``,
-        numbers of votes on items of known class, and ``empirical_accuracy``. With a result also
-        ``accuracy``, how often the vote is right; of labelling functions ``hit_rate`` and
-        ``false_alarm_rate``, the share of items of its class and of others with the vote.
-        Intervals: ``…_lower``, ``…_upper``.
+        By source and label that it gives: shares of items with this vote (``coverage``), also with
+        one of another source (``overlaps``), and for a different label (``conflicts``). With
+        ``truth``: numbers of votes on items of known class (``correct``, ``incorrect``) and
+        ``empirical_accuracy``. With a result: ``accuracy``, how often the vote is right, and its
+        interval, ``accuracy_lower`` to ``accuracy_upper``. If votes are dispersed by φ, it is that
+        of :math:`n / (1 + (\varphi - 1)\, n / s)` instead of n votes, with s the weight of the
+        prior and the votes on items of known class.
 
     Raises
     ------
@@ -185,12 +182,6 @@ def sources(
         A result without its model, of another one, or of a model that does not count votes.
     ResponsesError
         Known labels of unknown items or classes.
-
-    Notes
-    -----
-    Near copies have one accuracy. If the votes are dispersed by a factor φ, intervals are those of
-    :math:`n / (1 + (\varphi - 1)\, n / s)` instead of n votes, with s the weight of the prior and
-    the votes on items of known class.
 
     Examples
     --------
@@ -225,8 +216,8 @@ def sources(
     doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
     vote = votes.column.ravel()[cells]
     worth = float(weight) + votes.by_class(responses, observation.gold).sum(axis=1)
-    rates = _rates(votes, responses, result, doubt, worth)
-    for name, rate in _with_ends(rates, ("lower", "upper"), ci_prob).items():
+    accuracy = {"accuracy": _accuracy(votes, responses, result, doubt, worth)}
+    for name, rate in _with_ends(accuracy, ("lower", "upper"), ci_prob).items():
         said[name] = rate.values[vote]
     return said
 
@@ -270,11 +261,6 @@ def _with_ends(
     return columns
 
 
-def of_votes(model: Any, observation: Observation) -> TypeGuard[LabelModel]:
-    """Return whether a model is one of labelling functions, whose votes are counted."""
-    return isinstance(model, LabelModel) and isinstance(observation.raters, Votes)
-
-
 def _said(
     responses: Responses, truth: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], pd.DataFrame]:
@@ -307,31 +293,22 @@ def _said(
     return source * responses.n_classes + given, table
 
 
-def _rates(
+def _accuracy(
     votes: Votes, responses: Responses, result: xr.DataTree, doubt: float, weight: Array
-) -> dict[str, xr.DataArray]:
-    """Return how often votes are right, and how often they are given in their class and others."""
+) -> xr.DataArray:
+    """Return how often votes are right, (chain, draw, vote)."""
     share = posterior_draws(result, "vote_share")["vote_share"]
     prevalence = constants(result).get("prevalence")
     if prevalence is None:
         prevalence = posterior_draws(result, "prevalence")["prevalence"]
-    number = votes.numbers(responses)
     own = xr.DataArray(np.eye(responses.n_classes)[votes.label_of], dims=("vote", "class"))
     joint = prevalence * share
-    accuracy = (joint * own).sum("class") / joint.sum("class")
-    accuracy = accuracy.transpose("chain", "draw", "vote")
+    right = (joint * own).sum("class") / joint.sum("class")
+    accuracy: xr.DataArray = right.transpose("chain", "draw", "vote").clip(0.0, 1.0)
     if doubt > 0:
+        number = votes.numbers(responses)
         worth = weight + number / (1.0 + doubt * number / weight)  # independent votes
         mean = np.clip(accuracy.values, 1e-6, 1.0 - 1e-6)
         drawn = np.random.default_rng(SEED).beta(worth * mean, worth * (1.0 - mean))
         accuracy = accuracy.copy(data=drawn)
-    in_class = (prevalence * own).sum("class")
-    coverage = xr.DataArray(number / responses.multiplicity.sum(), dims="vote")
-    rates = {
-        "accuracy": accuracy,
-        "hit_rate": coverage * accuracy / in_class,
-        "false_alarm_rate": coverage * (1.0 - accuracy) / (1.0 - in_class),
-    }
-    return {
-        name: rate.clip(0.0, 1.0).transpose("chain", "draw", "vote") for name, rate in rates.items()
-    }
+    return accuracy

@@ -30,8 +30,8 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     ----------
     table : dataframe or mapping of arrays
         One row per span: columns sequence, rater, start, stop (zero-based, ``stop`` excluded) and
-        kind ("" if spans have no kinds). A row without start, or with ``stop`` equal to it, says
-        that the rater read the sequence; the others of a rater are unlabelled.
+        kind (may be ""). A row without start, or with ``stop`` equal to it, says that the rater
+        read the sequence; sequences without a row of a rater are unlabelled.
     sequences : Sequences
         All sequences.
     outside : object, default "O"
@@ -119,8 +119,8 @@ def span_scores(
     Returns
     -------
     DataFrame
-        Rows exact and overlap; columns precision, recall and f1 (NaN if undefined), each followed
-        by the ends of its interval, as precision_low and precision_high.
+        Rows exact and overlap; precision, recall and f1, each with ends of its interval (``…_low``,
+        ``…_high``).
 
     Raises
     ------
@@ -132,26 +132,22 @@ def span_scores(
     >>> import bayesfuse as bf, xarray as xr
     >>> draws = [["O", "B", "I"], ["O", "B", "I"], ["B", "I", "I"], ["O", "O", "O"]]
     >>> labels = xr.DataArray(draws, {"item": range(3)}, ["draw", "item"])
-    >>> found = bf.spans(labels, bf.Sequences.from_lengths([3])).iloc[[1]]
-    >>> bf.span_scores(labels, bf.Sequences.from_lengths([3]), found)["precision"].tolist()
+    >>> bf.span_scores(labels, bf.Sequences.from_lengths([3]))["precision"].tolist()
     [0.5, 0.75]
     """
     between = tails(ci_prob)
-    if found is not None:
-        require_kind("found", found, pd.DataFrame)
-    every = sequences
     tagged = read_tagged(labels, sequences, scheme, outside)
-    codes, sequences = tagged.codes, tagged.sequences
-    if found is not None and every is not None and sequences.n_sequences < every.n_sequences:
-        left_out = np.setdiff1d(every.names, sequences.names)
-        found = found[~found["sequence"].isin(left_out)]
-    if found is None and len(codes) == 1 and not isinstance(labels, xr.DataTree):
-        raise ModelError(
-            "Labels of one draw, such as the truth, are compared with the spans found=. Got: none."
-        )
+    codes, every, sequences = tagged.codes, sequences, tagged.sequences
     if found is None:
+        if len(codes) == 1 and not isinstance(labels, xr.DataTree):
+            rule = "Labels of one draw, such as the truth, are compared with the spans found=."
+            raise ModelError(f"{rule} Got: none.")
         found = spans(labels, sequences, scheme=scheme, outside=outside)
         found = found[found["chosen"]]
+    require_kind("found", found, pd.DataFrame)
+    if every is not None and sequences.n_sequences < every.n_sequences:
+        left_out = np.setdiff1d(every.names, sequences.names)
+        found = found[~found["sequence"].isin(left_out)]
     given = _as_runs(found, tagged)
     own = np.full(sequences.n_items, -1)
     for start, stop, kind in given.tolist():
@@ -194,8 +190,7 @@ def rater_spans(
     Returns
     -------
     DataFrame
-        By rater: spans (their number), and columns as in :func:`bayesfuse.span_scores`. Draws
-        without spans to find do not count.
+        By rater: spans (their number), and columns as in :func:`bayesfuse.span_scores`.
 
     Raises
     ------
@@ -205,11 +200,10 @@ def rater_spans(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> said = [["O", "O"], ["B", "B"], ["I", "O"], ["O", "O"]] * 5
-    >>> responses = bf.Responses.from_matrix(said, raters=["x", "y"], classes=["O", "B", "I"])
-    >>> model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([4] * 5))
-    >>> bf.rater_spans(bf.fit(model, random_seed=1))["spans"].to_dict()
-    {'x': 5, 'y': 5}
+    >>> said = bf.Responses.from_matrix([["B", "B"], ["I", "O"], ["O", "O"]] * 5)
+    >>> model = bf.models.HiddenMarkov(said, bf.Sequences.from_lengths([3] * 5))
+    >>> bf.rater_spans(bf.fit(model, random_seed=1))["spans"].tolist()
+    [5, 5]
     """
     between = tails(ci_prob)
     tagged = read_tagged(result if labels is None else labels, sequences, scheme, outside)

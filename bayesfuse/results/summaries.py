@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError, require_names, require_probability
+from bayesfuse.errors import require_names, require_probability
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.results import contents
 from bayesfuse.results.contents import (
     all_draws,
     class_names,
@@ -38,13 +39,11 @@ def summary(
 ) -> pd.DataFrame:
     """Return ArviZ's summary of a posterior, variable by variable.
 
-    ``az.summary`` (ArviZ 1.3) mislabels the rows of a variable unless its dimensions come in the
-    order in which they first appear in the posterior, which those of ``var_names`` may not.
+    ``az.summary`` (ArviZ 1.3) mislabels rows unless dimensions first appear in their order.
 
     Parameters
     ----------
     result : DataTree
-        With a posterior.
     var_names : str or sequence of str, optional
         Default all variables.
     **kwargs
@@ -80,14 +79,7 @@ def summary(
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
     """Return variables, (chain, draw, …); the point estimate of ``bf.find_map`` is one draw."""
     found = all_draws(result)
-    wanted = {name: named(found, name) for name in names}
-    if missing := [name for name, values in wanted.items() if values is None]:
-        raise ModelError(
-            "Plots and tables read their variables from the posterior (bayesfuse.models define "
-            "them; your own model can with pm.Deterministic). Got: no "
-            f"{missing[0]!r} among {list(found.data_vars)}."
-        )
-    return xr.Dataset(wanted)
+    return xr.Dataset({name: contents.stored(found, name) for name in names})
 
 
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
@@ -160,18 +152,15 @@ def least_certain(
 
     Of items with the same probabilities, the first is named, with the number of the others.
     """
-    ordered = most_uncertain(result).transpose("item", "class")
-    rows: list[list[str]] = []
-    same = ordered.values.round(6)
-    left = np.arange(len(same))
-    while len(left) and len(rows) < most:
-        alike = (same[left] == same[left[0]]).all(axis=1)
-        item, others = ordered[left[0]], int(alike.sum()) - 1
+    ordered, rows = most_uncertain(result).transpose("item", "class"), []
+    same = pd.DataFrame(ordered.values.round(6))
+    alike = same.groupby(list(same), sort=False)[0].agg([lambda own: own.index[0], "size"])
+    for first, number in alike.head(most).to_numpy().tolist():
+        item = ordered[first]
         (name,) = listed(np.atleast_1d(item["item"].values))
         where = [] if sequence is None else [in_one_line(sequence.at[name])]
-        more = f" and {others:,} alike" if others else ""
+        more = f" and {number - 1:,} alike" if number > 1 else ""
         rows.append([in_one_line(name) + more, *where, likely(item["class"], item.values)])
-        left = left[~alike]
     where = [] if sequence is None else ["sequence"]
     return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
 
@@ -286,5 +275,6 @@ def _measures(count: NDArray[Any], classes: NDArray[Any]) -> dict[str, Array]:
     if len(classes) == 2:
         two = {"sensitivity": sensitivity[:, 1], "specificity": sensitivity[:, 0]}
         return found | two | {"bias": bias[:, 1]}
-    found |= {f"sensitivity[{name}]": own for name, own in zip(classes, sensitivity.T, strict=True)}
-    return found | {f"bias[{name}]": own for name, own in zip(classes, bias.T, strict=True)}
+    for what, columns in (("sensitivity", sensitivity.T), ("bias", bias.T)):
+        found |= {f"{what}[{name}]": own for name, own in zip(classes, columns, strict=True)}
+    return found

@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
     ]:
         refused(said, bf.average, results, weights)
     for results, said in (
-        ({"a": first, "b": other}, "same items"),
+        ({"a": first, "b": other}, "the same responses"),
         ({}, "no results"),
         ({"a": other, "b": crossed}, "span several"),
     ):

@@ -207,7 +207,7 @@ def test_batches_change_nothing(many, monkeypatch):
         result = bf.sample(model, **FIT)
         whole = bf.predict(result, many, draws=6, **places)["label_posterior"].dataset
         for most in (1, 64, 199):
-            monkeypatch.setattr("bayesfuse.results.predict.BATCH", most)
+            monkeypatch.setattr("bayesfuse.results.probabilities.BATCH", most)
             found = bf.predict(result, many, draws=6, **places)
             xr.testing.assert_allclose(found["label_posterior"].dataset, whole, atol=1e-14)
 

@@ -217,9 +217,9 @@ REFUSED = {
         {},
         r"Got: rater 'zoe' .* rater_confusion, nothing tells which raters they share",
     ),
-    "no sequences": ("chain", new_table, {}, r"give sequences=. Got: no sequences"),
-    "no graph": ("graph", new_table, {}, r"give graph=. Got: no graph"),
-    "sequences in vain": ("plain", new_table, {"sequences": SEQUENCES}, "Got: sequences for a res"),
+    "no sequences": ("chain", new_table, {}, "which need sequences="),
+    "no graph": ("graph", new_table, {}, "which need graph="),
+    "sequences in vain": ("plain", new_table, {"sequences": SEQUENCES}, "Got: sequences= for"),
     "other items": ("chain", new_table, {"sequences": SEQUENCES}, "must be items of the responses"),
     "counts in sequence": (
         "chain",
@@ -270,7 +270,7 @@ def test_fitted_items_have_their_label_probabilities(fitted, tmp_path, monkeypat
     result.to_netcdf(tmp_path / "result.nc")
     stored, given = xr.load_datatree(tmp_path / "result.nc"), chosen(names)
     for fit, how, most in ((result, {}, 1000), (stored, {}, 1000), (result, {"model": model}, 7)):
-        monkeypatch.setattr("bayesfuse.results.predict.BATCH", most)
+        monkeypatch.setattr("bayesfuse.results.probabilities.BATCH", most)
         found = bf.label_probabilities(bf.predict(fit, RESPONSES, **how, **given))
         assert_close(found.values, expected.values, "labels", atol=1e-9)
 
@@ -303,10 +303,10 @@ def test_new_items_by_hand(fitted):
 def test_what_is_missing_or_given_in_vain(fitted):
     names, _, result = fitted
     given = chosen(names)
-    with pytest.raises(ModelError, match=f"give {names[0]}=. Got: no {names[0]}"):
+    with pytest.raises(ModelError, match=f"which need .*{names[0]}="):
         bf.predict(result, RESPONSES, **{n: v for n, v in given.items() if n != names[0]})
     if vain := [name for name in KNOWN if name not in names]:
-        with pytest.raises(ModelError, match=f"{vain[0]}= is for labels that depend on it"):
+        with pytest.raises(ModelError, match=f"Got: .*{vain[0]}=.* which need"):
             bf.predict(result, RESPONSES, **given, **chosen(vain[:1]))
     if "populations" in names:
         with pytest.raises(ResponsesError, match=r"among .*'west'.*Got: 'east'"):

@@ -218,7 +218,7 @@ def test_drawn_labels_go_with_the_draws(fits):
     assert (kept.values == result["label_draws"]["label"].values[1]).all()
     apart = result.copy()
     apart["posterior"] = xr.DataTree(result["posterior"].dataset.isel(chain=[1]))
-    refused("2 chains × 12 draws for parameters of 1 chains", bf.draw_labels, apart, model)
+    refused(r"\[2, 12\] chains and draws for parameters of \[1", bf.draw_labels, apart, model)
     refused("of the same draws", bf.label_probabilities, apart, model)
     part = result.isel(draw=slice(0, None, 2))
     part["posterior"] = xr.DataTree(result["posterior"].dataset.isel(draw=slice(1, None, 2)))
