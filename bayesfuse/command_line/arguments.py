@@ -21,7 +21,13 @@ SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min 
 
 MOST, MOST_CHAINS = 10**15 - 1, 10_000  # beyond these, NumPy and PyMC fail with unclear errors
 
-OF_ONE_MODEL: dict[str, Any] = {"thin": None, "sweeps": None, "chains": 4, "resume": False}
+OF_ONE_MODEL: dict[str, Any] = {
+    "thin": None,
+    "precision": "single",
+    "sweeps": None,
+    "chains": 4,
+    "resume": False,
+}
 """Options of ``--model`` of any kind, and their defaults."""
 
 OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
@@ -103,6 +109,7 @@ OF_ANY_MODEL = {
     "--robust": "prior that lets some rows of the confusion matrices be far from the diagonal, so "
     "that one odd rater cannot switch the classes (if there are few raters)",
     "--thin N": "keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
+    "--precision {single,double}": "precision of the draws in the file (single)",
     "--sweeps N": "Gibbs sweeps per draw: more make draws less correlated, in a file of the same "
     "size (1 to 10, depending on the size of the table)",
     "--chains N": "chains (4)",

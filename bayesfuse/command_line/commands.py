@@ -152,7 +152,7 @@ def _fit_one(
             kept = f"{arguments.output}, which hold one draw in {arguments.thin}"
             tell(f"bayesfuse: --resume continues the {chains} chains in {kept}")
         arguments.chains = chains
-    own: dict[str, Any] = {"precision": "single", "thin": arguments.thin}
+    own: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
     size = arguments.chains, draws
     stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **own)
     result = _sample(

@@ -8,7 +8,6 @@ import time
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,13 +30,11 @@ from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
 from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.numerics.threads import available, threads
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import Observation, Rows, with_matrices
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
 from bayesfuse.pymc.evaluate import add_data, as_posterior
-from bayesfuse.pymc.model import require_like
-from bayesfuse.raters.confusion import Confusion
 from bayesfuse.results.draws import Draws
 
 COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
@@ -133,13 +130,14 @@ def given(plan: Plan, values: Mapping[str, Any]) -> Start:
     rows: Rows = {n: prior.centre() for n, prior in plan.priors().items() if not prior.free}
     point = plan.model.initial_point(0)
     for name, block in blocks.items():
-        if name not in values:
-            rows[block.parameter] = np.asarray(block.read(point))
-            continue
-        require_like(np.shape(values[name]), block.variable)
-        block.support.require(name, values[name])
+        initial = block.support.from_kernel(np.asarray(block.read(point)))
+        value = values.get(name, initial)
+        if np.shape(value) != initial.shape:
+            needed, got = initial.shape, np.shape(value)
+            raise ModelError(f"The start of {name} must have shape {needed}. Got: shape {got}.")
+        block.support.require(name, value)
         with np.errstate(divide="ignore"):  # zero is a legal probability
-            rows[block.parameter] = np.asarray(block.support.to_kernel(np.asarray(values[name])))
+            rows[block.parameter] = np.asarray(block.support.to_kernel(np.asarray(value)))
     for pooled in plan.pools:
         rows |= pooled.rows(pooled.values(rows))
     return Start(rows, GIVEN)
@@ -151,7 +149,7 @@ def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
     unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
     if len(unpooled) == len(pools):
         return plan.observation, {**own, **unpooled}
-    observation = replace(plan.observation, raters=Confusion(None), arranged=None)
+    observation = with_matrices(plan.observation)
     table = observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))

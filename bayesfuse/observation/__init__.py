@@ -1,7 +1,14 @@
 """Responses seen through a label prior and a rater channel: numbers only, no PyMC."""
 
 from bayesfuse.observation.observation import Observation
-from bayesfuse.observation.parts import Blocks, Spread, Summed, in_blocks, through_matrices
+from bayesfuse.observation.parts import (
+    Blocks,
+    Spread,
+    Summed,
+    in_blocks,
+    through_matrices,
+    with_matrices,
+)
 from bayesfuse.parameters.factor import Counts, Rows
 
 __all__ = [
@@ -13,4 +20,5 @@ __all__ = [
     "Summed",
     "in_blocks",
     "through_matrices",
+    "with_matrices",
 ]

@@ -108,6 +108,11 @@ class Observation:
         """What fits begin with: all, or the first partition."""
         return self
 
+    @property
+    def unit_of_item(self) -> NDArray[np.int64]:
+        """The index of the unit of every item of ``responses``, (items,)."""
+        return self.labels.unit_of(self.responses)
+
     @cached_property
     def table_gold(self) -> NDArray[np.int64]:
         """Known class of every item of ``table``, −1 where unknown."""

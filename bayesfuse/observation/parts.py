@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, NoReturn
@@ -62,6 +62,11 @@ def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> Observati
     table, inverse = responses.condensed(gold)
     structure = labels.structure(table)
     return in_blocks(Observation(responses, table, inverse, gold, labels, raters, structure))
+
+
+def with_matrices(observation: Observation) -> Observation:
+    """Return an observation with a confusion matrix for every rater."""
+    return replace(observation, raters=Confusion(None), arranged=None)
 
 
 def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:

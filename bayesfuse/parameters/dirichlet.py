@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +17,11 @@ from bayesfuse.parameters.contract import Prior
 LEAST = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
 
 
+@dataclass(eq=False, repr=False)
 class Dirichlet(Prior):
     """Independent rows; a concentration (…, columns) of zero is a structural zero."""
 
-    def __init__(self, concentration: Array) -> None:
-        self.concentration = concentration
+    concentration: Array
 
     @property
     def shape(self) -> tuple[int, ...]:
