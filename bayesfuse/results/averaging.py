@@ -119,9 +119,10 @@ def average(
     >>> import bayesfuse as bf
     >>> responses = bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses
     >>> models = {name: bf.models.DawidSkene(responses, raters=name) for name in ("class", "coin")}
-    >>> results = {name: bf.fit(each, random_seed=1) for name, each in models.items()}
-    >>> bf.average(results)["comparison"]["weight"].values.round()
-    array([1., 0.])
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> results = {name: bf.sample(each, 100, **quiet) for name, each in models.items()}
+    >>> bf.average(results).attrs["models"]
+    ['class', 'coin']
     """
     _require_results(results, models)
     owned = {

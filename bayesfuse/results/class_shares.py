@@ -119,7 +119,8 @@ def class_shares(
     --------
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(60, 5, 2, random_seed=1)
-    >>> result = bf.fit(bf.models.DawidSkene(made.responses), random_seed=1)
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> result = bf.sample(bf.models.DawidSkene(made.responses), 50, **quiet)
     >>> shares, contrasts = bf.class_shares(result, by=["old", "new"] * 30, random_seed=1)
     >>> shares[["group", "class", "items"]].iloc[[1, 3, 5]].values.tolist()
     [['all items', 1, 60], ['new', 1, 30], ['old', 1, 30]]

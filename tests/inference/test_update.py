@@ -272,7 +272,7 @@ def test_what_cannot_be_learnt_is_refused(days):
         (result, nobody, {}, "A batch must have responses"),
         (result, bf.Responses.from_matrix([[0, 9]]), {}, r"classes of the result.* Got: 9"),
         (result, "day.csv", {}, "Got: 'day.csv'"),
-        (result, days[1], {"sequences": lasting}, "sequences= is for labels"),
+        (result, days[1], {"sequences": lasting}, "sequences= for Independent"),
         (fit(HiddenMarkov(days[0], chain)), days[1], {}, "which need sequences="),
         (point, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (sampled, days[1], {}, r"bf.fit\(model, method='cavi'\)"),

@@ -246,7 +246,7 @@ def test_the_same_draws_on_a_cluster_as_here(parted, distributed):
         assert same(here, bf.sample(model, 5, **settings))
         import dask.dataframe as dd
 
-        frames = dd.read_parquet([each.path for each in table.sources])
+        frames = dd.read_parquet([each.origin for each in table.sources])
         read = {"raters": table.raters, "classes": table.classes}
         given = bf.Responses.from_dask(frames, sequence="film", position="word", **read)
         assert same(here, bf.sample(quiet(given), 5, **settings))

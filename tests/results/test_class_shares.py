@@ -245,7 +245,7 @@ def test_every_fit_warns_and_the_report_says_so():
     responses, truth = rules(2, n_items=1500, n_rules=14)
     settings = {"random_seed": 1, "progressbar": False}
     model = DawidSkene(responses)
-    with pytest.warns(CollapseWarning, match=r"have collapsed.* give such a label: 7;"):
+    with pytest.warns(CollapseWarning, match=r"have collapsed.* give such a label: 7\."):
         point = bf.find_map(model)
     with pytest.raises(ModelError, match=r"same responses.* Got: a result of 1500 item names"):
         bf.checks.collapse(point, DawidSkene(responses.head(40)))
