@@ -31,7 +31,7 @@ def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     made = bf.datasets.simulate_dawid_skene(200, 6, 3, per_item=4, random_seed=5)
     model = DawidSkene(made.responses, raters=raters, pooled=True)
     assert set(bf.LabelGibbs(model=model).vars) == set(model.value_vars)
-    result = bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
+    result = bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
     shapes = {name: posterior[name].dims[2:] for name in own(raters)}
     by_class = () if raters == "coin" else ("class",)
