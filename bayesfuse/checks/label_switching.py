@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
@@ -234,7 +234,7 @@ def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
     order = np.tile(own, (len(flat), 1))
     for n, one in enumerate(flat):
         cost = _costs(one, target)
-        _, best = linear_sum_assignment(cost)
+        _, best = scipy.optimize.linear_sum_assignment(cost)
         if cost[own, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
             order[n] = best
     return order.reshape(profile.shape[:-1])
@@ -245,7 +245,7 @@ def _uses_names(target: Array, weight: Array) -> bool:
     own = np.arange(len(target))
     label = target[:, 1:].reshape(len(own), len(weight), -1).argmax(axis=-1)  # (classes, raters)
     votes = (label[..., None] == own).swapaxes(1, 2) @ weight
-    _, best = linear_sum_assignment(votes, maximize=True)
+    _, best = scipy.optimize.linear_sum_assignment(votes, maximize=True)
     return bool(votes[own, best].sum() <= np.trace(votes) + 1e-9)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import stats
 
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
@@ -232,7 +232,7 @@ def compare(
         below, above = _tails(seen, mean, variance, total, n_draws)
     else:
         apart = np.where(seen == mean, 0.0, z[0])
-        below, above = stats.norm.cdf(apart), stats.norm.sf(apart)
+        below, above = scipy.stats.norm.cdf(apart), scipy.stats.norm.sf(apart)
     p_value = np.minimum(2 * np.minimum(below, above), 1.0)
     scale = 1.0 if total is None else total
     low, high = np.quantile(replicated, tails(ci_prob), axis=0) / scale
@@ -293,7 +293,7 @@ def _tails(
     )
     correlation = np.clip(correlation, 1e-6, 0.999)  # at the lower end nearly a binomial
     a, b = (p * (1 - correlation) / correlation for p in (share, 1 - share))
-    exactly = stats.betabinom.pmf(seen, total, a, b)
-    below = stats.betabinom.cdf(seen, total, a, b) - exactly / 2
-    above = stats.betabinom.sf(seen, total, a, b) + exactly / 2
+    exactly = scipy.stats.betabinom.pmf(seen, total, a, b)
+    below = scipy.stats.betabinom.cdf(seen, total, a, b) - exactly / 2
+    above = scipy.stats.betabinom.sf(seen, total, a, b) + exactly / 2
     return below, above

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import sparse, stats
 
 from bayesfuse.data.arrays import as_array, plain
 from bayesfuse.data.known import read_populations
@@ -130,7 +130,7 @@ def calibration(
         lower = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
     number, count, stated, share = _reliability(top, right, lower)
     hits = share * count
-    low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
+    low, high = (scipy.stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
     found = {
         "lower": lower[number],
         "upper": np.append(lower, 1.0)[number + 1],
@@ -332,7 +332,7 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     at = responses.item, responses.cell.astype(np.int64)
     shape = responses.n_items, responses.n_raters * n_classes
-    given = sparse.csr_array((np.ones(len(at[0])), at), shape)
+    given = scipy.sparse.csr_array((np.ones(len(at[0])), at), shape)
     met = ((given * responses.multiplicity[:, None]).T @ given).tocoo()
     (first, a), (second, b) = (np.divmod(cell, n_classes) for cell in met.coords)
     kept = first < second
@@ -353,7 +353,7 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         influence -= ((1 - same) / (1 - chance) ** 2)[:, None, None] * pull
         error = np.sqrt((share * influence**2).sum(axis=(1, 2)) / number)
     error[error < 1e-9] = np.nan  # items that are alike say nothing of others
-    low, high = (np.clip(kappa + stats.norm.ppf(q) * error, -1, 1) for q in level)
+    low, high = (np.clip(kappa + scipy.stats.norm.ppf(q) * error, -1, 1) for q in level)
     names = [responses.raters[each] for each in np.divmod(pair, responses.n_raters)]
     values = [*names, number.astype(np.int64), same, kappa, low, high]
     return pd.DataFrame(dict(zip(columns, values, strict=True)))

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pymc as pm
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import signal, special, stats
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
@@ -67,7 +67,7 @@ def rank_items(result: xr.DataTree | xr.DataArray) -> pd.DataFrame:
 
 def entropy(probability: NDArray[Any]) -> NDArray[Any]:
     """Return the entropy of rows of probabilities, in nats."""
-    return np.maximum(special.entr(probability).sum(axis=-1), 0.0)
+    return np.maximum(scipy.special.entr(probability).sum(axis=-1), 0.0)
 
 
 def expected_errors(
@@ -145,9 +145,9 @@ def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[
     """Return the Poisson-binomial distribution of the number of errors, by convolution in pairs."""
     used = (error > 0) & (copies > 0)
     pairs = zip(error[used], copies[used], strict=True)
-    parts = [stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs] or [np.ones(1)]
+    parts = [scipy.stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs] or [np.ones(1)]
     while len(parts) > 1:
-        paired = [signal.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        paired = [scipy.signal.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
         parts = paired + parts[len(parts) - len(parts) % 2 :]
     return np.maximum(parts[0], 0.0)  # a Fourier transform may round below zero
 

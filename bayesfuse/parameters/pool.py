@@ -51,7 +51,7 @@ class Pool(ABC):
 
     def prior(self, values: Values) -> Dirichlet:
         """Return the prior of the rows, unless these are implied."""
-        raise NotImplementedError
+        raise NotImplementedError("Pools whose rows are implied give them no prior.")
 
     def implied(self, values: Values) -> Values:
         """Return other parameters that follow from the members, in kernel coordinates."""
