@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -120,7 +119,9 @@ def span_scores(
     -------
     DataFrame
         Rows exact and overlap; precision, recall and f1, each with ends of its interval (``…_low``,
-        ``…_high``).
+        ``…_high``). At a draw without spans recall is 0, as in conlleval and scikit-learn.
+        Precision is NaN if no span is to be scored, recall if there is none in any draw, and f1 if
+        there is neither.
 
     Raises
     ------
@@ -190,7 +191,9 @@ def rater_spans(
     Returns
     -------
     DataFrame
-        By rater: spans (their number), and columns as in :func:`bayesfuse.span_scores`.
+        By rater: spans (their number), and columns as in :func:`bayesfuse.span_scores`: NaN for
+        the precision of raters who marked no span, and the recall of those who labelled no sequence
+        that has one.
 
     Raises
     ------
@@ -269,21 +272,24 @@ def _in_kind(runs: NDArray[np.int64], kind_of_item: NDArray[np.int64]) -> Array:
     return np.bincount(run, right, len(runs)) / size
 
 
-def _scores(right: Any, found: Any, n_given: Any, n_true: Any) -> Array:
-    """Return precision, recall and F1, their harmonic mean, NaN where they are not defined."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        precision, recall = np.divide(right, n_given), np.divide(found, n_true)
-        both = 2 * precision * recall / (precision + recall)
-    none = (precision == 0) & (recall == 0)
-    return np.array([precision, recall, np.where(none, 0.0, both)])
+def _scores(right: Array, found: Array, n_given: int, n_true: NDArray[np.int64]) -> Array:
+    """Return precision, recall and F1, their harmonic mean, at every draw (3, draws).
+
+    The one place that decides on 0/0: it is 0 at a draw, as in conlleval and by default in
+    scikit-learn, and NaN if all draws are without the spans that a score counts.
+    """
+    precision, recall = right / max(n_given, 1), found / np.maximum(n_true, 1)
+    total = precision + recall
+    f1 = 2 * precision * recall / np.where(total > 0, total, 1.0)
+    scores = np.array([precision, recall, f1])
+    no_given, no_true = n_given == 0, not n_true.any()
+    scores[[no_given, no_true, no_given and no_true]] = np.nan
+    return scores
 
 
 def _with_intervals(values: Array, between: tuple[float, float]) -> pd.DataFrame:
     """Return means over draws (…, 3 scores, draws), and intervals with equal tails."""
-    with warnings.catch_warnings():  # of raters for whom nothing is defined
-        warnings.simplefilter("ignore", RuntimeWarning)
-        ends = np.nanquantile(values, between, axis=-1)
-        means = np.nanmean(values, axis=-1)
+    ends, means = np.quantile(values, between, axis=-1), values.mean(axis=-1)
     columns = {}
     for at, name in enumerate(("precision", "recall", "f1")):
         columns[name] = means[:, at]

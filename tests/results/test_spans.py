@@ -82,7 +82,29 @@ def test_spans_of_raters_by_hand():
     part = dict(zip("bacd", "OBIO", strict=True))
     found = bf.rater_spans(result, SEQUENCES, part)
     assert found["spans"].tolist() == [1, 1, 0] and found.loc["x", "f1"] == 1.0
-    assert np.isnan(table.loc["z", "precision"]) and table.loc["z", "recall"] == 0.0
+    assert np.isnan(table.loc["z", "precision"])
+    assert table.loc["z", "recall"] == table.loc["z", "f1"] == 0.0  # spans, and none marked
+
+
+@pytest.mark.parametrize("found", [FOUND, FOUND[:1], FOUND[:0], FOUND.assign(start=0, stop=1)])
+def test_scores_are_means_over_all_draws(found):
+    """Also over draws without spans, where a ratio of zeros is zero (scikit-learn, conlleval)."""
+    draws = xr.concat([DRAWS, DRAWS.copy(data=np.full(DRAWS.shape, "O"))], "draw")
+    given, of_draws = set(found[["sequence", "start", "stop"]].itertuples(index=False)), []
+    for draw in draws.values:
+        table = bf.spans(dict(zip("bacdfe", draw, strict=True)), SEQUENCES)
+        true = set(table[["sequence", "start", "stop"]].itertuples(index=False))
+        right, sizes = len(true & given), (len(given), len(true), (len(given) + len(true)) / 2)
+        of_draws.append([right / size if size else 0.0 for size in sizes])
+    mean = np.mean(of_draws, axis=0)
+    mean[0] = np.nan if found.empty else mean[0]  # nothing is scored in any draw
+    scores = bf.span_scores(draws, SEQUENCES, found).loc["exact", ["precision", "recall", "f1"]]
+    np.testing.assert_allclose(scores.to_numpy(float), mean)
+
+
+def test_scores_without_any_span_are_missing():
+    none = DRAWS.copy(data=np.full(DRAWS.shape, "O"))
+    assert bf.span_scores(none, SEQUENCES, FOUND[:0]).isna().all(axis=None)
 
 
 def test_votes_in_sequence_are_labellings_of_raters():
