@@ -15,7 +15,7 @@ import bayesfuse as bf
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed, places
 from bayesfuse.data.tables import Table
-from bayesfuse.data.vote_terms import Terms
+from bayesfuse.data.vote_terms import Agreement, Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
 from bayesfuse.inference.weighted_votes import Known, each_part, sample_weights
 from bayesfuse.pymc.model import LabelModel
@@ -198,7 +198,8 @@ class WeightedVotes(LabelModel):
         result : DataTree
             From ``bf.sample`` of this model.
         responses : Responses
-            To the new items, with the classes of the model. Weights of new raters are drawn.
+            To the new items, with the classes of the model. Weights of new raters are drawn given
+            their competence, how often they agree with the label probabilities of the new items.
         results : mapping of name to DataTree or DataArray, optional
             Those of the new items, from ``bf.predict``, under the names of the model's ``results``.
         """
@@ -214,15 +215,16 @@ class WeightedVotes(LabelModel):
                 "Label probabilities of the new items are needed from the results of the model. "
                 f"Got: {list(results)} for {self.result_names}."
             )
-        terms = _terms(responses, results)
+        terms = _terms(responses, results, self.terms.agreement)
         posterior = result["posterior"].dataset
         old = named(posterior, "weight")
-        mean, scale = (named(posterior, f"weight_{of}") for of in ("mean", "scale"))
-        if old is None or mean is None or scale is None:
+        mean, slope, scale = (named(posterior, f"weight_{of}") for of in ("mean", "slope", "scale"))
+        if old is None or mean is None or slope is None or scale is None:
             raise ModelError("The result must be of this model. Got: no weights of raters.")
         at = places(responses.raters, self.responses.raters)
         noise = np.random.default_rng(0).standard_normal((*mean.shape, len(at)))
-        weight = mean.values[..., None] + scale.values[..., None] * noise
+        weight = mean.values[..., None] + slope.values[..., None] * terms.competence
+        weight += scale.values[..., None] * noise
         weight[..., at >= 0] = old.values[..., at[at >= 0]]
         name = self.name_for("weight")
         posterior = posterior.drop_dims("rater")
@@ -262,7 +264,9 @@ def _require_unseen(name: Any, result: Any) -> None:
             )
 
 
-def _terms(responses: bf.Responses, results: Mapping[str, Any]) -> Terms:
+def _terms(
+    responses: bf.Responses, results: Mapping[str, Any], agreement: Agreement | None = None
+) -> Terms:
     """Return the inputs of a table: its votes, and the label probabilities of results."""
     given = []
     for name, result in results.items():
@@ -275,4 +279,5 @@ def _terms(responses: bf.Responses, results: Mapping[str, Any]) -> Terms:
                 )
             own = own.isel({dim: at})
         given.append(np.asarray(own.values, dtype=float))
-    return Terms.of(responses, given or [label_probabilities(vote_shares(responses)).values])
+    given = given or [label_probabilities(vote_shares(responses)).values]
+    return Terms.of(responses, given, agreement)

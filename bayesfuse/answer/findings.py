@@ -316,7 +316,7 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ):
         return []
     try:
-        found = value_of_response(result, model, candidates=candidates, most=1, draws=10)
+        found = value_of_response(result, model, candidates=candidates, most=1, draws=100)
     except ModelError:  # sources that may abstain have seen all items
         return []
     value = found["value"].isel(choice=0).fillna(0.0)

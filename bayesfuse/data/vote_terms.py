@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +15,45 @@ CLIP = 1e-3
 """Smallest probability of a class whose logarithm enters: a model's zeros are no certainties."""
 
 
+class Agreement(NamedTuple):
+    """How often the raters of a table agree with its given labels."""
+
+    share: float  # over all responses
+    middle: float  # mean over the responses of the raters' log-odds
+    spread: float  # and their standard deviation
+
+
 @dataclass(frozen=True)
 class Terms:
     """Inputs of the logit of every item.
 
     ``votes`` are the share of a rater's responses to an item that are of a class, and
     ``competence`` how often a rater agrees with the given labels, in log-odds of mean 0 and
-    variance 1 over the responses.
+    variance 1 over the responses of the table by which ``agreement`` was measured.
     """
 
     given: Array  # centred logarithms of average label probabilities (items, classes)
     apart: Array  # those of each of several results less these (items, classes, results)
     votes: Any  # sparse (items × classes, raters)
     competence: Array  # (raters,)
+    agreement: Agreement
     responses: Responses
 
     @classmethod
-    def of(cls, responses: Responses, probabilities: list[Array]) -> Terms:
-        """Return the terms of a table, and of label probabilities (items, classes)."""
+    def of(
+        cls, responses: Responses, probabilities: list[Array], agreement: Agreement | None = None
+    ) -> Terms:
+        """Return the terms of a table, and of label probabilities (items, classes).
+
+        The ``agreement`` in the table of a fit puts competence in a new table on the same scale.
+        """
         mean = np.mean(probabilities, axis=0)
         given, votes = _centred(mean), _votes(responses)
         apart = np.zeros((*given.shape, 0))
         if len(probabilities) > 1:
             apart = np.stack([_centred(own) - given for own in probabilities], axis=-1)
-        return cls(given, apart, votes, _competence(votes, mean), responses)
+        competence, agreement = _competence(votes, mean, agreement)
+        return cls(given, apart, votes, competence, agreement, responses)
 
     @property
     def per_item(self) -> float:
@@ -92,18 +107,21 @@ def _votes(responses: Responses) -> Any:
     return sparse.csr_matrix((value, (row, column)), shape=shape)
 
 
-def _competence(votes: Any, probability: Array) -> Array:
+def _competence(votes: Any, probability: Array, known: Agreement | None) -> tuple[Array, Agreement]:
     """Return standardised log-odds of agreement, shrunk by as much as five responses."""
     n_classes = probability.shape[1]
     votes = votes.maximum(0.0)
     number = np.asarray(votes.sum(axis=0)).ravel()
     agreed = votes.T @ probability.ravel()
-    share = (agreed + 5.0 * agreed.sum() / number.sum()) / (number + 5.0)
-    share = np.clip(share, CLIP, 1.0 - CLIP)
+    common = agreed.sum() / number.sum() if known is None else known.share
+    share = np.clip((agreed + 5.0 * common) / (number + 5.0), CLIP, 1.0 - CLIP)
     odds = np.log(share * (n_classes - 1) / (1.0 - share))
-    odds -= number @ odds / number.sum()
-    spread = np.sqrt(number @ odds**2 / number.sum())
-    return odds / spread if spread > CLIP else np.zeros_like(odds)
+    if known is None:
+        middle = number @ odds / number.sum()
+        spread = np.sqrt(number @ (odds - middle) ** 2 / number.sum())
+        known = Agreement(float(common), float(middle), float(spread))
+    odds -= known.middle
+    return odds / known.spread if known.spread > CLIP else np.zeros_like(odds), known
 
 
 def contrasts(n_classes: int) -> Array:

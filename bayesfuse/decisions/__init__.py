@@ -7,7 +7,8 @@ are named.
 
 from bayesfuse.decisions.next_items import accept, errors_after, next_items
 from bayesfuse.decisions.panel import panel, position_bias
-from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters, value_of_response
+from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
+from bayesfuse.decisions.value_of_response import value_of_response
 
 __all__ = [
     "accept",

@@ -18,6 +18,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, kernel
 from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
+from bayesfuse.results.draws import BatchMeans, batch_length
 from bayesfuse.results.posterior import OF_DRAWS, add_labels, identity, of_items
 
 SAMPLES, FEWEST = 400, 50
@@ -250,8 +251,9 @@ class LabelDraws:
         self.responses, self.known, self.sizes, self.rng = responses, known, sizes, rng
         self.error = error  # probability that a known label is wrong
         n_draws, n_classes = sizes[0] * sizes[1], responses.n_classes
-        self.sum = np.zeros((responses.n_items, n_classes))
-        self.squares = np.zeros_like(self.sum)
+        self.batches = (responses.n_items, n_classes), batch_length(*sizes)
+        self.means = BatchMeans(*self.batches)  # of all chains before the current one
+        self.chain = BatchMeans(*self.batches)
         cells = n_draws, responses.n_raters, n_classes, n_classes
         self.counts = np.zeros(cells, dtype=np.float32)  # in single precision, as there may be many
         self.shares = np.zeros((n_draws, n_classes))
@@ -277,8 +279,11 @@ class LabelDraws:
             truth = probability[at] * chance
             truth /= truth.sum(axis=1, keepdims=True)
         probability[at] = truth
-        self.sum += probability.sum(axis=2)
-        self.squares += (probability**2).sum(axis=2)
+        for at_draw in range(n_now):
+            if self.chain.n_draws == self.sizes[1]:
+                self.means.join(self.chain)
+                self.chain = BatchMeans(*self.batches)
+            self.chain.add(probability[:, :, at_draw])
         below = probability.cumsum(axis=1)[:, :-1]
         drawn = (self.rng.random((len(below), 1, n_now)) >= below).sum(axis=1).T  # (draws, items)
         if not self.error:
@@ -298,11 +303,11 @@ class LabelDraws:
 
     def store(self, result: xr.DataTree, model: Any, more: Mapping[str, Array]) -> None:
         """Add groups of labels and data, ``more`` probabilities (items, classes), rater tables."""
-        responses, n_draws = self.responses, self.sizes[0] * self.sizes[1]
-        mean = self.sum / n_draws
-        spread = np.sqrt(np.maximum(self.squares / n_draws - mean**2, 0.0) / n_draws)
+        responses = self.responses
+        self.means.join(self.chain)
+        mean, error = self.means.result()
         pair = {"item": responses.items, "class": responses.classes}
-        said = {"probability": mean, "mcse": spread, **more}
+        said = {"probability": mean, "mcse": error, **more}
         labels = {name: (("item", "class"), values) for name, values in said.items()}
         tables = {}
         for name, (dims, values) in self.tables().items():

@@ -1,5 +1,6 @@
 """Decisions against brute force: sums over all labels, responses and ranks."""
 
+import sys
 from itertools import product
 
 import numpy as np
@@ -155,9 +156,36 @@ def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
 def test_chunks_make_no_difference(fit, monkeypatch):
     model, result = fit
     whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
-    monkeypatch.setattr("bayesfuse.decisions.ranks.ROWS_AT_ONCE", 300)
+    module = sys.modules["bayesfuse.decisions.value_of_response"]
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 300)
     parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
     xr.testing.assert_allclose(whole, parts)
+
+
+@pytest.mark.parametrize("of", ["errors", "entropy"])
+def test_values_of_responses_vary_by_their_monte_carlo_error(of):
+    """Values from single chains, started alike, of one posterior."""
+    table = bf.datasets.simulate_dawid_skene(60, 5, 3, per_item=3, random_seed=3).responses
+    model = DawidSkene(table)
+    result = bf.sample(model, 100, tune=200, chains=30, random_seed=1, **QUIET)
+    values, errors = [], []
+    for chain in range(30):
+        own = xr.DataTree.from_dict(
+            {
+                "posterior": result["posterior"].dataset.isel(chain=[chain]),
+                "constant_data": result["constant_data"].dataset,
+            }
+        )
+        found = bf.decisions.value_of_response(own, model, most=5, of=of, repeats=True)
+        order = np.argsort(found["rater"].values, axis=1)
+        for kept, name in ((values, "value"), (errors, "mcse")):
+            kept.append(np.take_along_axis(found[name].values, order, axis=1))
+    spread, stated = np.std(values, axis=0), np.sqrt(np.mean(np.square(errors), axis=0))
+    uncertain = stated > 1e-3
+    assert uncertain.mean() > 0.5
+    assert 0.8 < np.mean(spread[uncertain] / stated[uncertain]) < 1.25
+    point = bf.decisions.value_of_response(bf.find_map(model), repeats=True)
+    assert point.attrs["draws"] == 1 and not point["mcse"].any()
 
 
 def test_bad_questions_are_refused(fit):

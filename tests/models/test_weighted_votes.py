@@ -107,6 +107,38 @@ def test_draws_are_those_of_nuts():
     assert own["sample_stats"]["acceptance_rate"].mean() > 0.4
 
 
+def test_predictions_for_new_raters_are_those_of_a_fit_that_has_them():
+    """Raters without known items are described by their competence alone, as new ones are."""
+    rng, n_items, adversary = np.random.default_rng(2), 150, 5
+    truth = rng.integers(2, size=n_items)
+    accuracy = np.array([0.95, 0.85, 0.75, 0.65, 0.9, 0.2])
+    answers = np.where(rng.random((n_items, 6)) < accuracy, truth[:, None], 1 - truth[:, None])
+    answers[:50, 4:] = -1
+    told = {"classes": [0, 1], "items": list(range(n_items))}
+    table = bf.Responses.from_matrix(answers, raters=list("abcdef"), **told)
+    renamed = bf.Responses.from_matrix(answers, raters=list("abcdxy"), **told)
+    model = WeightedVotes(table, {n: int(truth[n]) for n in range(50)}, as_given=0)
+    result = bf.sample(model, 500, chains=2, **QUIET)
+    assert result["posterior"]["weight"].mean(("chain", "draw"))[adversary] < -0.2
+    fitted = result["label_posterior"].dataset.isel(item=slice(50, None))
+    found = bf.label_probabilities(model.predict(result, renamed)).values[50:]
+    error = np.sqrt(2) * fitted["mcse"].values  # both have draws of weights of their own
+    np.testing.assert_array_less(np.abs(found - fitted["probability"].values), 5 * error + 1e-3)
+
+
+def test_monte_carlo_errors_of_labels_are_those_over_seeds():
+    responses, truth = judges(80)
+    model = WeightedVotes(responses, gold_of(truth, 30))
+    fits = [
+        bf.sample(model, 60, chains=2, random_seed=seed, progressbar=False) for seed in range(24)
+    ]
+    spread = np.std([probabilities(fit) for fit in fits], axis=0)
+    stated = [fit["label_posterior"]["mcse"].values for fit in fits]
+    stated = np.sqrt(np.mean(np.square(stated), axis=0))
+    uncertain = stated > 1e-3
+    assert uncertain.any() and 0.8 < np.mean(spread[uncertain] / stated[uncertain]) < 1.25
+
+
 def test_known_labels_teach_who_is_right():
     responses, truth = judges()
     gold = gold_of(truth, 50)
