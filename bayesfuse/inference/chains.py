@@ -14,13 +14,15 @@ import numpy as np
 
 from bayesfuse.inference.gibbs import State, Sweep, least_angle, step
 from bayesfuse.inference.plan import Plan, PooledBlock
-from bayesfuse.numerics.chains import chain_of
+from bayesfuse.labels.independent import Independent
+from bayesfuse.numerics.chains import ACCEPTED, TRIED, TURN, chain_of
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Factor, InChain
 from bayesfuse.parameters.pool import SharedMean
+from bayesfuse.raters.confusion import Confusion
 
 SLICE = 0.05  # seconds a chain runs before other chains and the progress bar have their turn
 
@@ -124,8 +126,8 @@ class CompiledChain(Chain):
     def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
         super().__init__(sweep, state, rng, **sizes)
         observation = sweep.observation
-        # whether to turn, how many were tried and accepted, and the least angle
-        self._turns = np.array([state.turns, 0.0, 0.0, least_angle(observation)])
+        swaps = state.turns and swaps_classes(observation)
+        self._turns = np.array([state.turns, 0.0, 0.0, least_angle(observation), swaps, 0.0])
         self._parts: list[_Rows] = []
         values, kept = (
             {each.pool.parameter: each.values(rows) for each in sweep.pools}
@@ -174,9 +176,9 @@ class CompiledChain(Chain):
             ended = time.perf_counter()
             self._seconds = (ended - began) / number
             if tuning and self.done == self.tune:
-                tried, accepted = self._turns[1:3].astype(int).tolist()
+                tried, accepted = self._turns[[TRIED, ACCEPTED]].astype(int).tolist()
                 self.state = self.state._replace(tried=tried, accepted=accepted).tuned()
-                self._turns[0] = self.state.turns
+                self._turns[TURN] = self.state.turns
             if ended > until:
                 return
 
@@ -187,6 +189,15 @@ class CompiledChain(Chain):
             for part in self._parts:
                 rows |= dict(zip(part.names, part.split(part.rows), strict=True))
             self.sweep.observation.require_possible_at(rows)
+
+
+def swaps_classes(observation: Observation) -> bool:
+    """Return whether swapping classes leaves the likelihood as it is: no class is known."""
+    return (
+        type(observation.labels) is Independent
+        and type(observation.raters) is Confusion
+        and bool((observation.gold < 0).all())
+    )
 
 
 def compilable(plan: Plan) -> bool:

@@ -1,7 +1,8 @@
 """The compiled function of whole chains, put together from those of two factors.
 
 Some sweeps begin with a turn of the prevalence and the matrices that start at the truth: see
-:func:`bayesfuse.inference.gibbs.turn`.
+:func:`bayesfuse.inference.gibbs.turn`. Of independent items of unknown class, sweeps begin with a
+swap of two classes, so chains visit every mode by its share of the posterior.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from bayesfuse.numerics.tables import draw_pooled
 
 TURNS = 0.25  # share of sweeps that begin with a turn, which is expensive
 WIDEST = 0.5  # radians of the widest turns, of square roots: from even odds to 8 to 92
+LEAST_LOG_RATIO = -16.0  # of a swap: others would be accepted once in 10⁷ sweeps
+
+# places in what a chain knows of its moves: whether to turn, how many turns were tried and
+# accepted, the least angle; whether to swap classes, and how many swaps were tried
+TURN, TRIED, ACCEPTED, ANGLE, SWAP, SWAPS = range(6)
 
 
 @inner
@@ -43,15 +49,15 @@ def chain_of(
         multiplicity, n_classes = table
         before = log_evidence(shares[0], weight, log_scale, multiplicity)
         new_shares, new_rows = shares[0].copy(), rows[0].copy()
-        turned[1] += 1.0
-        log_ratio = turn_rows(new_shares, new_rows, shares_prior, rows_prior, turned[3], rng)
+        turned[TRIED] += 1.0
+        log_ratio = turn_rows(new_shares, new_rows, shares_prior, rows_prior, turned[ANGLE], rng)
         if log_ratio == -math.inf:
             return weight
         new, new_scale = likelihood((new_rows,), structure, n_classes)
         log_ratio += log_evidence(new_shares, new, new_scale, multiplicity) - before
         if not math.log(1.0 - rng.random()) < log_ratio:
             return weight
-        turned[2] += 1.0
+        turned[ACCEPTED] += 1.0
         fill(shares[0], new_shares)
         fill(rows[0], new_rows)
         return new
@@ -59,7 +65,16 @@ def chain_of(
     def stay(labels, raters, table, weight, log_scale, turned, rng):
         return weight
 
-    move = part(turn if turns else stay)
+    def swap(labels, raters, turned, rng):
+        """Swap two classes if this is accepted, the pairs one after the other."""
+        if turned[SWAP] > 0.0:
+            swap_classes(*labels, *raters, int(turned[SWAPS]), rng)
+            turned[SWAPS] += 1.0
+
+    def keep(labels, raters, turned, rng):
+        pass
+
+    move, exchange = part(turn if turns else stay), part(swap if turns and not pooled else keep)
 
     @cached
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, turned, rng):
@@ -76,8 +91,9 @@ def chain_of(
         for made in range(n_draws):
             at = first + made if first >= 0 else -1
             for _ in range(n_sweeps):
+                exchange((label_prior, label_tables), (rater_prior, rater_tables), turned, rng)
                 weight, log_scale = likelihood(rater_tables, cells, n_classes)
-                if turned[0] > 0.0 and rng.random() < TURNS:
+                if turned[TURN] > 0.0 and rng.random() < TURNS:
                     shares, rows = (label_prior, label_tables), (rater_prior, rater_tables, cells)
                     weight = move(shares, rows, table, weight, log_scale, turned, rng)
                 if not draw(label_tables, weight, drawn, rng, places):
@@ -93,6 +109,34 @@ def chain_of(
         return n_draws
 
     return chain
+
+
+@inner
+def swap_classes(shares_prior, shares, rows_prior, rows, number, rng):
+    """Swap the classes of a pair, in place, if accepted: the likelihood is the same after it.
+
+    Shares (1, classes) and matrices (raters, classes, labels) are the first of their tables, and
+    priors are concentrations, (1, classes) and (raters times classes, labels).
+    """
+    log_shares, log_rows = shares[0], rows[0]
+    n_raters, n_classes, n_labels = log_rows.shape
+    number, i = number % (n_classes * (n_classes - 1) // 2), 0
+    while number >= n_classes - 1 - i:
+        number -= n_classes - 1 - i
+        i += 1
+    j = i + 1 + number
+    log_ratio = (shares_prior[0, i] - shares_prior[0, j]) * (log_shares[0, j] - log_shares[0, i])
+    for m in range(n_raters):
+        for c in range(n_labels):
+            more = rows_prior[m * n_classes + i, c] - rows_prior[m * n_classes + j, c]
+            log_ratio += more * (log_rows[m, j, c] - log_rows[m, i, c])
+    # no random number where none can matter; a row with a zero has no ratio
+    if not log_ratio > LEAST_LOG_RATIO or not math.log(1.0 - rng.random()) < log_ratio:
+        return
+    log_shares[0, i], log_shares[0, j] = log_shares[0, j], log_shares[0, i]
+    for m in range(n_raters):
+        for c in range(n_labels):
+            log_rows[m, i, c], log_rows[m, j, c] = log_rows[m, j, c], log_rows[m, i, c]
 
 
 @kernel

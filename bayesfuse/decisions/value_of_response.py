@@ -1,0 +1,245 @@
+"""The value of one more response: whom to ask about which item, given all responses so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.arrays import as_array
+from bayesfuse.data.names import places
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.decisions.ranks import entropy
+from bayesfuse.errors import (
+    ModelError,
+    require_choice,
+    require_count,
+    require_flag,
+    require_names,
+)
+from bayesfuse.raters.confusion import Confusion, OneCoin
+from bayesfuse.raters.graded import Graded
+from bayesfuse.results.compatibility import observation_of, parameters
+from bayesfuse.results.contents import require_result, spaced_rows
+from bayesfuse.results.draws import N_BATCHES
+from bayesfuse.results.summaries import balanced_accuracy
+
+ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
+PROBABILITIES, LEAST_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
+INDEPENDENT = Confusion, OneCoin, Graded  # channels of independent responses given the class
+
+
+def value_of_response(
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    raters: Any = None,
+    candidates: int = 20,
+    most: int = 3,
+    of: Literal["errors", "entropy"] = "errors",
+    repeats: bool = False,
+    draws: int = 400,
+) -> xr.Dataset:
+    r"""Return the expected value of one more response, and the best raters to ask, for every item.
+
+    With :math:`J_{kc} = \mathrm{E}_\theta[p(y_n = k \mid x, \theta)\, p(c \mid k, x_n, \theta)]`,
+    the probability that item n is of class k *and* the rater responds c, the expected number of
+    wrong labels falls by :math:`\sum_c \max_k J_{kc} - \max_k \sum_c J_{kc}` (Howard 1966), and the
+    entropy by the mutual information of label and response (Lindley 1956). The information about
+    other items is ignored. Labels on graphs are summed out approximately; of rows that depend on
+    the rater's previous answer, the average is used.
+
+    Parameters
+    ----------
+    result, model : as in :func:`bayesfuse.decode`; of ``bf.fuse``, the model of the largest weight
+    raters : names of those who can be asked, default the ``candidates`` of highest accuracy
+    candidates, most, draws : int, default 20, 3 and 400
+        Numbers of raters who can be asked, unless they are named, of raters to return for each
+        item, and of evenly spaced posterior draws to average over, at most. Large tables have
+        fewer (see the attribute ``draws``).
+    of : minimise the expected number of wrong labels ("errors"), or the "entropy" (in nats)
+    repeats : whether raters may be asked again (as if independently, rarely true), default False
+
+    Returns
+    -------
+    Dataset, dims (item, choice)
+        ``rater``, the best choice first, and ``value`` with its Monte Carlo error, ``mcse`` (zero
+        for a point estimate); an empty name and NaN if no rater is left to ask. Choices whose
+        values differ by less than about two errors may be in another order. ``now`` (item,), the
+        current expected error or entropy.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> found = bf.decisions.value_of_response(result, repeats=True)
+    >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())
+    (3, True)
+    """
+    require_choice("of", of, "errors", "entropy")
+    for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
+        require_count(name, number)
+    require_flag("repeats", repeats)
+    if model is None and "models" in require_result(result).children:
+        fitted = dict(result["models"].children)
+        weight = result["comparison"].dataset["weight"].to_series()
+        result = fitted[weight[list(fitted)].idxmax()]
+    observation = observation_of(result, model)
+    responses = observation.responses
+    if responses.silent is not None:
+        raise ModelError(
+            "One more response is of value where a rater was not asked yet, and sources that may "
+            "abstain have been. Got: a table with silence."
+        )
+    asked = _candidates(result, responses, raters, candidates)
+    values = parameters(result, model)
+    n_items, n_classes = responses.n_items, responses.n_classes
+    total = np.prod(next(iter(values.values())).shape[:2])
+    draws = int(min(draws, total, max(PROBABILITIES // (n_items * n_classes), LEAST_DRAWS)))
+    points = list(spaced_rows(observation, values, draws))
+    probability = np.array(
+        [observation.by_item(observation.marginal(p).probability) for p in points]
+    )
+    channel = observation.raters.bare()
+    at_points = [(point, observation.tables(point)) for point in points]
+    # draws in sequence, whose means give the Monte Carlo error
+    batches = np.array_split(np.arange(draws), min(N_BATCHES, draws))
+    most = min(most, len(asked))
+    value, error = np.full((2, n_items, most), np.nan)
+    choice = np.zeros((n_items, most), dtype=np.int64)
+    rows_each = (responses.per_item.mean() + 1 + len(batches)) * len(asked) * n_classes
+    step = max(int(ROWS_AT_ONCE / rows_each), 1)
+    answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
+    for at in range(0, n_items, step):
+        part = np.arange(at, min(at + step, n_items))
+        joint = _joint(responses, channel, at_points, probability[:, part], part, asked, batches)
+        gain, mcse = _gain(joint, np.array(list(map(len, batches))), of)
+        if not repeats:
+            own = answered[responses.start[at] : responses.start[part[-1] + 1]]
+            gain[np.isin(part[:, None] * responses.n_raters + asked, own)] = -np.inf
+        choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
+        value[part], error[part] = (
+            np.take_along_axis(each, choice[part], axis=1) for each in (gain, mcse)
+        )
+    if (nobody := value == -np.inf).all():
+        raise ModelError(
+            "One more response is by a rater who has not answered the item; repeats=True asks "
+            f"raters again. Got: {len(asked)} raters who have answered all items."
+        )
+    names = responses.raters[asked][choice].astype(object)
+    names[nobody], value[nobody], error[nobody] = "", np.nan, np.nan
+    mean = probability.mean(axis=0)
+    now = 1 - mean.max(axis=1) if of == "errors" else entropy(mean)
+    pair = ("item", "choice")
+    return xr.Dataset(
+        {
+            "rater": (pair, names),
+            "value": (pair, value),
+            "mcse": (pair, error),
+            "now": ("item", now),
+        },
+        {"item": responses.items, "choice": np.arange(1, most + 1)},
+        {"of": of, "draws": len(points)},
+    )
+
+
+def _candidates(
+    result: xr.DataTree, responses: Responses, raters: Any, candidates: int
+) -> NDArray[np.int64]:
+    """Return the indices of the raters who can be asked."""
+    if raters is None:
+        quality = balanced_accuracy(result).mean(("chain", "draw")).values
+        return np.argsort(-quality, kind="stable")[:candidates]
+    raters = require_names("raters", raters)
+    code = places(as_array(raters), responses.raters)
+    if code.min() < 0:
+        raise ModelError(
+            "raters must be raters of the table, because the accuracy of others is unknown. Got: "
+            f"{raters[code.argmin()]!r}."
+        )
+    return code
+
+
+def _joint(
+    responses: Responses,
+    channel: Any,
+    points: list[tuple[dict[str, Any], tuple[Any, ...]]],
+    probability: NDArray[Any],
+    part: NDArray[np.int64],
+    asked: NDArray[np.int64],
+    batches: list[NDArray[np.int64]],
+) -> NDArray[Any]:
+    """Return p(class, next response) of some items, (batches, items, candidates, classes, labels).
+
+    ``points`` are parameters and log tables of the channel. The probability of a response is a
+    ratio of likelihoods with and without it, so any dependence on earlier responses is included.
+    """
+    n_classes = responses.n_classes
+    total = np.zeros((len(batches), len(part), len(asked), n_classes, n_classes))
+    # of rows that depend on the answer to another item, the average is used
+    if type(channel) in INDEPENDENT or channel.needs:
+        for mean, batch in zip(total, batches, strict=True):
+            rows = [channel.confusion(points[at][1], n_classes, np)[asked] for at in batch]
+            mean[:] = np.einsum("tik,takc->iakc", probability[batch], rows, optimize=True)
+            mean /= len(batch)
+        return total
+    before = replace(responses.take(part), multiplicity=np.ones(len(part), dtype=np.int64))
+    both = before, _with_one_more(before, asked)
+    structures = [channel.structure(each, np.full(each.n_items, -1)) for each in both]
+    for mean, batch in zip(total, batches, strict=True):
+        for n in batch:
+            point, tables = points[n]
+            at = (channel.at(point, structure) for structure in structures)
+            now, then = (known.log_lik(tables, arranged) for known, arranged in at)
+            then = then.reshape(mean.shape)  # (…, label, class)
+            now = np.where(now > -np.inf, now, np.inf)[:, None, None, :]  # ratios of zero
+            ratio = np.exp(then - now).swapaxes(2, 3)
+            mean += probability[n][:, None, :, None] * ratio
+        mean /= len(batch)
+    return total
+
+
+def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
+    """Return a copy of every item for each candidate and label, with that response added."""
+    n_classes = responses.n_classes
+    n_cells = responses.n_raters * n_classes
+    options = (asked[:, None] * n_classes + np.arange(n_classes)).ravel()
+    number = np.arange(responses.n_items * len(options))
+    copies = responses.take(np.repeat(np.arange(responses.n_items), len(options)))
+    old = copies.item * n_cells + copies.cell
+    new = number * n_cells + np.tile(options, responses.n_items)
+    key = np.concatenate([old, new])
+    table = from_key(key, number, responses.raters, responses.classes)
+    return replace(table, stated=copies.stated)
+
+
+def _gain(
+    joint: NDArray[Any], sizes: NDArray[np.int64], of: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the expected decrease of errors or entropy and its error, (items, candidates).
+
+    A gain is linear in the joint probabilities near their mean, so its Monte Carlo error is that of
+    this linear function, by means of batches of ``sizes`` draws.
+    """
+    weight = sizes / sizes.sum()
+    mean = np.tensordot(weight, joint, axes=1)
+    label, response = mean.sum(axis=3), mean.sum(axis=2)
+    if of == "errors":
+        best, now = mean.argmax(axis=2), label.argmax(axis=2)
+        slope = np.zeros_like(mean)
+        np.put_along_axis(slope, best[:, :, None, :], 1.0, axis=2)
+        at = np.take_along_axis(slope, now[:, :, None, None], axis=2) - 1.0
+        np.put_along_axis(slope, now[:, :, None, None], at, axis=2)
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.log(mean) - np.log(label[..., None] * response[:, :, None, :])
+        slope = np.where(mean > 0, slope, 0.0)
+    gains = np.einsum("biakc,iakc->bia", joint, slope)
+    gain = np.tensordot(weight, gains, axes=1)
+    n_batches = len(sizes)
+    variance = ((gains - gain) ** 2).sum(axis=0) / max(n_batches * (n_batches - 1), 1)
+    return np.maximum(gain, 0.0), np.sqrt(variance)
