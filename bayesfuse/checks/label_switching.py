@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
+from bayesfuse.priors import robust
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents, joint_labels
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
@@ -23,6 +24,7 @@ RATES = "sensitivity", "specificity"  # variables computed from confusion matric
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"  # a permutation changes them
 NEARER = 0.5  # a permutation must reduce the squared distance to the reference to this share
 CANDIDATES = 50  # draws among which the most central one is the initial reference
+SMALLEST = 1e-9  # probability of which a logarithm is taken
 ROUNDS = 20  # largest number of times that the reference is updated
 
 
@@ -38,8 +40,10 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     ----------
     result : DataTree with ``confusion`` and ``prevalence``, from ``bf.sample``
     reference : DataTree, optional
-        From ``bf.sample`` or ``bf.find_map``. Default the first chain; if labels switch within the
-        reference, the mode of its most central draw.
+        From ``bf.sample`` or ``bf.find_map``; if labels switch within it, the mode of its most
+        central draw. By default, of the modes that draws are in, the most probable one: by the
+        responses to known items, by raters who are better than chance (:func:`bf.priors.robust
+        <bayesfuse.priors.robust>`), and by the number of its draws.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
         {
             "agree": not switched.any(),
             "named": named,
-            "verdict": _in_words(best, switched, named),
+            "verdict": _in_words(best, switched, named, _not_permuted(result)),
         },
     )
 
@@ -84,9 +88,11 @@ def align_labels(
 ) -> xr.DataTree:
     """Undo label switching by permuting the classes of every draw.
 
-    Classes are permuted as found by :func:`bayesfuse.checks.switching`; sensitivity, specificity,
+    Classes are permuted as found by :func:`bayesfuse.checks.switching`, by default to the most
+    probable of the modes that draws are in; sensitivity, specificity,
     label probabilities and log likelihoods are computed anew. Labels given by raters, known labels
-    and verdicts of groups stay. Unless the prior is the same for all classes and no label is known,
+    and verdicts of groups stay. Where a chain changes modes by itself, aligned draws leave out the
+    doubt which class is which. Unless the prior is the same for all classes and no label is known,
     a permuted draw has another posterior density: ``bf.find_map`` tells which mode the prior
     prefers.
 
@@ -114,7 +120,7 @@ def align_labels(
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """
-    posterior = contents.require_draws(result, "Aligning classes")
+    contents.require_draws(result, "Aligning classes")
     if model is not None:
         observation_of(result, model)  # refuses a model of something else
     order = _orders(_profiles(result), _target(result, reference))
@@ -123,12 +129,7 @@ def align_labels(
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    what = None
-    if "other_class" in posterior.dims or contents.named(posterior, "classifier_scale") is not None:
-        what = "covariates or a classifier cannot be permuted, because these inform the classes"
-    elif contents.named(posterior, "accuracy") is not None:
-        what = "accuracies cannot be permuted, because wrong labels have no accuracy"
-    if what is not None:
+    if (what := _not_permuted(result)) is not None:
         raise ModelError(
             f"Classes of models with {what}: start all chains at one point (start='moments') "
             f"instead. Got: {int(moved.sum())} permuted draws of such a model."
@@ -159,19 +160,35 @@ def align_labels(
     return aligned
 
 
-def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
+def _not_permuted(result: xr.DataTree) -> str | None:
+    """Return why the classes of a model's draws cannot be permuted, None if they can."""
+    posterior = contents.all_draws(result)
+    if "other_class" in posterior.dims or contents.named(posterior, "classifier_scale") is not None:
+        return "covariates or a classifier cannot be permuted, because these inform the classes"
+    if contents.named(posterior, "accuracy") is not None:
+        return "accuracies cannot be permuted, because wrong labels have no accuracy"
+    return None
+
+
+def _in_words(
+    best: NDArray[np.int64], switched: Array, named: bool, not_permuted: str | None
+) -> str:
+    """Return the verdict, with a remedy that helps: there is none but known labels for doubt."""
     chains = np.flatnonzero((best != np.arange(best.shape[1])).any(axis=1))
+    remedy = "bf.align_labels gives all draws the names of the others"
+    if not_permuted is not None:
+        remedy = "start all chains at one point (start='moments')"
     if len(chains):
-        said = f"Labels are switched in chains {chains.tolist()} of {len(best)}"
+        words = f"Labels are switched in chains {chains.tolist()} of {len(best)}: {remedy}"
     elif switched.any():
-        said = f"Labels are switched in {switched.mean():.1%} of the draws"
+        words = f"Labels are switched in {switched.mean():.1%} of the draws"
+        doubt = "the responses leave in doubt which class is which"
+        words += f": {doubt}, and gold labels would settle it"
     else:
-        said = f"Labels are not switched in {len(best)} chain{'s' if len(best) > 1 else ''}"
-    if len(chains) or switched.any():
-        said += ": use bf.align_labels"
+        words = f"Labels are not switched in {len(best)} chain{'s' if len(best) > 1 else ''}"
     if named:
-        return f"{said}. Most raters give every class its own name."
-    return f"{said}. Most raters give some class another name: a few gold labels would settle it."
+        return f"{words}. Most raters give every class its own name."
+    return f"{words}. Most raters give some class another name: a few gold labels would settle it."
 
 
 def _weights(result: xr.DataTree) -> Array:
@@ -196,10 +213,8 @@ def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
 
 
 def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
-    """Return the profile of the reference, by default the first chain: the mean in one mode."""
-    if reference is None:
-        profile = _profiles(result)[0]
-    else:
+    """Return the profile of the reference, by default the most probable mode of the draws."""
+    if reference is not None:
         one, other = (posterior_draws(r, "confusion")["confusion"] for r in (reference, result))
         for dim in ("rater", "class"):
             if differ := names_differ(dim, one[dim].values, other[dim].values):
@@ -207,17 +222,50 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
                     "The reference must have the same raters and classes as the result, because "
                     f"their confusion matrices are compared. Got: {differ}."
                 )
-        profile = _profiles(reference, _weights(result))
-        profile = profile.reshape(-1, *profile.shape[2:])
+    profile = _profiles(result if reference is None else reference, _weights(result))
+    profile = profile.reshape(-1, *profile.shape[2:])
     few = profile[contents.evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
     apart = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
-    found = few[np.argmin(apart)]
+    target = few[np.argmin(apart)]
     for _ in range(ROUNDS):
-        order = _orders(profile, found)
-        before, found = found, np.take_along_axis(profile, order[..., None], axis=1).mean(axis=0)
-        if np.array_equal(before, found):
+        order = _orders(profile, target)
+        before = target
+        target = np.take_along_axis(profile, order[..., None], axis=1).mean(axis=0)
+        if np.array_equal(before, target):
             break
-    return found
+    if reference is not None:
+        return target
+    orders, number = np.unique(_orders(profile, target), axis=0, return_counts=True)
+    if len(orders) == 1:
+        return target[np.argsort(orders[0])]
+    score, own = _log_score(result, target), np.arange(len(target))
+    scores = [score[order, own].sum() for order in orders] + np.log(number)
+    return target[np.argsort(orders[scores.argmax()])]
+
+
+def _log_score(result: xr.DataTree, target: Array) -> Array:
+    """Return the log probability of each name (rows) of each class of a mode (columns).
+
+    The likelihood is invariant to names, except of known items, so these decide, and the prior that
+    raters are better than chance.
+    """
+    weight, (n_classes, _) = _weights(result), target.shape
+    used = np.flatnonzero(weight)
+    rows = target[:, 1:].reshape(n_classes, len(weight), -1)[:, used]
+    log_rows = np.log(np.maximum(rows / np.sqrt(weight[used])[:, None], SMALLEST))
+    prior = robust(n_classes)
+    logs = np.tensordot(prior.concentration - 1.0, log_rows, axes=(2, 2))
+    score = np.logaddexp.reduce(logs + prior.log_weight[..., None, None]).sum(axis=-1)
+    gold = contents.constants(result).get("gold")
+    if gold is not None and (seen := contents.observed_rows(result)) is not None:
+        item, rater, label = seen
+        known = gold.values
+        share = np.log(np.maximum(target[:, 0], SMALLEST))
+        at = known[item] >= 0
+        place = np.searchsorted(used, rater[at])
+        np.add.at(score, known[known >= 0], share)
+        np.add.at(score, known[item[at]], log_rows[:, place, label[at]].T)
+    return np.asarray(score)
 
 
 def _costs(profile: Array, target: Array) -> Array:

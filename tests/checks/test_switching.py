@@ -101,6 +101,49 @@ def test_a_first_chain_that_switches_is_no_reference_as_a_whole(plain, part, alo
     )
 
 
+@pytest.fixture(scope="module", params=["raters", "gold"])
+def four_chains(request, made):
+    """Raters are better than chance, or most are worse, which known labels tell."""
+    if request.param == "raters":
+        return sampled(DawidSkene(made), 40, chains=4)
+    rng = np.random.default_rng(1)
+    truth = rng.integers(3, size=80)
+    answers = np.where(rng.random((80, 4)) < 0.8, (truth[:, None] + 1) % 3, truth[:, None])
+    answers[:, 0] = truth
+    responses = bf.Responses.from_matrix(answers, classes=[0, 1, 2], items=list(range(80)))
+    gold = {n: int(truth[n]) for n in range(30)}
+    return sampled(DawidSkene(responses, gold=gold), 40, chains=4)
+
+
+@pytest.mark.parametrize("switched", [[0], [3], [0, 2], [1, 3], [0, 1, 3], [1, 2, 3]])
+def test_chains_are_aligned_to_the_most_probable_mode(four_chains, switched):
+    """However many chains are in another one."""
+    order = np.tile(np.arange(3), (4, 40, 1))
+    order[switched] = [1, 2, 0] if len(switched) > 1 else [1, 0, 2]
+    bad = with_order(four_chains, order)
+    found = bf.checks.switching(bad)
+    assert f"switched in chains {switched} of 4: bf.align_labels" in found.attrs["verdict"]
+    assert found["switched"].values.tolist() == [float(n in switched) for n in range(4)]
+    back = bf.align_labels(bad)
+    for name in ("confusion", "prevalence", "sensitivity"):
+        xr.testing.assert_allclose(back["posterior"][name], four_chains["posterior"][name])
+    labels = (bf.label_probabilities(each) for each in (back, four_chains))
+    xr.testing.assert_allclose(*labels)
+
+
+def test_verdicts_recommend_what_helps(made):
+    """Not align_labels where it is refused, or where doubt would be left out."""
+    result = sampled(DawidSkene(made, raters="coin"), 20, chains=2)
+    order = np.tile(np.arange(3), (2, 20, 1))
+    order[1] = [1, 2, 0]
+    verdict = bf.checks.switching(with_order(result, order)).attrs["verdict"]
+    assert "start all chains at one point" in verdict and "align_labels" not in verdict
+    agreed = bf.Responses.from_matrix(np.tile([[0], [1]], (8, 4)), classes=[0, 1])
+    vague = DawidSkene(agreed, confusion_prior=[[1.1, 1.0], [1.0, 1.1]])
+    verdict = bf.checks.switching(sampled(vague, 200, chains=2)).attrs["verdict"]
+    assert "in doubt which class is which, and gold labels would settle it" in verdict
+
+
 def test_what_a_result_stores_needs_no_model(plain):
     model, result = plain
     bad = with_order(result, mixed_order())

@@ -1,6 +1,7 @@
 """Gibbs sampling of every model: it leaves the posterior as it is, and agrees with NUTS."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pymc as pm
@@ -8,6 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from kept import assert_kept
 from rules import drawn_votes
+from scipy.special import gammaln, softmax
 from within_mcse import assert_within_mcse
 
 import bayesfuse as bf
@@ -330,3 +332,25 @@ def test_ranks_under_another_prior_than_the_one_simulated_from_are_not_uniform()
     assert ((ranks["labels"] > 0) & (ranks["labels"] < 1)).all()
     with pytest.raises(AssertionError, match="prevalence"):
         assert_uniform(ranks["prevalence"].values[:, 0], 9, "prevalence", bins=5)
+
+
+@pytest.mark.parametrize(("n_classes", "n_items", "n_raters"), [(2, 12, 4), (3, 7, 5)])
+def test_chains_visit_all_modes_by_their_shares(n_classes, n_items, n_raters):
+    """Agreeing raters and a prior that hardly names the classes: modes far apart, enumerated."""
+    rng, names = np.random.default_rng(n_classes), np.eye(n_classes)
+    answers = np.tile(np.arange(n_items)[:, None] % n_classes, (1, n_raters))
+    odd = rng.random(answers.shape) < 0.1
+    answers[odd] = rng.integers(n_classes, size=odd.sum())
+    prior = np.ones((n_classes, n_classes)) + 0.12 * names + 0.05 * np.arange(n_classes)
+    responses = bf.Responses.from_matrix(answers, classes=list(range(n_classes)))
+    labels = names[np.array(list(product(range(n_classes), repeat=n_items)))]
+    counts = 1.0 + labels.sum(axis=1)
+    log_weight = gammaln(counts).sum(axis=1)
+    counts = prior + np.einsum("snk,nrc->srkc", labels, names[answers])
+    log_weight += (gammaln(counts).sum(axis=3) - gammaln(counts.sum(axis=3))).sum(axis=(1, 2))
+    exact = np.einsum("s,snk->nk", softmax(log_weight), labels)
+    model = DawidSkene(responses, confusion_prior=prior)
+    result = bf.sample(model, 1500, chains=4, random_seed=1, progressbar=False, quiet=True)
+    found = result["label_posterior"].dataset
+    assert (exact.max(axis=1) < 0.95).all()
+    np.testing.assert_array_less(np.abs(found["probability"] - exact), 5 * found["mcse"] + 1e-3)
