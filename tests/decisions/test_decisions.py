@@ -162,27 +162,26 @@ def test_chunks_make_no_difference(fit, monkeypatch):
     xr.testing.assert_allclose(whole, parts)
 
 
-@pytest.mark.parametrize("of", ["errors", "entropy"])
-def test_values_of_responses_vary_by_their_monte_carlo_error(of):
+def test_values_of_responses_vary_by_their_monte_carlo_error():
     """Values from single chains, started alike, of one posterior."""
     table = bf.datasets.simulate_dawid_skene(60, 5, 3, per_item=3, random_seed=3).responses
     model = DawidSkene(table)
     result = bf.sample(model, 100, tune=200, chains=30, random_seed=1, **QUIET)
-    values, errors = [], []
-    for chain in range(30):
-        own = xr.DataTree.from_dict(
-            {
-                "posterior": result["posterior"].dataset.isel(chain=[chain]),
-                "constant_data": result["constant_data"].dataset,
-            }
-        )
-        found = bf.decisions.value_of_response(own, model, most=5, of=of, repeats=True)
-        order = np.argsort(found["rater"].values, axis=1)
-        for kept, name in ((values, "value"), (errors, "mcse")):
-            kept.append(np.take_along_axis(found[name].values, order, axis=1))
-    spread, stated = np.std(values, axis=0), np.sqrt(np.mean(np.square(errors), axis=0))
-    uncertain = stated > 1e-3
-    assert uncertain.any() and 0.8 < np.mean(spread[uncertain] / stated[uncertain]) < 1.25
+    draws, data = result["posterior"].dataset, result["constant_data"].dataset
+    chains = [
+        xr.DataTree.from_dict({"posterior": draws.isel(chain=[n]), "constant_data": data})
+        for n in range(30)
+    ]
+    for of in ("errors", "entropy"):
+        values, errors = [], []
+        for chain in chains:
+            found = bf.decisions.value_of_response(chain, model, most=5, of=of, repeats=True)
+            order = np.argsort(found["rater"].values, axis=1)
+            values.append(np.take_along_axis(found["value"].values, order, axis=1))
+            errors.append(np.take_along_axis(found["mcse"].values, order, axis=1))
+        spread, stated = np.std(values, axis=0), np.sqrt(np.mean(np.square(errors), axis=0))
+        some = stated > 1e-3
+        assert some.any() and 0.8 < np.mean(spread[some] / stated[some]) < 1.25
     point = bf.decisions.value_of_response(bf.find_map(model), repeats=True)
     assert point.attrs["draws"] == 1 and not point["mcse"].any()
 
