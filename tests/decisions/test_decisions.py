@@ -166,13 +166,14 @@ def test_values_of_responses_vary_by_their_monte_carlo_error():
     """Values from single chains, started alike, of one posterior."""
     table = bf.datasets.simulate_dawid_skene(60, 5, 3, per_item=3, random_seed=3).responses
     model = DawidSkene(table)
-    result = bf.sample(model, 100, tune=200, chains=30, random_seed=1, **QUIET)
+    result = bf.sample(model, 100, tune=200, chains=24, random_seed=1, **QUIET)
     draws, data = result["posterior"].dataset, result["constant_data"].dataset
     chains = [
         xr.DataTree.from_dict({"posterior": draws.isel(chain=[n]), "constant_data": data})
-        for n in range(30)
+        for n in range(24)
     ]
-    for of in ("errors", "entropy"):
+    # between two best classes a number of errors varies less than the linear function of its error
+    for of, least in (("errors", 0.6), ("entropy", 0.8)):
         values, errors = [], []
         for chain in chains:
             found = bf.decisions.value_of_response(chain, model, most=5, of=of, repeats=True)
@@ -181,7 +182,7 @@ def test_values_of_responses_vary_by_their_monte_carlo_error():
             errors.append(np.take_along_axis(found["mcse"].values, order, axis=1))
         spread, stated = np.std(values, axis=0), np.sqrt(np.mean(np.square(errors), axis=0))
         some = stated > 1e-3
-        assert some.any() and 0.8 < np.mean(spread[some] / stated[some]) < 1.25
+        assert some.any() and least < np.mean(spread[some] / stated[some]) < 1.25
     point = bf.decisions.value_of_response(bf.find_map(model), repeats=True)
     assert point.attrs["draws"] == 1 and not point["mcse"].any()
 
