@@ -126,10 +126,11 @@ def test_predictions_for_new_raters_are_those_of_a_fit_that_has_them():
     np.testing.assert_array_less(np.abs(found - fitted["probability"].values), 5 * error + 1e-3)
 
 
+@pytest.mark.slow
 def test_monte_carlo_errors_of_labels_are_those_over_seeds():
-    responses, truth = judges(60)
-    model = WeightedVotes(responses, gold_of(truth, 20))
-    fits = [bf.sample(model, 60, chains=2, random_seed=n, progressbar=False) for n in range(14)]
+    responses, truth = judges(80)
+    model = WeightedVotes(responses, gold_of(truth, 30))
+    fits = [bf.sample(model, 60, chains=2, random_seed=n, progressbar=False) for n in range(24)]
     spread = np.std([probabilities(fit) for fit in fits], axis=0)
     stated = [fit["label_posterior"]["mcse"].values for fit in fits]
     stated = np.sqrt(np.mean(np.square(stated), axis=0))
