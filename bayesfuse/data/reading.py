@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -25,12 +24,11 @@ from bayesfuse.data.arrays import (
     refuse,
     shown,
 )
+from bayesfuse.data.column_roles import odd_column
 from bayesfuse.data.names import encode, names_of, numbers, places, require_whole, unique_names
 from bayesfuse.data.silence import apart, require_abstain, silence_of
 from bayesfuse.errors import ResponsesError, brief, require_flag
 
-LONG = {"item", "rater", "label"}  # columns of a table with one row per response
-NUMBERED = 6  # rows that no rater numbers by chance
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
 
@@ -193,39 +191,6 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
     return classes is not None and bool(places(as_array([mark]), classes)[0] >= 0)
-
-
-def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | None:
-    """Return which column seems to hold no labels of a rater, and why."""
-    if LONG <= set(columns):
-        return f"columns {sorted(LONG)}"
-    try:
-        said = [
-            {label: n for label, n in counts.items() if label not in marks}
-            for counts in (pd.Series(np.asarray(part)).value_counts() for part in parts)
-        ]
-    except (TypeError, ValueError):  # such as lists in cells, which are refused later
-        return None
-    raters = Counter(label for own in said for label in own)
-    number = [sum(own.values()) for own in said]
-    odd, alone = [], [sum(raters[label] == 1 for label in own) for own in said]
-    each = zip(columns, map(np.asarray, parts), said, number, alone, strict=True)
-    for name, part, own, told, single in each:
-        whole = told == len(part) <= sum(number) - told  # and others might have said the same
-        free = len(own) >= NUMBERED and 2 * len(own) > told  # text in some rows
-        why = ""
-        if (whole or free) and len(own) > 1 and 2 * single > len(own):
-            why = f"with {len(own)} labels, {single} of them in no other"
-        elif whole and len(own) == told >= NUMBERED and part.dtype.kind in "iu":
-            if (np.diff(part.astype(np.int64)) == 1).all():
-                why = "which numbers the rows"
-        elif single == len(own) > 0 and len(columns) > 3:
-            others = sum(one == len(given) > 0 for one, given in zip(alone, said, strict=True))
-            if others == 1 and all(isinstance(label, str) for label in own):  # such as remarks
-                why = f"with labels of no other, such as {min(own)!r}"
-        if why:
-            odd.append((len(own), f"column {name!r} {why}"))
-    return max(odd, key=lambda each: each[0])[1] if odd else None
 
 
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:

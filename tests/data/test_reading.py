@@ -286,7 +286,9 @@ def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
     said.to_csv(tmp_path / "wide.csv")
     assert read_table(tmp_path / "wide.csv")[0].classes.tolist() == ["no", "yes"]
     noted = said.replace("n/a", None).assign(note=[None, "blurry", None])
-    refused_table("Got: column 'note' with labels of no other, such as 'blurry'", read_table, noted)
+    refused_table("Got: column 'note' with a name that raters seldom have", read_table, noted)
+    noted = noted.rename(columns={"note": "why"})
+    refused_table("Got: column 'why' with labels of no other, among", read_table, noted)
 
 
 def test_a_rater_of_a_usual_name_is_one():
