@@ -184,7 +184,7 @@ def _candidates(table: Columns, role: str, wanted: Any) -> list[Any]:
     varying = [name for name in others if table.varies(name)]
     if not has_default:
         return varying or others
-    if varying and not table.varies(role):  # such as the one task of all rows
+    if varying and len(table.counts(role)) == 1:  # such as the one task of all rows
         return varying
     judging = [name for name in others if ACCEPTED >= set(table.counts(name)) != set()]
     return [role, *judging]
@@ -241,8 +241,8 @@ def _roles_of_long(table: Columns, found: dict[str, list[Any]]) -> Roles:
     raise ResponsesError(
         f"A table with one row per response{read} needs one column of items, of raters and of "
         f"labels: give {' and '.join(questions)}. If each column holds the labels of one rater, "
-        f"use bf.Responses.from_matrix (--wide on the command line). Got: {' and '.join(got)} among "
-        f"{shown(table.names)}."
+        f"use bf.Responses.from_matrix (--wide on the command line). Got: {' and '.join(got)} "
+        f"among {shown(table.names)}."
     )
 
 
@@ -268,7 +268,7 @@ def _item_of_wide(table: Columns, wanted: Any, found: list[Any], has_index: bool
     if wanted == ITEM and wanted not in found:
         # a rater may have such a name
         found = [name for name in found if not table.shares_labels(name, others)]
-        found += [n for n in others if ID_SUFFIX.search(str(n)) and table.is_distinct(n)]
+        found += [n for n in others if ID_SUFFIX.search(str(n)) and table.is_distinct(n, 1)]
         if len(found) > 1:
             found = [name for name in found if table.is_distinct(name)][:1] or found
     elif wanted not in table.names:
@@ -351,10 +351,14 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | 
         elif n_alone == n_labels > 0 and n_disjoint == 1 and len(columns) > 3:
             if not any(map(is_number, labels)):  # such as remarks
                 why = "with labels of no other"
-        if not why and n_labels and all(map(is_number, labels)) and n_text:
-            why = "of numbers, where others have text"
         if why:
             odd.append((n_labels, f"column {quoted(name)} {why}"))
+    if not odd and n_text:
+        odd = [
+            (len(labels), f"column {quoted(name)} of numbers, where others have text")
+            for name, labels in zip(columns, counts, strict=True)
+            if labels and all(map(is_number, labels))
+        ]
     return max(odd, key=lambda each: each[0])[1] if odd else None
 
 

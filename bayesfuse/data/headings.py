@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import KNOWN, Columns, is_number, known_names, plain_name
@@ -26,7 +27,8 @@ def without_headings(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Any], list
     first = frame.head(3).astype(object)
     exported = ["ImportId" in str(cells.tolist()) for _, cells in first.iterrows()]
     rows = {*range(3 - exported[::-1].index(True))} if any(exported) else set()
-    if frame.shape[1] and frame.iloc[:, 0].dtype.kind not in "biufM":
+    has_known_names = any(known_names(frame.columns.tolist(), role) for role in KNOWN)
+    if has_known_names and infer_dtype(frame.iloc[:, 0]) == "string":
         repeated = np.flatnonzero(np.asarray(frame.iloc[:, 0] == frame.columns[0], dtype=bool))
         rows |= {int(n) for n in repeated if frame.iloc[n].tolist() == frame.columns.tolist()}
     if rows:
@@ -42,24 +44,22 @@ def require_header(frame: pd.DataFrame) -> None:
     # columns without names have numbers in pandas
     if not all(isinstance(name, str) for name in names) or not len(frame):
         return
-    if any(known_names(names, role) for role in KNOWN) or names[0].startswith("Unnamed: "):
+    if names[0].startswith("Unnamed: "):
         return
     table = Columns(frame.head(1000).set_axis(range(len(names)), axis=1), [*range(len(names))])
     # pandas writes 0.1 for the second column of the name 0
     texts = [re.sub(r"\.\d+$", "", name) if name.rpartition(".")[0] in names else name
              for name in names]  # fmt: skip
-    below = [table.counts(place) for place in table.names]
-    if any(
-        counts and not is_number(text) and all(map(is_number, counts))
-        for text, counts in zip(texts, below, strict=True)
-    ):
-        return
-    is_value = [
-        text in counts or plain_name(text) in map(plain_name, counts)
-        for text, counts in zip(texts, below, strict=True)
-    ]
-    if any(is_value):
-        inside = [name for name, is_in in zip(names, is_value, strict=True) if is_in]
+    inside = []
+    for place, text in enumerate(texts):
+        values = table.counts(place)
+        if plain_name(text) in map(plain_name, values):
+            inside.append(names[place])
+        elif any(known_names([text], role) for role in KNOWN):
+            return
+        elif values and not is_number(text) and all(map(is_number, values)):
+            return
+    if inside:
         raise ResponsesError(
             "The first line of a table must hold names of columns, which labels are not: read a "
             "file without names by pd.read_csv(path, header=None) (--no-header), skip further "

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from pandas.api.types import is_hashable
+from pandas.api.types import is_scalar
 
 from bayesfuse.data.arrays import (
     MISSING,
@@ -319,7 +319,7 @@ def read_gold(
     classes = set(names.classes.tolist())
 
     def is_missing(value: Any) -> bool:
-        if not is_hashable(value) or value in classes:
+        if not is_scalar(value) or value in classes:
             return False
         if isinstance(value, str):
             return value.strip() in {*MISSING, "-1"} or value.strip().casefold() in SKIPPED
@@ -327,7 +327,7 @@ def read_gold(
 
     if isinstance(found, Mapping):
         return {name: value for name, value in found.items() if not is_missing(value)}
-    return found[[not is_missing(value) for value in found]]
+    return found.loc[np.array([not is_missing(value) for value in found], dtype=bool)]
 
 
 def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
@@ -337,21 +337,20 @@ def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
     is_file = isinstance(given, str | PathLike)
     read = read_file(given, dtype=str, na_values=MISSING) if is_file else given
     if isinstance(read, pd.DataFrame):
-        read, _ = tidy(read, [])
-        levels = [name for name in read.index.names if name is not None and name not in read]
-        read = read.reset_index(levels) if levels and read.shape[1] == 1 else read
-    found = column_names(read)
-    ends = [] if found is None else gold_columns(found, item, label)
+        read = without_headings(read)[0]
+    header = column_names(read)
+    ends = [] if header is None else gold_columns(header, item, label)
     if len(ends) == 2:
         if is_file:
             rule = "Every row of a file of known labels must have an item."
-            refuse(read[ends[0]].isna(), rule, lambda n: f"an empty one in row {n}, counted from 0")
+            told = "an empty one in row {}, counted from 0".format
+            refuse(read[ends[0]].isna(), rule, told)
             return known_as_text(read[ends[0]], read[ends[1]], names)
         items, labels = columns(read, ends, "known labels")
         return pd.Series(labels, index=pd.Index(items, dtype=object), dtype=object)
     if isinstance(read, pd.DataFrame) and read.shape[1] == 1:
         return read.iloc[:, 0]
-    got = type(given).__name__ if found is None else f"columns {shown(found)}"
+    got = type(given).__name__ if header is None else f"columns {shown(header)}"
     raise ResponsesError(
         "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
         f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a file "
@@ -363,9 +362,11 @@ def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list
     """Return the columns of items and of known labels, where there is one of these."""
     pairs = []
     for role, wanted in ((ITEM, item), (LABEL, label)):
+        # a Series as pandas writes it has no name for its index
+        others = [n for n in names if n == UNNAMED if role == ITEM]
+        others += [n for n in names if role == LABEL and plain_name(n) in TRUTH]
         exact = [name for name in (wanted, role) if name in names][:1]
-        truth = [n for n in names if role == LABEL and plain_name(n) in TRUTH]
-        alike = exact or truth or known_names(names, role)
+        alike = exact or others or known_names(names, role)
         pairs += alike if len(alike) == 1 else []
     return pairs
 

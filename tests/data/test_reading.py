@@ -371,7 +371,7 @@ def test_gold_of_every_kind(tmp_path):
 @pytest.mark.parametrize(
     ("given", "settings", "message"),
     [
-        (LONG.drop(columns="rater"), {}, r"rater= and label= name.* Got: no column 'rater'"),
+        (LONG.drop(columns="rater"), {}, r"give rater=\..* Got: no column 'rater'"),
         (LONG.rename(columns=NAMED), NAMED | {"rater": "who"}, "Got: no column 'who'"),
         (LONG.rename(columns={"rater": "who", "label": "said"}), {}, "item 'a' in several rows"),
         (WIDE, {"item": "film"}, r"item= names .* Got: 'film'"),
