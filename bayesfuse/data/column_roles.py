@@ -303,8 +303,9 @@ def _require_no_design(table: Columns) -> None:
     small = [n for n in table.names if len(table.counts(n)) > 1][:8]
     for one, other in combinations(small, 2):
         n_rows = min(table.counts(one).total(), table.counts(other).total())
-        most = max(len(table.counts(one)), len(table.counts(other)))
-        if n_rows < max(MIN_ROWS, 2 * most) or len(table.names) < 3:
+        n_one, n_other = len(table.counts(one)), len(table.counts(other))
+        most = n_one * n_other  # of more rows, two have the same pair
+        if len(table.names) < 3 or not max(MIN_ROWS, 2 * n_one, 2 * n_other) <= n_rows <= most:
             continue
         pairs = pd.DataFrame({0: np.asarray(table.frame[one]), 1: np.asarray(table.frame[other])})
         if not pairs.dropna().duplicated().any():

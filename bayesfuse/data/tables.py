@@ -163,23 +163,25 @@ def _read_long(
     frame: pd.DataFrame, roles: Roles, missing: str, classes: Any, code: list[str]
 ) -> tuple[Responses, str]:
     item, rater, label = roles
-    labels = columns(frame, roles, "responses")[2]
-    marks, skips = left_out(frame[label], classes)
-    without = np.asarray(frame[label].isna() | frame[label].isin(marks))
-    is_skipped = np.asarray(frame[label].isin(skips))
-    dropped = is_skipped | (without & (missing == "drop"))
-    rows, items, note, filters = frame, None, "", ""
+    items, note, filters = None, "", ""
     call = f"{item=}, {rater=}, {label=}"
-    if without.any() and not (without & ~dropped).any() and (without | dropped).all():
+    columns(frame, roles, "responses")  # raises if one is missing
+    marks, skips = left_out(frame[label], classes)
+    no_label = np.asarray(frame[label].isna() | frame[label].isin(marks))
+    is_skipped = np.asarray(frame[label].isin(skips))
+    dropped = is_skipped | (no_label & (missing == "drop"))
+    if dropped.all():
         raise ResponsesError(
             f"At least one row must have a label. Got: none in {len(frame):,} rows of {label!r}."
         )
+    rows = frame
     if dropped.any():
         rows = frame.loc[~dropped, list(roles)]
-        rows[label] = _without(rows[label], skips)
-        filters = f"[~frame[{label!r}].isin({[*marks, *skips]})]"
-        if (without & dropped).any():
-            filters = f"[frame[{label!r}].notna() & ~frame[{label!r}].isin({[*marks, *skips]})]"
+        rows[label] = _without(rows[label], [*marks, *skips])
+        has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
+        filters = (
+            f"[frame[{label!r}].notna() & {has_label}]" if no_label.any() else f"[{has_label}]"
+        )
         if rows[label].dtype.kind == "f" and (rows[label] == np.floor(rows[label])).all():
             rows[label] = rows[label].astype(np.int64)  # floats only because of the missing ones
             filters += f".astype({{{label!r}: int}})"
@@ -188,10 +190,10 @@ def _read_long(
             call += f",\n    items=sorted(frame[{item!r}].unique())"
         remaining = set(pd.unique(rows[rater]))
         lost = [name for name in pd.unique(frame[rater].dropna()) if name not in remaining]
-        note = without_labels(int((without & dropped).sum()), lost)
+        note = without_labels(int((no_label & dropped).sum()), lost)
         note += skipped(frame[label][is_skipped])
-    elif without.any():
-        rows = frame.assign(**{label: frame[label].mask(without & (labels != ""))})
+    elif other := [mark for mark in marks if mark != EMPTY]:
+        rows = frame.assign(**{label: _without(frame[label], other)})
     table = Responses.from_long(
         rows, item=item, rater=rater, label=label, items=items, classes=classes
     )
@@ -206,8 +208,10 @@ def _read_wide(
     if roles.item is not None:
         frame, where = frame.set_index(roles.item), f"column {roles.item}"
         code.append(f"frame = frame.set_index({roles.item!r})")
-    cells = pd.Series(frame.to_numpy(dtype=object).ravel(), dtype=object)
-    marks, skips = left_out(cells, classes)
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetime"])
+    cells = pd.Series(texts.to_numpy(dtype=object).ravel(), dtype=object)
+    ordered = [dtype.categories for dtype in texts.dtypes if getattr(dtype, "ordered", False)]
+    marks, skips = left_out(cells, [*ordered[0], *(classes or ())] if ordered else classes)
     if marks := [mark for mark in marks if mark != EMPTY] + skips:
         frame = frame.apply(_without, args=(marks,))
         code.append(f"frame = frame.mask(frame.isin({marks}))")
@@ -297,8 +301,9 @@ def wide(table: Responses, cells: Any, items: str) -> str:
     if not empty:
         return f"{words}."
     values = cells.to_numpy() if isinstance(cells, pd.DataFrame) else as_array(cells)
-    marked = empty - int(np.count_nonzero(pd.isna(values)))
-    blank = int(np.count_nonzero(values == EMPTY)) if values.dtype.kind in "OU" else 0
+    answers = values[~pd.isna(values)]
+    marked = empty - (size - len(answers))
+    blank = int(np.count_nonzero(answers == EMPTY)) if values.dtype.kind in "OU" else 0
     said = f"; {empty:,} of {size:,} responses {'is' if empty == 1 else 'are'} missing"
     for number, how in ((blank, "empty text"), (marked - blank, "marked −1")):
         said += f", {number:,} of them {how}" if number else ""

@@ -42,6 +42,7 @@ def test_frames_with_pandas_own_missing_values(values, kind, classes):
     frame = pd.DataFrame({"ann": pd.Series(values, dtype=kind), "bob": values[0]})
     responses = bf.Responses.from_matrix(frame)
     assert responses.classes.tolist() == classes and responses.per_rater.tolist() == [2, 3]
+    assert "1 of 6 responses is missing." in read_table(frame)[1]
 
 
 @pytest.mark.parametrize("missing", [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1])])
