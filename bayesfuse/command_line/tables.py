@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -31,16 +31,10 @@ from bayesfuse.data.column_roles import (
     ITEM,
     LABEL,
     assign_roles,
-    odd_column,
 )
 from bayesfuse.data.headings import without_headings
 
-MISSING_CODE = "-1"  # of whole numbers, in tables with a column per rater
-
-
 WEIGHT = "weight"  # the column of weights in a table of edges
-
-Told = Callable[[bf.Responses], str]  # how the table of these responses was read, in words
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     place = [arguments.sequence, arguments.position] if in_sequence else []
     if twice := [name for name in own + place if (own + place).count(name) > 1]:
         raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
-    rows, said, column = _read_rows(arguments, own if arguments.items else own + place)
+    rows, read, column = _read_rows(arguments, own if arguments.items else own + place)
     listed = _read_items(arguments, rows, place)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
@@ -105,12 +99,12 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments, responses) if arguments.gold else None
     groups = _read_groups(arguments, responses, column) if arguments.by is not None else None
-    return Tables(responses, said(responses), gold, sequences, graph, places, groups)
+    return Tables(responses, read, gold, sequences, graph, places, groups)
 
 
 def _read_rows(
     arguments: argparse.Namespace, columns: list[str]
-) -> tuple[pd.DataFrame, Told, str | None]:
+) -> tuple[pd.DataFrame, str, str | None]:
     """Return one row per response with these columns, how it was read, and the column of items."""
     path, wanted, place = arguments.responses, tuple(columns[:3]), columns[3:]
     frame, separator = read_text_table(path, columns, not arguments.no_header)
@@ -142,7 +136,7 @@ def _read_rows(
         require_columns(frame, [*roles, *place], path, hint, header)
         require_lines(frame, [*roles, *place], separator, path)
         long, words = _read_long(arguments, frame[[*roles, *place]].set_axis(columns, axis=1))
-        return long, lambda _: tables.long(*roles) + words + note, roles.item
+        return long, tables.long(*roles) + words + note, roles.item
     if place:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
@@ -159,7 +153,7 @@ def _read_rows(
         names = frame[item]
         require_complete(frame[[item]], path, f"every row needs {item!r}")
     long, words = _read_wide(arguments, frame[raters], names, where, columns)
-    return long, lambda responses: words(responses) + note, item
+    return long, words + note, item
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -187,34 +181,19 @@ def _read_wide(
     items: pd.Series,
     where: str,
     columns: list[str],
-) -> tuple[pd.DataFrame, Told]:
+) -> tuple[pd.DataFrame, str]:
     """Return the responses in a table with a row per item and a column per rater."""
-    item, rater, label = columns
     require_unique(items, arguments.responses, "an item has one row with --wide")
-    raters = cells.columns.tolist()
-    parts = [cells[name] for name in raters]
-    if not arguments.classes and (odd := odd_column(parts, raters, [MISSING_CODE])):
-        raise CommandError(
-            "columns of a table with one row per item are raters, who share their labels: "
-            "--ignore leaves out others, --item names that of the items, --item, --rater and "
-            "--label those of a table with one row per response, and --classes declares labels "
-            f"that one rater alone gives. Got: {odd}"
-        )
-    texts = pd.Series(cells.to_numpy(dtype=object).ravel())
-    _, skips = tables.left_out(texts, _declared(arguments))
-    answers = cells.mask(cells.isin(skips))
-    is_code = answers.eq(MISSING_CODE)
-    labels = answers.mask(is_code).to_numpy(dtype=object)
-    if is_code.to_numpy().any() and all(text.isdecimal() for text in labels[~pd.isna(labels)]):
-        answers = answers.mask(is_code)  # codes of classes, as in NumPy
-    else:
-        is_code[:] = False
-    rows = answers.assign(**{"": items}).melt("", raters, rater, label).dropna(subset=[label])
-    rows = rows.rename(columns={"": item}).astype("category")
-    rows[item] = rows[item].cat.set_categories(items)  # also those without responses
-    note = tables.skipped(texts[texts.isin(skips)], "--classes")
-    read = cells.mask(cells.isin(skips))
-    return rows, lambda responses: tables.wide(responses, read, where) + note
+    declared = _declared(arguments)
+    texts = pd.unique(pd.Series(cells.to_numpy(dtype=object).ravel()).dropna())
+    codes = _plain_names([*texts, *(declared or [])])
+    if all(isinstance(code, int) for code in codes.values()):  # of classes, as in NumPy
+        cells = cells.astype("Int64")
+    classes = None if declared is None else [codes[name] for name in declared]
+    table, words = tables.read_wide(cells.set_axis(items), where, classes, [], "--classes")
+    rows = table.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
+    rows[columns[0]] = rows[columns[0]].cat.set_categories(items)  # also without responses
+    return rows, words
 
 
 def _declared(arguments: argparse.Namespace) -> list[str] | None:

@@ -83,14 +83,10 @@ class Columns:
         """Whether some value is in several rows."""
         return self.counts(name).total() > len(self.counts(name))
 
-    def is_text(self, name: Any) -> bool:
-        """Whether some value of a column is no number."""
-        return not all(map(is_number, self.counts(name)))
-
     def shares_labels(self, name: Any, others: list[Any]) -> bool:
         """Whether others use all the values of a column of text, as raters of a wide table do."""
         values = set(self.counts(name))
-        return self.is_text(name) and any(
+        return not all(map(is_number, values)) and any(
             values <= set(self.counts(other)) for other in others if other != name
         )
 
@@ -207,19 +203,17 @@ def _is_long(table: Columns, wanted: tuple[Any, Any, Any], found: list[list[Any]
     item, rater, label = found
     if wanted[1:] != (RATER, LABEL) or RATER in table.names or LABEL in table.names:
         return True
-    if not rater and not label:
-        return False
+    # raters of a wide table may be called "user", and use the labels of others
     others = [name for name in table.names if name not in item]
-    could_be_wide = all(table.shares_labels(name, others) for name in (*rater, *label))
-    if not could_be_wide:
-        return True
-    if rater and label and not any(map(table.repeats, item)):
+    share = all(table.shares_labels(name, others) for name in rater)
+    could_be_wide = bool(rater) and share and not any(map(table.repeats, item))
+    if could_be_wide and label:
         raise ResponsesError(
             "Columns may be raters, or name the raters and labels of one response per row: give "
             "rater= and label= for the latter, else rename the columns. Got: columns "
             f"{shown([*rater, *label])} with the same values."
         )
-    return bool(rater and label)
+    return bool(rater or label) and not could_be_wide
 
 
 def _roles_of_long(table: Columns, found: dict[str, list[Any]]) -> Roles:
@@ -279,20 +273,17 @@ def _item_of_wide(table: Columns, wanted: Any, found: list[Any], has_index: bool
     if found:
         if table.repeats(found[0]):
             others = _suggestions(table, LABEL, found)
+            item = table.counts(found[0]).most_common(1)[0][0]
             raise ResponsesError(
                 "A DataFrame with a column rater= or label= has one row per response, and any "
                 "other has one row per item, so that an item has one row: name the columns by "
-                f"rater= and label= (perhaps {shown(others)}). Got: {_repeated(table, found[0])} "
+                f"rater= and label= (perhaps {shown(others)}). Got: item {quoted(item)} "
                 f"in several rows, and columns {shown(table.names)}."
             )
         return found[0]
     if not has_index:
         _require_no_design(table)
     return None
-
-
-def _repeated(table: Columns, name: Any) -> str:
-    return f"item {quoted(table.counts(name).most_common(1)[0][0])}"
 
 
 def _require_no_design(table: Columns) -> None:

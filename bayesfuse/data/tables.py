@@ -45,6 +45,7 @@ from bayesfuse.errors import ModelError, ResponsesError, brief
 UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 NAMED = 5  # raters that are named when a table is read
+KEEP = "classes= of bf.Responses"  # what declares a class that would mean none
 MANY = 20  # responses of which most are of one kind each only if they are measurements or text
 
 Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
@@ -102,8 +103,14 @@ def read_table(
     frame, note = tidy(frame, code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
-    read = _read_long if roles.is_long else _read_wide
-    table, words = read(frame, roles, missing, classes, code)
+    if roles.is_long:
+        table, words = _read_long(frame, roles, missing, classes, code)
+    else:
+        where = "index" if roles.item is None else f"column {roles.item}"
+        if roles.item is not None:
+            frame = frame.set_index(roles.item)
+            code.append(f"frame = frame.set_index({roles.item!r})")
+        table, words = read_wide(frame, where, classes, code)
     return table, words + note, "\n".join(code)
 
 
@@ -201,13 +208,10 @@ def _read_long(
     return table, long(item, rater, label) + note
 
 
-def _read_wide(
-    frame: pd.DataFrame, roles: Roles, missing: str, classes: Any, code: list[str]
+def read_wide(
+    frame: pd.DataFrame, where: str, classes: Any, code: list[str], keep: str = KEEP
 ) -> tuple[Responses, str]:
-    where = "index"
-    if roles.item is not None:
-        frame, where = frame.set_index(roles.item), f"column {roles.item}"
-        code.append(f"frame = frame.set_index({roles.item!r})")
+    """Return the responses in a table with items in the index, and how they were read."""
     texts = frame.select_dtypes(exclude=["number", "bool", "datetime"])
     cells = pd.Series(texts.to_numpy(dtype=object).ravel(), dtype=object)
     ordered = [dtype.categories for dtype in texts.dtypes if getattr(dtype, "ordered", False)]
@@ -217,7 +221,7 @@ def _read_wide(
         code.append(f"frame = frame.mask(frame.isin({marks}))")
     table = Responses.from_matrix(frame, classes=classes)
     code.append("responses = bf.Responses.from_matrix(frame)")
-    return table, wide(table, frame, where) + skipped(cells[cells.isin(skips)])
+    return table, wide(table, frame, where) + skipped(cells[cells.isin(skips)], keep)
 
 
 def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
@@ -254,7 +258,7 @@ def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
     return labels.mask(labels.isin(marks)) if labels.dtype.kind not in "biufM" else labels
 
 
-def skipped(labels: pd.Series, keep: str = "classes= of bf.Responses") -> str:
+def skipped(labels: pd.Series, keep: str = KEEP) -> str:
     """Return in words which responses were read as missing because the item was skipped."""
     return "".join(
         f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
