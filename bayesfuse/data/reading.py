@@ -105,46 +105,18 @@ def read_matrix(
     marks = _marks(missing, classes, abstain)
     if abstain is not None:
         require_abstain(abstain, classes, marks)
-    known_columns = None if isinstance(matrix, Mapping) else column_names(matrix)
-    if known_columns is not None:
+    names = None if isinstance(matrix, Mapping) else column_names(matrix)
+    if names is not None:
         items = getattr(matrix, "index", None) if items is None else items
-        raters = known_columns if raters is None else raters
-        parts = [
-            as_array(matrix.iloc[:, place] if hasattr(matrix, "iloc") else matrix[name])
-            for place, name in enumerate(known_columns)  # names may be duplicate in pandas
-        ]
-        if classes is None:
-            if odd := odd_column(parts, known_columns, [*marks, abstain]):
-                raise ResponsesError(
-                    "Columns of a table with one row per item and one column per rater share their "
-                    "labels. If one holds something else, drop it; if it names the items, give "
-                    "item= of bf.fuse or make it the index (set_index); if each row is one "
-                    "response, name the columns by item=, rater= and label= (of bf.fuse or "
-                    "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
-                    f"alone. Got: {odd}, among columns {shown(known_columns)}."
-                )
-            if missing is UNDECLARED and any(
-                hasattr(part, "codes") and -1 in part.categories for part in parts
-            ):
-                marks = [mark for mark in marks if mark is EMPTY]
-            classes = _categories(parts, [*marks, abstain])
-        values = _side_by_side(parts)
+        raters = names if raters is None else raters
+        values, marks, classes = _frame_values(matrix, names, marks, classes, missing, abstain)
     else:
         if isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
-            own: Any = list(map(matrix.coords.get, matrix.dims))
-            items = own[0] if items is None else items
-            raters = own[1] if raters is None else raters
+            coordinates: Any = list(map(matrix.coords.get, matrix.dims))
+            items = coordinates[0] if items is None else items
+            raters = coordinates[1] if raters is None else raters
         values = as_array(matrix)
-    if values.ndim != 2 or values.dtype.kind == "V":
-        sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
-        shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
-        given = brief(matrix) if isinstance(matrix, str | PathLike) else shape
-        raise ResponsesError(
-            "A matrix of responses must have one row per item and one column per rater, with one "
-            "label in each cell; pd.read_csv(path, index_col=0) reads it from a file, and "
-            "from_long reads records. Got: "
-            f"{f'rows of lengths {sizes}' if len(sizes) > 1 else given}."
-        )
+    _require_cells(values, matrix)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
     answered = ~pd.isna(values)
@@ -157,20 +129,67 @@ def read_matrix(
     if labels.dtype == object:  # as in a frame with missing values
         labels = narrow(labels)
     if labels.dtype.kind == "f":
-        whole = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
-        halves = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
-        if not (whole.all() or (halves and labels.max() > 1)):  # scores such as 3.5
-            raise ResponsesError(
-                "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
-                "missing mark, because probabilities are not responses; other scores are read "
-                "from a table with one row per response. Got: "
-                f"{plain(labels[~whole][0])!r}."
-            )
-        labels = labels.astype(np.int64) if whole.all() else labels
+        labels = _without_decimals(labels)
     ends = zip(values.shape, (items, raters), ("item", "rater"), strict=True)
-    names = [names_of(*end) for end in ends]
     pair = np.flatnonzero(answered)
-    return _rows(pair, labels, quiet, names, (declared, classes), "labels")
+    return _rows(
+        pair, labels, quiet, [names_of(*end) for end in ends], (declared, classes), "labels"
+    )
+
+
+def _frame_values(
+    frame: Any, names: list[Any], marks: list[Any], classes: Any, missing: Any, abstain: Any
+) -> tuple[NDArray[Any], list[Any], Any]:
+    """Return the cells of a frame, the marks of missing responses, and the classes if declared."""
+    parts = [
+        as_array(frame.iloc[:, place] if hasattr(frame, "iloc") else frame[name])
+        for place, name in enumerate(names)  # names may be duplicate in pandas
+    ]
+    if classes is None:
+        if odd := odd_column(parts, names, [*marks, abstain]):
+            raise ResponsesError(
+                "Columns of a table with one row per item and one column per rater share their "
+                "labels. If one holds something else, drop it; if it names the items, give "
+                "item= of bf.fuse or make it the index (set_index); if each row is one "
+                "response, name the columns by item=, rater= and label= (of bf.fuse or "
+                "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
+                f"alone. Got: {odd}, among columns {shown(names)}."
+            )
+        categories = [part.categories for part in parts if hasattr(part, "codes")]
+        if missing is UNDECLARED and any(-1 in each for each in categories):
+            marks = [mark for mark in marks if mark is EMPTY]
+        classes = _categories(parts, [*marks, abstain])
+    return _side_by_side(parts), marks, classes
+
+
+def _require_cells(values: NDArray[Any], matrix: Any) -> None:
+    """Raise ResponsesError unless values are one label per item and rater."""
+    if values.ndim == 2 and values.dtype.kind != "V":
+        return
+    sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
+    shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
+    given = brief(matrix) if isinstance(matrix, str | PathLike) else shape
+    raise ResponsesError(
+        "A matrix of responses must have one row per item and one column per rater, with one "
+        "label in each cell; pd.read_csv(path, index_col=0) reads it from a file, and "
+        "from_long reads records. Got: "
+        f"{f'rows of lengths {sizes}' if len(sizes) > 1 else given}."
+    )
+
+
+def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as integers and half ones unchanged, or raise ResponsesError."""
+    whole = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
+    if whole.all():
+        return labels.astype(np.int64)
+    is_half = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
+    if not (is_half and labels.max() > 1):  # scores such as 3.5
+        raise ResponsesError(
+            "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
+            "missing mark, because probabilities are not responses; other scores are read "
+            f"from a table with one row per response. Got: {plain(labels[~whole][0])!r}."
+        )
+    return labels
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
