@@ -106,7 +106,8 @@ def _read_rows(
     arguments: argparse.Namespace, columns: list[str]
 ) -> tuple[pd.DataFrame, str, str | None]:
     """Return one row per response with these columns, how it was read, and the column of items."""
-    path, wanted, place = arguments.responses, tuple(columns[:3]), columns[3:]
+    path, place = arguments.responses, columns[3:]
+    wanted = columns[0], columns[1], columns[2]
     frame, separator = read_text_table(path, columns, not arguments.no_header)
     frame, _, rows = without_headings(frame)
     frame.columns = frame.columns.map(str)  # numbers without a header

@@ -369,7 +369,7 @@ def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
 
 def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list[Any]:
     """Return the columns of items and of known labels, where there is one of these."""
-    pairs = []
+    pairs: list[Any] = []
     for role, wanted in ((ITEM, item), (LABEL, label)):
         # a Series as pandas writes it has no name for its index
         others = [n for n in names if n == UNNAMED if role == ITEM]

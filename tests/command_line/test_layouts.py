@@ -130,6 +130,10 @@ QUESTIONS = {  # columns, and a part of the question
     "raters or roles": (
         {"item": range(8), "user": TESTS["pcr"], "expert": TESTS["elisa"]}, "give label="
     ),
+    "raters or names of raters": (
+        {"item": range(4), "judge": YES["x"], "answer": YES["y"]}, "with the same values"
+    ),
+    "a class beside raters": ({"item": range(4), "class": YES["x"]} | YES, "give rater="),
     "a covariate": ({"ID": range(8), "sex": [0, 1] * 4} | TESTS, "'sex' with a name"),
     "ages": ({"ID": range(8), "years": range(30, 70, 5)} | TESTS, "'years' with 8 labels"),
     "the truth": ({"item": range(8), "gold": [0, 1] * 4} | TESTS, "'gold' with a name .* gold="),
