@@ -83,10 +83,11 @@ def read_table(
             f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
     if isinstance(given, Responses):
-        if wanted != (ITEM, RATER, LABEL):
+        roles = zip((ITEM, RATER, LABEL), wanted, strict=True)
+        if renamed := {role: name for role, name in roles if name != role}:
             raise ModelError(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
-                f"none. Got: {brief(wanted)} with Responses."
+                f"none. Got: {brief(renamed)} with Responses."
             )
         return given, "", CODE
     code = ["# frame is your table, as read by pandas"]
