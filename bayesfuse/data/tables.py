@@ -83,8 +83,8 @@ def read_table(
             f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
     if isinstance(given, Responses):
-        roles = zip((ITEM, RATER, LABEL), wanted, strict=True)
-        if renamed := {role: name for role, name in roles if name != role}:
+        pairs = zip((ITEM, RATER, LABEL), wanted, strict=True)
+        if renamed := {role: name for role, name in pairs if name != role}:
             raise ModelError(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
