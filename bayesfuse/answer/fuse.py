@@ -82,9 +82,10 @@ def fuse(
     Parameters
     ----------
     responses : Responses, DataFrame, array, list of rows, or path of a CSV or Parquet file
-        A DataFrame with a column ``rater`` or ``label`` has one row per response. Any other table
-        has one row per item (named by the column ``item``, else the index) and one column per
-        rater; missing are NaN, None, "" and, among numbers, −1.
+        A DataFrame with a column ``rater`` or ``label``, or of another usual name such as
+        ``worker`` or ``answer``, has one row per response. Any other table has one row per item
+        (named by the column ``item``, else the index) and one column per rater; missing are NaN,
+        None, "", "NA", "skip", "ignore" and, among numbers, −1.
     item, rater, label : str
         Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"

@@ -61,7 +61,9 @@ TABLE = {
     "--item --item-column COLUMN": "column of the items (%(default)s)",
     "--rater COLUMN": "column of the raters (%(default)s)",
     "--label COLUMN": "column of the labels (%(default)s)",
-    "--wide": "the table has one row per item and one column per rater",
+    "--wide": "the table has one row per item and one column per rater (recognised, too, where no "
+    "column is called rater or label, or alike)",
+    "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are no raters",
     "--drop-empty": "leave out rows without a label",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -27,23 +27,14 @@ NARROWER: dict[str, tuple[type, ...]] = {
 }
 """Exact array types for each kind of objects that ``infer_dtype`` names."""
 
-USUAL = {
-    "item": ("item", "task", "question", "unit", "hit"),
-    "rater": ("rater", "worker", "annotator", "coder", "judge"),
-    "label": ("label", "answer", "response", "vote"),
-}
-"""Usual names of the columns of a long table, in any case and with or without "id"."""
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
+"""Text that means a missing label; all else, "None" and "null" included, is a name."""
 
+SKIPPED = {"ignore", "ignored", "skip", "skipped"}
+"""Labels of tools for tasks that an annotator left out, in any case."""
 
-def usual(wanted: Iterable[str], names: list[Any] | None) -> list[str]:
-    """Return the wanted columns, or the only one with another of the ``USUAL`` names for it."""
-    plain = {n: re.sub(r"(?<=\w)[ _-](?=\w)|id$", "", str(n).casefold()) for n in names or ()}
-    found = []
-    for name in wanted:
-        others = USUAL.get(str(name), ())
-        alike = [own for own in plain if plain[own] in others]
-        found.append(alike[0] if len(alike) == 1 and name not in list(plain) else name)
-    return found
+MAX_TEXT, MAX_SHOWN = 40, 200  # letters of a cell, and of several, that a message shows
+ADDRESS = re.compile(r"[^\s@]+@[^\s@]+")
 
 
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
@@ -224,10 +215,21 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def quoted(value: Any) -> str:
+    """Return a cell or name as a message shows it: cut, and without addresses."""
+    text = ADDRESS.sub("…@…", repr(plain(value)))
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
+
 def shown(values: Any, most: int = 8) -> str:
     """Format the first values, for an error."""
-    listed = [repr(plain(value)) for value in list(values)[:most]]
-    return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")
+    texts, size = [], 0
+    for value in list(values)[:most]:
+        texts.append(quoted(value))
+        size += len(texts[-1])
+        if size > MAX_SHOWN:
+            break
+    return "[" + ", ".join(texts) + (", …]" if len(values) > len(texts) else "]")
 
 
 def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:

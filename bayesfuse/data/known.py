@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, narrow, plain, refuse, shown
+from bayesfuse.data.arrays import as_array, narrow, plain, quoted, refuse, shown
 from bayesfuse.data.names import encode, listed, matched, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, require_numbers
@@ -36,12 +36,12 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         if code < 0:
             raise ResponsesError(
                 f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
-                f"items whose class is not known. Got: {label!r} for item {item!r}."
+                f"items whose class is not known. Got: {quoted(label)} for item {quoted(item)}."
             )
         if known[place] not in (-1, code):
             raise ResponsesError(
-                f"An item has one true class. Got: gold labels {label!r} and "
-                f"{plain(responses.classes[known[place]])!r} for item {item!r}."
+                f"An item has one true class. Got: gold labels {quoted(label)} and "
+                f"{quoted(responses.classes[known[place]])} for item {quoted(item)}."
             )
         known[place] = code
     return known
@@ -65,8 +65,8 @@ def unknown_item(item: Any, names: Any = None, number: int = 1) -> ResponsesErro
         more += f": only the type differs, so give items as {kind}, not {type(item).__name__}"
     return ResponsesError(
         f"Gold labels must be of items that are in the table{such}; leave out others, or declare "
-        f"items without responses by items= of bf.Responses.from_long. Got: {item!r}, which is "
-        f"not{more}."
+        f"items without responses by items= of bf.Responses.from_long. Got: {quoted(item)}, which "
+        f"is not{more}."
     )
 
 
@@ -137,7 +137,7 @@ def read_populations(
         return encode(values, None, group, what)[::-1]
     codes = places(values, names)
     rule = f"Populations of new {unit}s must be among those of the fit, {shown(names)}."
-    refuse(codes < 0, rule, lambda n: f"{plain(values[n])!r} for {unit} {plain(units[n])!r}")
+    refuse(codes < 0, rule, lambda n: f"{quoted(values[n])} for {unit} {quoted(units[n])}")
     return names, codes
 
 
@@ -220,7 +220,7 @@ def _in_order[T: (pd.Series, pd.DataFrame)](given: T, names: Any, what: str, uni
     if index.has_duplicates:
         raise ResponsesError(
             f"Every {unit} has one value or row in {what}. Got: several for "
-            f"{plain(index[index.duplicated()][0])!r}."
+            f"{quoted(index[index.duplicated()][0])}."
         )
     known = f"{what} must be of {unit}s that are in the table."
     place = matched(as_array(index.to_numpy()), names, known, f"Every {unit} must be in {what}.")

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_hashable, is_list_like
 
-from bayesfuse.data.arrays import as_array, fit_floats, plain, refuse, shown
+from bayesfuse.data.arrays import as_array, fit_floats, plain, quoted, refuse, shown
 from bayesfuse.errors import ResponsesError
 
 
@@ -31,8 +31,8 @@ def encode(
     else:
         codes = places(values, names)
     rule = f"Every {what} in {column!r} must be among the declared ones {shown(names)}."
-    told = "{!r} in row {}, counted from 0".format
-    refuse(codes < 0, rule, lambda n: told(plain(values[n]), numbers(left_out, n)))
+    told = "{} in row {}, counted from 0".format
+    refuse(codes < 0, rule, lambda n: told(quoted(values[n]), numbers(left_out, n)))
     return codes, names
 
 
@@ -123,7 +123,7 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
     if len(twice):
         raise ResponsesError(
             f"{rule} differ, because they identify the results. Got: "
-            f"{plain(twice[0])!r} more than once."
+            f"{quoted(twice[0])} more than once."
         )
     return array
 
@@ -144,7 +144,7 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
         name = next(name for name in listed if found[0] in name)
         raise ResponsesError(
             f"Names of {_plural(what)} must be text without the character NUL and without "
-            f"surrogates, because files hold neither. Got: {name!r}."
+            f"surrogates, because files hold neither. Got: {quoted(name)}."
         )
     return np.array(listed, dtype=str if text else bytes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -25,12 +24,11 @@ from bayesfuse.data.arrays import (
     refuse,
     shown,
 )
+from bayesfuse.data.column_roles import odd_column
 from bayesfuse.data.names import encode, names_of, numbers, places, require_whole, unique_names
 from bayesfuse.data.silence import apart, require_abstain, silence_of
 from bayesfuse.errors import ResponsesError, brief, require_flag
 
-LONG = {"item", "rater", "label"}  # columns of a table with one row per response
-NUMBERED = 6  # rows that no rater numbers by chance
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
 
@@ -107,46 +105,18 @@ def read_matrix(
     marks = _marks(missing, classes, abstain)
     if abstain is not None:
         require_abstain(abstain, classes, marks)
-    known_columns = None if isinstance(matrix, Mapping) else column_names(matrix)
-    if known_columns is not None:
+    names = None if isinstance(matrix, Mapping) else column_names(matrix)
+    if names is not None:
         items = getattr(matrix, "index", None) if items is None else items
-        raters = known_columns if raters is None else raters
-        parts = [
-            as_array(matrix.iloc[:, place] if hasattr(matrix, "iloc") else matrix[name])
-            for place, name in enumerate(known_columns)  # names may be duplicate in pandas
-        ]
-        if classes is None:
-            if odd := odd_column(parts, known_columns, [*marks, abstain]):
-                raise ResponsesError(
-                    "Columns of a table with one row per item and one column per rater share their "
-                    "labels. If one holds something else, drop it; if it names the items, give "
-                    "item= of bf.fuse or make it the index (set_index); if each row is one "
-                    "response, name the columns by item=, rater= and label= (of bf.fuse or "
-                    "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
-                    f"alone. Got: {odd}, among columns {shown(known_columns)}."
-                )
-            if missing is UNDECLARED and any(
-                hasattr(part, "codes") and -1 in part.categories for part in parts
-            ):
-                marks = [mark for mark in marks if mark is EMPTY]
-            classes = _categories(parts, [*marks, abstain])
-        values = _side_by_side(parts)
+        raters = names if raters is None else raters
+        values, marks, classes = _frame_values(matrix, names, marks, classes, missing, abstain)
     else:
         if isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
-            own: Any = list(map(matrix.coords.get, matrix.dims))
-            items = own[0] if items is None else items
-            raters = own[1] if raters is None else raters
+            coordinates: Any = list(map(matrix.coords.get, matrix.dims))
+            items = coordinates[0] if items is None else items
+            raters = coordinates[1] if raters is None else raters
         values = as_array(matrix)
-    if values.ndim != 2 or values.dtype.kind == "V":
-        sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
-        shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
-        given = brief(matrix) if isinstance(matrix, str | PathLike) else shape
-        raise ResponsesError(
-            "A matrix of responses must have one row per item and one column per rater, with one "
-            "label in each cell; pd.read_csv(path, index_col=0) reads it from a file, and "
-            "from_long reads records. Got: "
-            f"{f'rows of lengths {sizes}' if len(sizes) > 1 else given}."
-        )
+    _require_cells(values, matrix)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
     answered = ~pd.isna(values)
@@ -159,20 +129,67 @@ def read_matrix(
     if labels.dtype == object:  # as in a frame with missing values
         labels = narrow(labels)
     if labels.dtype.kind == "f":
-        whole = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
-        halves = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
-        if not (whole.all() or (halves and labels.max() > 1)):  # scores such as 3.5
-            raise ResponsesError(
-                "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
-                "missing mark, because probabilities are not responses; other scores are read "
-                "from a table with one row per response. Got: "
-                f"{plain(labels[~whole][0])!r}."
-            )
-        labels = labels.astype(np.int64) if whole.all() else labels
+        labels = _without_decimals(labels)
     ends = zip(values.shape, (items, raters), ("item", "rater"), strict=True)
-    names = [names_of(*end) for end in ends]
     pair = np.flatnonzero(answered)
-    return _rows(pair, labels, quiet, names, (declared, classes), "labels")
+    return _rows(
+        pair, labels, quiet, [names_of(*end) for end in ends], (declared, classes), "labels"
+    )
+
+
+def _frame_values(
+    frame: Any, names: list[Any], marks: list[Any], classes: Any, missing: Any, abstain: Any
+) -> tuple[NDArray[Any], list[Any], Any]:
+    """Return the cells of a frame, the marks of missing responses, and the classes if declared."""
+    parts = [
+        as_array(frame.iloc[:, place] if hasattr(frame, "iloc") else frame[name])
+        for place, name in enumerate(names)  # names may be duplicate in pandas
+    ]
+    if classes is None:
+        if odd := odd_column(parts, names, [*marks, abstain]):
+            raise ResponsesError(
+                "Columns of a table with one row per item and one column per rater share their "
+                "labels. If one holds something else, drop it; if it names the items, give "
+                "item= of bf.fuse or make it the index (set_index); if each row is one "
+                "response, name the columns by item=, rater= and label= (of bf.fuse or "
+                "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
+                f"alone. Got: {odd}, among columns {shown(names)}."
+            )
+        categories = [part.categories for part in parts if hasattr(part, "codes")]
+        if missing is UNDECLARED and any(-1 in each for each in categories):
+            marks = [mark for mark in marks if mark is EMPTY]
+        classes = _categories(parts, [*marks, abstain])
+    return _side_by_side(parts), marks, classes
+
+
+def _require_cells(values: NDArray[Any], matrix: Any) -> None:
+    """Raise ResponsesError unless values are one label per item and rater."""
+    if values.ndim == 2 and values.dtype.kind != "V":
+        return
+    sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
+    shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
+    given = brief(matrix) if isinstance(matrix, str | PathLike) else shape
+    raise ResponsesError(
+        "A matrix of responses must have one row per item and one column per rater, with one "
+        "label in each cell; pd.read_csv(path, index_col=0) reads it from a file, and "
+        "from_long reads records. Got: "
+        f"{f'rows of lengths {sizes}' if len(sizes) > 1 else given}."
+    )
+
+
+def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as integers and half ones unchanged, or raise ResponsesError."""
+    whole = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
+    if whole.all():
+        return labels.astype(np.int64)
+    is_half = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
+    if not (is_half and labels.max() > 1):  # scores such as 3.5
+        raise ResponsesError(
+            "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
+            "missing mark, because probabilities are not responses; other scores are read "
+            f"from a table with one row per response. Got: {plain(labels[~whole][0])!r}."
+        )
+    return labels
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
@@ -193,39 +210,6 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
     return classes is not None and bool(places(as_array([mark]), classes)[0] >= 0)
-
-
-def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | None:
-    """Return which column seems to hold no labels of a rater, and why."""
-    if LONG <= set(columns):
-        return f"columns {sorted(LONG)}"
-    try:
-        said = [
-            {label: n for label, n in counts.items() if label not in marks}
-            for counts in (pd.Series(np.asarray(part)).value_counts() for part in parts)
-        ]
-    except (TypeError, ValueError):  # such as lists in cells, which are refused later
-        return None
-    raters = Counter(label for own in said for label in own)
-    number = [sum(own.values()) for own in said]
-    odd, alone = [], [sum(raters[label] == 1 for label in own) for own in said]
-    each = zip(columns, map(np.asarray, parts), said, number, alone, strict=True)
-    for name, part, own, told, single in each:
-        whole = told == len(part) <= sum(number) - told  # and others might have said the same
-        free = len(own) >= NUMBERED and 2 * len(own) > told  # text in some rows
-        why = ""
-        if (whole or free) and len(own) > 1 and 2 * single > len(own):
-            why = f"with {len(own)} labels, {single} of them in no other"
-        elif whole and len(own) == told >= NUMBERED and part.dtype.kind in "iu":
-            if (np.diff(part.astype(np.int64)) == 1).all():
-                why = "which numbers the rows"
-        elif single == len(own) > 0 and len(columns) > 3:
-            others = sum(one == len(given) > 0 for one, given in zip(alone, said, strict=True))
-            if others == 1 and all(isinstance(label, str) for label in own):  # such as remarks
-                why = f"with labels of no other, such as {min(own)!r}"
-        if why:
-            odd.append((len(own), f"column {name!r} {why}"))
-    return max(odd, key=lambda each: each[0])[1] if odd else None
 
 
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:

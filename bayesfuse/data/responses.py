@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import column_names, present, shown, usual
+from bayesfuse.data.arrays import column_names, present, shown
+from bayesfuse.data.column_roles import assign_roles
 from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
 from bayesfuse.data.names import smallest_integer
@@ -91,8 +92,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         frame : dataframe or mapping of arrays
             Of pandas, polars, Arrow or xarray, or a dict of arrays.
         item, rater, label : str
-            Names of the columns. By default also task, question, unit or hit; worker, annotator,
-            coder or judge; answer, response or vote, in any case and with or without id.
+            Names of the columns. By default also other usual names, such as task or question_id;
+            worker, annotator or judge; answer, choice or verdict, in any case.
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the sorted
@@ -105,7 +106,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             ordered categoricals; text needs classes= to define the order.
         """
         frame = present(frame)
-        columns = usual((item, rater, label), column_names(frame))
+        names, wanted = column_names(frame), (item, rater, label)
+        columns = wanted if names is None else assign_roles(frame, names, wanted, is_wide=False)
         declared = items, raters, classes
         table = from_key(*read_long(frame, columns, declared, abstain))
         dtypes = [getattr(frame[columns[2]], "dtype", None)]

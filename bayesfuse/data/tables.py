@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from pandas.api.types import is_scalar
 
-from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown, usual
+from bayesfuse.data.arrays import (
+    MISSING,
+    SKIPPED,
+    as_array,
+    column_names,
+    columns,
+    present,
+    refuse,
+    shown,
+)
+from bayesfuse.data.column_roles import (
+    ITEM,
+    KNOWN,
+    LABEL,
+    RATER,
+    TRUTH,
+    Roles,
+    assign_roles,
+    known_names,
+    plain_name,
+)
 from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.files import read_file
+from bayesfuse.data.headings import without_headings
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, brief
 
-ITEM, RATER, LABEL = "item", "rater", "label"
+UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 NAMED = 5  # raters that are named when a table is read
+KEEP = "classes= of bf.Responses"  # what declares a class that would mean none
 MANY = 20  # responses of which most are of one kind each only if they are measurements or text
-
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
-"""Missing values in files; all else, "None" and "null" included, is a name."""
 
 Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
@@ -39,11 +61,6 @@ class Names(NamedTuple):
 
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 
-RULE = (
-    "A DataFrame with a column rater= or label= has one row per response, and any other has one "
-    "row per item and one column per rater"
-)
-
 
 def read_table(
     given: Any,
@@ -54,43 +71,60 @@ def read_table(
     missing: str = "error",
     classes: Sequence[Any] | None = None,
 ) -> tuple[Responses, str, str]:
-    """Return a table as responses, and how it was read, in words and as code: see ``RULE``.
+    """Return a table as responses, and how it was read, in words and as code.
 
-    Items of a wide table are named by the column ``item`` if there is one, else by the index.
+    A long table has columns of raters and labels, as :func:`assign_roles` recognises them. Items of
+    a wide table are named by a column of items if there is one, else by the index.
     """
-    own = {"item": item, "rater": rater, "label": label}
+    wanted = item, rater, label
     if missing not in ("error", "drop"):
         raise ModelError(
             'missing must be "error" or "drop": what to do with rows that have no label; marks of '
             f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
     if isinstance(given, Responses):
-        if renamed := {what: name for what, name in own.items() if name != what}:
+        pairs = zip((ITEM, RATER, LABEL), wanted, strict=True)
+        if renamed := {role: name for role, name in pairs if name != role}:
             raise ModelError(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
             )
         return given, "", CODE
-    code = "# frame is your table, as read by pandas\n"
+    code = ["# frame is your table, as read by pandas"]
+    frame = _as_frame(given)
+    if not isinstance(frame, pd.DataFrame):
+        table = Responses.from_matrix(frame, classes=classes)
+        code.append("responses = bf.Responses.from_matrix(frame)")
+        return table, wide(table, frame, "numbered from 0"), "\n".join(code)
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    meant = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
+    if levels := [name for name in levels if name in meant]:  # such as items of a long table
+        frame = frame.reset_index(levels)
+        code.append(f"frame = frame.reset_index({levels})")
+    frame, note = tidy(frame, code)
+    has_index = not isinstance(frame.index, pd.RangeIndex)
+    roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
+    if roles.is_long:
+        table, words = _read_long(frame, roles, missing, classes, code)
+    else:
+        where = "index" if roles.item is None else f"column {roles.item}"
+        if roles.item is not None:
+            frame = frame.set_index(roles.item)
+            code.append(f"frame = frame.set_index({roles.item!r})")
+        table, words = read_wide(frame, where, classes, code)
+    return table, words + note, "\n".join(code)
+
+
+def _as_frame(given: Any) -> Any:
+    """Return a table of any library as a DataFrame, and a matrix unchanged."""
     if isinstance(given, str | PathLike):
-        given = read_file(given, na_values=MISSING)
-        if given.columns[0] == "Unnamed: 0":  # the index, as pandas writes it
-            given = given.set_index("Unnamed: 0").rename_axis(None)
+        return read_file(given, na_values=MISSING)
     given = present(given)
     if isinstance(given, list) and given and isinstance(given[0], list | tuple | Mapping):
-        given = pd.DataFrame(given)
-    elif isinstance(given, pd.Series) and given.index.nlevels > 1:  # by item and rater
-        given = given.reset_index()
-    if isinstance(given, pd.DataFrame):  # such as items in the index of a long table
-        meant = usual((item, rater, label), [*given.index.names, *given.columns])
-        levels = [name for name in given.index.names if name in meant and name not in given]
-        given = given.reset_index(levels) if levels else given
-        code += f"frame = frame.reset_index({levels})\n" if levels else ""
-    code += "responses = bf.Responses.from_"
+        return pd.DataFrame(given)
+    if isinstance(given, pd.Series) and given.index.nlevels > 1:  # by item and rater
+        return given.reset_index()
     names = column_names(given)
-    item, *both = usual((item, rater, label), names)
-    if set(both) <= set(names or ()):
-        rater, label = both
     if names is None or isinstance(given, xr.DataTree):
         if not isinstance(given, np.ndarray | xr.DataArray):
             raise ModelError(
@@ -98,45 +132,141 @@ def read_table(
                 "that bf.Responses.from_long and from_matrix return, or the path of a CSV or "
                 f"Parquet file. Got: {type(given).__name__}."
             )
-        table = Responses.from_matrix(given, classes=classes)
-        return table, wide(table, given, "numbered from 0"), f"{code}matrix(frame)"
-    if rater != RATER or label != LABEL or rater in names or label in names:
-        given, dropped, items = _with_labels(given, (item, rater, label), missing)
-        table = Responses.from_long(
-            given, item=item, rater=rater, label=label, items=items, classes=classes
-        )
-        told = f"{item=}, {rater=}, {label=}"
-        frame = "frame"
-        if dropped:
-            frame = f"frame[frame[{label!r}].notna() & (frame[{label!r}] != '')]"
-            if table.classes.dtype.kind == "i":  # floats only because of the missing ones
-                frame += f".astype({{{label!r}: int}})"
-            told += f",\n    items=sorted(frame[{item!r}].unique())"
-        words = f"{long(item, rater, label)}{dropped}"
-        return table, words, f"{code}long(\n    {frame},\n    {told},\n)"
-    frame = given
-    if not isinstance(frame, pd.DataFrame):
-        frame = pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
-    if item != own["item"] and frame[item].duplicated().any():
-        item = own["item"]  # labels of a rater of such a name
-    if item in names:
-        twice = frame[item][frame[item].duplicated()]
-        if len(twice):
-            raise ResponsesError(
-                f"{RULE}, so that an item has one row: name the columns by rater= and label= "
-                f"(rename them for a model). Got: item {twice.iloc[0]!r} in several rows, and "
-                f"columns {shown(names)}."
-            )
-        frame, where, named = frame.set_index(item), f"column {item}", f".set_index({item!r})"
-    elif own["item"] != ITEM:
+        return given
+    if isinstance(given, pd.DataFrame):
+        return given
+    return pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
+
+
+def tidy(frame: pd.DataFrame, code: list[str]) -> tuple[pd.DataFrame, str]:
+    """Return a table without headings among its rows and columns without names, and a note.
+
+    The calls that do it are appended to ``code``.
+    """
+    frame, empty, rows = without_headings(frame)
+    if empty:
+        code.append(f"frame = frame.drop(columns={empty})")
+    if rows:
+        frame = frame.reset_index(drop=True)
+        code.append(f"frame = frame.drop(index=frame.index[{rows}]).reset_index(drop=True)")
+        # the headings made text of numbers
+        texts = {name: frame[name].dropna().astype(str) for name in frame}
+        if numbers := [name for name in texts if texts[name].str.fullmatch(INTEGER).all()]:
+            frame = frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
+            code.append(f"frame[{numbers}] = frame[{numbers}].apply(pd.to_numeric)")
+    if frame.shape[1] > 1 and frame.columns[0] == UNNAMED and frame[UNNAMED].is_unique:
+        frame = frame.set_index(UNNAMED).rename_axis(None)  # the index, as pandas writes it
+        code.append(f"frame = frame.set_index({UNNAMED!r})")
+    return frame, headings(len(rows))
+
+
+def headings(number: int) -> str:
+    """Return in words how many rows were left out as headings."""
+    if not number:
+        return ""
+    return f" Left out as headings: {number} {'row' if number == 1 else 'rows'}."
+
+
+def _read_long(
+    frame: pd.DataFrame, roles: Roles, missing: str, classes: Any, code: list[str]
+) -> tuple[Responses, str]:
+    item, rater, label = roles
+    items, note, filters = None, "", ""
+    call = f"{item=}, {rater=}, {label=}"
+    columns(frame, roles, "responses")  # raises if one is missing
+    marks, skips = left_out(frame[label], classes)
+    no_label = np.asarray(frame[label].isna() | frame[label].isin(marks))
+    is_skipped = np.asarray(frame[label].isin(skips))
+    dropped = is_skipped | (no_label & (missing == "drop"))
+    if dropped.all():
         raise ResponsesError(
-            f"item= names the column of the items, or the index. Got: {item!r}, which is not "
-            f"among {shown(names)}."
+            f"At least one row must have a label. Got: none in {len(frame):,} rows of {label!r}."
         )
-    else:
-        where, named = "index", ""
+    rows = frame
+    if dropped.any():
+        rows = frame.loc[~dropped, list(roles)]
+        rows[label] = _without(rows[label], [*marks, *skips])
+        has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
+        filters = (
+            f"[frame[{label!r}].notna() & {has_label}]" if no_label.any() else f"[{has_label}]"
+        )
+        if rows[label].dtype.kind == "f" and (rows[label] == np.floor(rows[label])).all():
+            rows[label] = rows[label].astype(np.int64)  # floats only because of the missing ones
+            filters += f".astype({{{label!r}: int}})"
+        if rows[item].nunique() < frame[item].nunique():
+            items = listed(encode(columns(frame, [item], "responses")[0], None, "item", item)[1])
+            call += f",\n    items=sorted(frame[{item!r}].unique())"
+        remaining = set(pd.unique(rows[rater]))
+        lost = [name for name in pd.unique(frame[rater].dropna()) if name not in remaining]
+        note = without_labels(int((no_label & dropped).sum()), lost)
+        note += skipped(frame[label][is_skipped])
+    elif other := [mark for mark in marks if mark != EMPTY]:
+        rows = frame.assign(**{label: _without(frame[label], other)})
+    table = Responses.from_long(
+        rows, item=item, rater=rater, label=label, items=items, classes=classes
+    )
+    code.append(f"responses = bf.Responses.from_long(\n    frame{filters},\n    {call},\n)")
+    return table, long(item, rater, label) + note
+
+
+def read_wide(
+    frame: pd.DataFrame, where: str, classes: Any, code: list[str], keep: str = KEEP
+) -> tuple[Responses, str]:
+    """Return the responses in a table with items in the index, and how they were read."""
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetime"])
+    cells = pd.Series(texts.to_numpy(dtype=object).ravel(), dtype=object)
+    ordered = [dtype.categories for dtype in texts.dtypes if getattr(dtype, "ordered", False)]
+    marks, skips = left_out(cells, [*ordered[0], *(classes or ())] if ordered else classes)
+    if marks := [mark for mark in marks if mark != EMPTY] + skips:
+        frame = frame.apply(_without, args=(marks,))
+        code.append(f"frame = frame.mask(frame.isin({marks}))")
     table = Responses.from_matrix(frame, classes=classes)
-    return table, wide(table, frame, where), f"{code}matrix(frame{named})"
+    code.append("responses = bf.Responses.from_matrix(frame)")
+    return table, wide(table, frame, where) + skipped(cells[cells.isin(skips)], keep)
+
+
+def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
+    """Return the labels that mean a missing one, and those that mean a skipped task.
+
+    Declared classes, also by an ordered categorical, mean neither.
+    """
+    if getattr(labels.dtype, "ordered", False):
+        classes = [*(classes or ()), *labels.dtype.categories]
+    kept = set() if classes is None else set(classes)
+    if labels.dtype.kind in "biufM":
+        return [], []
+    try:
+        names = [name for name in pd.unique(labels.dropna()) if name not in kept]
+    except TypeError:  # such as lists, which are refused later
+        return [], []
+    texts = [name for name in names if isinstance(name, str)]
+    marks = [name for name in texts if name.strip() in MISSING]
+    skips = [name for name in texts if name.strip().casefold() in SKIPPED]
+    n_classes = len(names) + len(kept) - len(marks) - len(skips)
+    if skips and n_classes == 1:
+        raise ResponsesError(
+            f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
+            "class remains without them: declare both with classes= of bf.Responses if it is a "
+            f"class. Got: {len(names)} labels."
+        )
+    return marks, skips
+
+
+def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
+    """Return labels with missing values in place of marks."""
+    if isinstance(labels.dtype, pd.CategoricalDtype):
+        return labels.cat.remove_categories([m for m in marks if m in labels.cat.categories])
+    return labels.mask(labels.isin(marks)) if labels.dtype.kind not in "biufM" else labels
+
+
+def skipped(labels: pd.Series, keep: str = KEEP) -> str:
+    """Return in words which responses were read as missing because the item was skipped."""
+    return "".join(
+        f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
+        f"{'is' if number == 1 else 'are'} read as missing, unless {keep} declares it."
+        for name, number in labels.value_counts().items()
+        if number
+    )
 
 
 def require_few_classes(table: Responses) -> None:
@@ -147,43 +277,6 @@ def require_few_classes(table: Responses) -> None:
             "Labels must be few classes, shared by responses: round measurements or cut them into "
             f"classes (pd.cut). Got: {alone:,} labels of one response among {table.n_responses:,}."
         )
-
-
-def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
-    """Return the table in a file, of text as :func:`pandas.read_csv` reads it by settings."""
-    try:
-        suffixes = Path(path).suffixes
-        if ".parquet" in suffixes:
-            return pd.read_parquet(path)
-        if {".json", ".jsonl"} & {*suffixes}:
-            return pd.read_json(path, lines=".jsonl" in suffixes)
-        separator = header_of(path, lambda: path)[1]
-        return pd.read_csv(path, sep=separator, keep_default_na=False, **settings)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object a line) "
-            f"file. Got: {brief(str(path))} ({in_short(error)})."
-        ) from None
-
-
-def header_of(
-    path: str | PathLike[str],
-    opened: Callable[[], Any],
-    wanted: Sequence[str] = (),
-    **settings: Any,
-) -> tuple[list[str], str]:
-    """Return the column names of a text file, duplicates included, and the separator.
-
-    The separator follows from the suffix of the file, unless another one finds more of the wanted
-    columns or, with equally many of these, more columns.
-    """
-    settings = {"dtype": str, "keep_default_na": False, **settings}
-    found = []
-    for separator in "\t,;" if ".tsv" in Path(path).suffixes else ",;\t":
-        # read as a row, because pandas renames duplicate columns
-        frame = pd.read_csv(opened(), sep=separator, header=None, nrows=1, **settings)
-        found.append((frame.iloc[0].tolist(), separator))
-    return max(found, key=lambda each: (len({*each[0]} & {*wanted}), len(each[0])))
 
 
 def long(item: str, rater: str, label: str) -> str:
@@ -213,40 +306,13 @@ def wide(table: Responses, cells: Any, items: str) -> str:
     if not empty:
         return f"{words}."
     values = cells.to_numpy() if isinstance(cells, pd.DataFrame) else as_array(cells)
-    marked = empty - int(np.count_nonzero(pd.isna(values)))
-    blank = int(np.count_nonzero(values == EMPTY)) if values.dtype.kind in "OU" else 0
+    answers = values[~pd.isna(values)]
+    marked = empty - (size - len(answers))
+    blank = int(np.count_nonzero(answers == EMPTY)) if values.dtype.kind in "OU" else 0
     said = f"; {empty:,} of {size:,} responses {'is' if empty == 1 else 'are'} missing"
     for number, how in ((blank, "empty text"), (marked - blank, "marked −1")):
         said += f", {number:,} of them {how}" if number else ""
     return f"{words}{said}."
-
-
-def _with_labels(
-    given: Any, names: tuple[str, str, str], missing: str
-) -> tuple[Any, str, list[Any] | None]:
-    """Return a long table without the rows that have no label, if asked, the words, and all items.
-
-    Items are those of all rows where some items lose all of theirs, else None.
-    """
-    if missing == "error" or not set(names) <= set(column_names(given) or []):
-        return given, "", None
-    values = columns(given, names, "responses")
-    written = ~np.asarray(pd.isna(values[2]) | (values[2] == ""), dtype=bool)
-    if written.all():
-        return given, "", None
-    dropped = int(np.count_nonzero(~written))
-    if not written.any():
-        raise ResponsesError(
-            f"At least one row must have a label. Got: none in {dropped:,} rows of {names[2]!r}."
-        )
-    kept = {name: own[written] for name, own in zip(names, values, strict=True)}
-    labels = kept[names[2]]
-    if getattr(labels.dtype, "kind", "") == "f" and (labels == np.floor(labels)).all():
-        kept[names[2]] = labels.astype(np.int64)  # floats only because of the missing ones
-    _, items = encode(values[0], None, "item", names[0])
-    (item, rater), before = (pd.unique(pd.Series(kept[name])) for name in names[:2]), values[1]
-    lost = [name for name in pd.unique(pd.Series(before).dropna()) if name not in set(rater)]
-    return kept, without_labels(dropped, lost), listed(items) if len(item) < len(items) else None
 
 
 def read_gold(
@@ -254,14 +320,24 @@ def read_gold(
 ) -> Mapping[Any, Any] | pd.Series | None:
     """Return known labels as a mapping, or as a Series, in which names may be repeated.
 
-    The text of a file stands for the names of the table ``names``.
+    The text of a file stands for the names of the table ``names``. Missing labels are left out:
+    NaN, None, the texts ``MISSING`` and, unless they are classes, −1 and skipped tasks.
     """
     found = _gold(given, names, item, label)
-    if "" in names.classes.tolist():
-        return found
+    if found is None:
+        return None
+    classes = set(names.classes.tolist())
+
+    def is_missing(value: Any) -> bool:
+        if not is_scalar(value) or value in classes:
+            return False
+        if isinstance(value, str):
+            return value.strip() in {*MISSING, "-1"} or value.strip().casefold() in SKIPPED
+        return bool(pd.isna(value)) or value == -1
+
     if isinstance(found, Mapping):
-        return {name: own for name, own in found.items() if not (own is None or own != own)}
-    return found if found is None else found[found.notna() & (found.astype(object) != "")]
+        return {name: value for name, value in found.items() if not is_missing(value)}
+    return found.loc[np.array([not is_missing(value) for value in found], dtype=bool)]
 
 
 def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
@@ -269,25 +345,40 @@ def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
     if given is None or isinstance(given, Mapping | pd.Series):
         return given
     is_file = isinstance(given, str | PathLike)
-    read = read_file(given, dtype=str) if is_file else given
-    if (found := column_names(read)) is not None:
-        own, plain = usual((item, label), found), usual((ITEM, LABEL), found)
-        item, label = (a if a in found else b for a, b in zip(own, plain, strict=True))
-    if found is not None and {item, label} <= set(found):
+    read = read_file(given, dtype=str, na_values=MISSING) if is_file else given
+    if isinstance(read, pd.DataFrame):
+        read = without_headings(read)[0]
+    header = column_names(read)
+    ends = [] if header is None else gold_columns(header, item, label)
+    if len(ends) == 2:
         if is_file:
             rule = "Every row of a file of known labels must have an item."
-            refuse(read[item] == "", rule, lambda n: f"an empty one in row {n}, counted from 0")
-            return known_as_text(read[item], read[label], names)
-        items, labels = columns(read, (item, label), "known labels")
+            told = "an empty one in row {}, counted from 0".format
+            refuse(read[ends[0]].isna(), rule, told)
+            return known_as_text(read[ends[0]], read[ends[1]], names)
+        items, labels = columns(read, ends, "known labels")
         return pd.Series(labels, index=pd.Index(items, dtype=object), dtype=object)
-    if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
-        return given.iloc[:, 0]
-    got = type(given).__name__ if found is None else f"columns {shown(found)}"
+    if isinstance(read, pd.DataFrame) and read.shape[1] == 1:
+        return read.iloc[:, 0]
+    got = type(given).__name__ if header is None else f"columns {shown(header)}"
     raise ResponsesError(
         "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
         f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a file "
         f"with these; dict(zip(items, labels)) makes a mapping of two lists. Got: {got}."
     )
+
+
+def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list[Any]:
+    """Return the columns of items and of known labels, where there is one of these."""
+    pairs: list[Any] = []
+    for role, wanted in ((ITEM, item), (LABEL, label)):
+        # a Series as pandas writes it has no name for its index
+        others = [n for n in names if n == UNNAMED if role == ITEM]
+        others += [n for n in names if role == LABEL and plain_name(n) in TRUTH]
+        exact = [name for name in (wanted, role) if name in names][:1]
+        alike = exact or others or known_names(names, role)
+        pairs += alike if len(alike) == 1 else []
+    return pairs
 
 
 def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
@@ -296,11 +387,9 @@ def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names)
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
     )
     # whole numbers have a decimal point where others of their column are missing
-    said = [class_of.get(text, class_of.get(text.removesuffix(".0"), text)) for text in labels]
+    said = [
+        text if pd.isna(text) else class_of.get(text, class_of.get(text.removesuffix(".0"), text))
+        for text in labels
+    ]
     index = pd.Index([item_of.get(text, text) for text in items], dtype=object)
     return pd.Series(said, index, dtype=object)
-
-
-def in_short(error: Exception) -> str:
-    """Return the first line of an error's message."""
-    return getattr(error, "strerror", None) or str(error).partition("\n")[0]

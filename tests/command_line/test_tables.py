@@ -78,6 +78,7 @@ SAME = {
     "marked.csv": b"\xef\xbb\xbf" + table(";"),
     # other columns
     "twiceother.csv": widened(b",x,x", b",1,1"),
+    "spaced.csv": table(header=("item", " rater", "label")),
     "text.csv": widened(b",note", b',"a film, and\nits maker,\nin ""lines"""'),
 }
 
@@ -140,12 +141,11 @@ NO_TABLES = {
     "binary.csv": (bytes(range(256)) * 9, "cannot read binary.csv"),
     # headers
     "empty.csv": (b"", "as a table: No columns"),
-    "headless.csv": (PLAIN.split(b"\n", 1)[1], "has no column 'item'"),
+    "headless.csv": (PLAIN.split(b"\n", 1)[1], "(--no-header)"),
     "twice.csv": (
         b"item,rater,label,label\n1,a,x,y\n",
-        "'label': the first line is read as",
+        "first line of a file is read as their names. Got: several columns 'label'",
     ),
-    "spaced.csv": (table(header=("item", " rater", "label")), "has no column 'rater'"),
     "lines.csv": (b'item,rater,"label\n1,a,x\n"\n2,b,y\n', "on one line"),
     # rows
     "one.csv": (rows("1,a,x"), "at least two classes"),
@@ -268,10 +268,10 @@ COMMENTS = "item,a,b,why\n" + "".join(f"{n},x,y,no. {n}\n" for n in range(6)) + 
 @pytest.mark.parametrize(
     ("content", "options", "word"),
     [
-        ("film,a,b\n1,x,y\n", [], "no column 'item': give the names of columns by --item"),
+        ("film,a,b\n1,x,y\n", [], "Got: column 'film' of numbers, where others have text"),
         (COMMENTS, ["--wide"], "Got: column 'why' with 6 labels, 6 of them in no other"),
-        ("film,a,b\n1,x,y\n", ["--wide"], "no column 'item': --item names the column"),
-        ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "one row with --wide. Got: several for item '1'"),
+        ("film,a,b\n1,x,y\n", ["--wide", "--item", "name"], "column of the items"),
+        ("item,a,b\n1,x,y\n1,x,x\n", ["--wide"], "Got: item '1' in several rows"),
         ("item,a,b\n,x,y\n", ["--wide"], "every row needs 'item'"),
         ("item,rater,label\n1,a,x\n1,b,\n2,b,\n", [], "in line 3 of t.csv, and in 1 others"),
     ],
@@ -305,7 +305,8 @@ def test_columns_that_are_no_raters_are_ignored(folder, capsys):
     assert "one column per rater (a, b); 2 of 16 responses" in " ".join(printed.out.split())
     assert "Items without responses: 1 (9)." in printed.out
     fails(capsys, main(["doctor", "t.csv", "--wide", "--ignore", "a,c"]), "no column 'c'")
-    fails(capsys, main(["doctor", "t.csv", "--ignore", "a"]), "Got: --ignore a")
+    fails(capsys, main(["doctor", "t.csv", "--ignore", "a"]), "Got: column 'why'")
+    fails(capsys, main(["doctor", "films.csv", *COLUMNS, "--ignore", "note"]), "Got: --ignore note")
 
 
 def test_one_object_a_line_is_a_table(folder, capsys):

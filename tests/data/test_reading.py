@@ -42,6 +42,7 @@ def test_frames_with_pandas_own_missing_values(values, kind, classes):
     frame = pd.DataFrame({"ann": pd.Series(values, dtype=kind), "bob": values[0]})
     responses = bf.Responses.from_matrix(frame)
     assert responses.classes.tolist() == classes and responses.per_rater.tolist() == [2, 3]
+    assert "1 of 6 responses is missing." in read_table(frame)[1]
 
 
 @pytest.mark.parametrize("missing", [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1])])
@@ -286,7 +287,9 @@ def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
     said.to_csv(tmp_path / "wide.csv")
     assert read_table(tmp_path / "wide.csv")[0].classes.tolist() == ["no", "yes"]
     noted = said.replace("n/a", None).assign(note=[None, "blurry", None])
-    refused_table("Got: column 'note' with labels of no other, such as 'blurry'", read_table, noted)
+    refused_table("Got: column 'note' with a name that raters seldom have", read_table, noted)
+    noted = noted.rename(columns={"note": "why"})
+    refused_table("Got: column 'why' with labels of no other, among", read_table, noted)
 
 
 def test_a_rater_of_a_usual_name_is_one():
@@ -369,7 +372,7 @@ def test_gold_of_every_kind(tmp_path):
 @pytest.mark.parametrize(
     ("given", "settings", "message"),
     [
-        (LONG.drop(columns="rater"), {}, r"rater= and label= name.* Got: no column 'rater'"),
+        (LONG.drop(columns="rater"), {}, r"give rater=\..* Got: no column 'rater'"),
         (LONG.rename(columns=NAMED), NAMED | {"rater": "who"}, "Got: no column 'who'"),
         (LONG.rename(columns={"rater": "who", "label": "said"}), {}, "item 'a' in several rows"),
         (WIDE, {"item": "film"}, r"item= names .* Got: 'film'"),

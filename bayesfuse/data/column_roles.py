@@ -1,0 +1,362 @@
+"""Which columns hold items, raters and labels, and whether a table is long or wide.
+
+Readers of frames, files and the command line share these rules. If a table allows several readings,
+a ``ResponsesError`` names the columns in question and the argument that decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_list_like
+
+from bayesfuse.data.arrays import MISSING, as_array, quoted, shown
+from bayesfuse.errors import ResponsesError
+
+ITEM, RATER, LABEL = "item", "rater", "label"
+MIN_ROWS = 6  # in fewer rows, labels may all differ, or number the rows, by chance
+MAX_SHOWN = 3  # candidates in a question
+
+KNOWN = {
+    ITEM: "item task question unit hit example document doc instance sample record image img "
+    "sentence prompt _task _input".split(),
+    RATER: "rater worker annotator coder judge user labeler labeller reviewer grader assessor "
+    "evaluator completedby variable _session _annotator".split(),
+    LABEL: "label answer response vote verdict choice annotation rating grade score class category "
+    "judgment judgement decision tag value labelid classid categoryid".split(),
+}
+"""Names of columns in exports of other tools, in lower case and without separators (and, of items
+and raters, without "id", "name" or "hash" at the end: an "answer_id" numbers answers)."""
+
+TRUTH = {"gold", "truth", "groundtruth", "goldlabel", "truelabel", "correctanswer", "goldstandard"}
+NO_RATERS = TRUTH | set(
+    "age sex gender date time timestamp createdat updatedat comment comments note notes remark "
+    "remarks email emailaddress".split()
+)
+"""Names of columns that are seldom raters of a wide table."""
+
+ID_SUFFIX = re.compile(r"(?:^|[ _.-])(?:ids?|IDs?|Id|uuid|UUID)$|[a-z](?:Id|ID)$")
+ACCEPTED = {"accept", "reject", "ignore"}  # answers that judge the label in another column
+
+
+class Roles(NamedTuple):
+    """Columns of items, raters and labels; of a wide table items alone (None: the index)."""
+
+    item: Any
+    rater: Any = None
+    label: Any = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the table has one row per response."""
+        return self.label is not None
+
+
+class Columns:
+    """Columns of a table, with the frequencies of their values as text."""
+
+    def __init__(self, frame: Any, names: list[Any]) -> None:
+        self.frame, self.names = frame, names
+        self._counts: dict[Any, Counter[str]] = {}
+
+    def counts(self, name: Any) -> Counter[str]:
+        """Return the frequency of every value; none if values are lists or mappings."""
+        if name not in self._counts:
+            self._counts[name] = count_values(self.frame[name])
+        return self._counts[name]
+
+    def varies(self, name: Any) -> bool:
+        """Whether a column has several values."""
+        return len(self.counts(name)) > 1
+
+    def is_distinct(self, name: Any, least: int = 2) -> bool:
+        """Whether every row has a value of its own."""
+        counts = self.counts(name)
+        return len(counts) >= least and len(counts) == counts.total()
+
+    def repeats(self, name: Any) -> bool:
+        """Whether some value is in several rows."""
+        return self.counts(name).total() > len(self.counts(name))
+
+    def shares_labels(self, name: Any, others: list[Any]) -> bool:
+        """Whether others use all the values of a column of text, as raters of a wide table do."""
+        values = set(self.counts(name))
+        return not all(map(is_number, values)) and any(
+            values <= set(self.counts(other)) for other in others if other != name
+        )
+
+    def is_same_partition(self, names: list[Any]) -> bool:
+        """Whether columns identify the same groups of rows."""
+        codes = [pd.factorize(pd.Series(np.asarray(as_array(self.frame[n]))))[0] for n in names]
+        return all(np.array_equal(codes[0], other) for other in codes[1:])
+
+
+def count_values(values: Any) -> Counter[str]:
+    """Return the frequencies of values as text, so that 1, 1.0 and "1" are the same."""
+    try:
+        counts = pd.Series(np.asarray(as_array(values))).value_counts()
+    except (TypeError, ValueError):  # such as lists in cells
+        return Counter()
+    found: Counter[str] = Counter()
+    for value, number in counts.items():
+        found[as_text(value)] += int(number)
+    for mark in MISSING:
+        found.pop(mark, None)
+    return found
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a file has it, whole numbers without a decimal point."""
+    is_whole = isinstance(value, float | np.floating) and np.isfinite(value) and value % 1 == 0
+    return str(int(value) if is_whole else value)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None
+
+
+def plain_name(name: Any, role: str = LABEL) -> str:
+    """Return a column name as in ``KNOWN``."""
+    text = re.sub(r"(?<=\w)[ _-](?=\w)", "", str(name).strip().casefold())
+    return text if role == LABEL else re.sub(r"(?<=.)(ids?|names?|hash)$", "", text)
+
+
+def known_names(names: list[Any], role: str) -> list[Any]:
+    """Return the columns with a known name for a role."""
+    return [name for name in names if plain_name(name, role) in KNOWN[role]]
+
+
+def assign_roles(
+    frame: Any,
+    names: list[Any],
+    wanted: tuple[Any, Any, Any] = (ITEM, RATER, LABEL),
+    *,
+    is_wide: bool | None = None,
+    has_index: bool = False,
+) -> Roles:
+    """Return the columns of items, raters and labels of a table, or raise ResponsesError.
+
+    ``wanted`` are their names; those that are not the default ones are not questioned. Unless
+    ``is_wide`` is given, the table is long if it has columns of raters or labels.
+    """
+    table = Columns(frame, names)
+    item, rater, label = found = [
+        _candidates(table, role, name)
+        for role, name in zip((ITEM, RATER, LABEL), wanted, strict=True)
+    ]
+    if is_wide is None:
+        is_wide = not _is_long(table, wanted, found)
+    if is_wide:
+        roles = Roles(_item_of_wide(table, wanted[0], item, has_index))
+    else:
+        item = item or _identifiers(table, [*rater, *label])
+        roles = _roles_of_long(table, dict(zip(KNOWN, (item, rater, label), strict=True)))
+    for name in roles if roles.is_long else names:
+        if names.count(name) > 1:
+            raise ResponsesError(
+                "Column names must differ, and the first line of a file is read as their names. "
+                f"Got: several columns {quoted(name)} among {shown(names)}."
+            )
+    return roles
+
+
+def _candidates(table: Columns, role: str, wanted: Any) -> list[Any]:
+    """Return the columns that may have a role, by name and, if there are several, by content."""
+    if wanted != role:
+        return [wanted]
+    has_default = role in table.names
+    others = [name for name in known_names(table.names, role) if name != role]
+    if role == ITEM:
+        return [role] if has_default else others
+    others = [name for name in others if not table.is_distinct(name, MIN_ROWS)]
+    if role == RATER:
+        return [role] if has_default else others
+    varying = [name for name in others if table.varies(name)]
+    if not has_default:
+        return varying or others
+    if varying and len(table.counts(role)) == 1:  # such as the one task of all rows
+        return varying
+    judging = [name for name in others if ACCEPTED >= set(table.counts(name)) != set()]
+    return [role, *judging]
+
+
+def _identifiers(table: Columns, others: list[Any]) -> list[Any]:
+    """Return columns that may identify items by their names, and that do not number responses."""
+    return [
+        name
+        for name in table.names
+        if ID_SUFFIX.search(str(name))
+        and name not in others
+        and plain_name(name, ITEM) not in {*KNOWN[RATER], *KNOWN[LABEL]}
+        and table.repeats(name)
+        and table.varies(name)
+    ]
+
+
+def _is_long(table: Columns, wanted: tuple[Any, Any, Any], found: list[list[Any]]) -> bool:
+    item, rater, label = found
+    if wanted[1:] != (RATER, LABEL) or RATER in table.names or LABEL in table.names:
+        return True
+    # raters of a wide table may be called "user", and use the labels of others
+    others = [name for name in table.names if name not in item]
+    share = all(table.shares_labels(name, others) for name in rater)
+    could_be_wide = bool(rater) and share and not any(map(table.repeats, item))
+    if could_be_wide and label:
+        raise ResponsesError(
+            "Columns may be raters, or name the raters and labels of one response per row: give "
+            "rater= and label= for the latter, else rename the columns. Got: columns "
+            f"{shown([*rater, *label])} with the same values."
+        )
+    return bool(rater or label) and not could_be_wide
+
+
+def _roles_of_long(table: Columns, found: dict[str, list[Any]]) -> Roles:
+    """Return the columns of a long table, or raise ResponsesError with the candidates."""
+    for role, names in found.items():
+        if len(names) > 1 and role != LABEL and table.is_same_partition(names):
+            found[role] = names[:1]
+    open_roles = [role for role, names in found.items() if len(names) != 1]
+    if not open_roles:
+        return Roles(*(names[0] for names in found.values()))
+    taken = [names[0] for names in found.values() if len(names) == 1]
+    questions, got = [], []
+    for role in open_roles:
+        names = found[role] or _suggestions(table, role, taken)
+        hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
+        questions.append(f"{role}={hint}")
+        got.append(f"several columns for {role!r}" if found[role] else f"no column {role!r}")
+    read = f" (read: columns {shown(taken)})" if taken else ""
+    raise ResponsesError(
+        f"A table with one row per response{read} needs one column of items, of raters and of "
+        f"labels: give {' and '.join(questions)}. If each column holds the labels of one rater, "
+        f"use bf.Responses.from_matrix (--wide on the command line). Got: {' and '.join(got)} "
+        f"among {shown(table.names)}."
+    )
+
+
+def _suggestions(table: Columns, role: str, taken: list[Any]) -> list[Any]:
+    """Return columns that may have a role by their content, those with a similar name first."""
+    free = [
+        name
+        for name in table.names
+        if name not in taken
+        and table.varies(name)
+        and (role == ITEM or not table.is_distinct(name, MIN_ROWS))
+    ]
+    words = {name: set(re.split(r"[\W_]+", str(name).casefold())) for name in free}
+    alike = [name for name in free if words[name] & {*KNOWN[role]}]
+    if role == ITEM:
+        alike = alike or [name for name in free if ID_SUFFIX.search(str(name))]
+    return (alike or sorted(free, key=lambda name: len(table.counts(name))))[:MAX_SHOWN]
+
+
+def _item_of_wide(table: Columns, wanted: Any, found: list[Any], has_index: bool) -> Any:
+    """Return the column of items of a table with one row per item, None for the index."""
+    others = [name for name in table.names if name not in found]
+    if wanted == ITEM and wanted not in found:
+        # a rater may have such a name
+        found = [name for name in found if not table.shares_labels(name, others)]
+        found += [n for n in others if ID_SUFFIX.search(str(n)) and table.is_distinct(n, 1)]
+        if len(found) > 1:
+            found = [name for name in found if table.is_distinct(name)][:1] or found
+    elif wanted not in table.names:
+        raise ResponsesError(
+            f"item= names the column of the items, or the index. Got: {quoted(wanted)}, which is "
+            f"not among {shown(table.names)}."
+        )
+    if found:
+        if table.repeats(found[0]):
+            others = _suggestions(table, LABEL, found)
+            item = table.counts(found[0]).most_common(1)[0][0]
+            raise ResponsesError(
+                "A DataFrame with a column rater= or label= has one row per response, and any "
+                "other has one row per item, so that an item has one row: name the columns by "
+                f"rater= and label= (perhaps {shown(others)}). Got: item {quoted(item)} "
+                f"in several rows, and columns {shown(table.names)}."
+            )
+        return found[0]
+    if not has_index:
+        _require_no_design(table)
+    return None
+
+
+def _require_no_design(table: Columns) -> None:
+    """Raise ResponsesError if two columns look like the items and raters of a long table.
+
+    No pair of their values is in two rows, although values are in two rows on average.
+    """
+    small = [n for n in table.names if len(table.counts(n)) > 1][:8]
+    for one, other in combinations(small, 2):
+        n_rows = min(table.counts(one).total(), table.counts(other).total())
+        n_one, n_other = len(table.counts(one)), len(table.counts(other))
+        most = n_one * n_other  # of more rows, two have the same pair
+        if len(table.names) < 3 or not max(MIN_ROWS, 2 * n_one, 2 * n_other) <= n_rows <= most:
+            continue
+        pairs = pd.DataFrame({0: np.asarray(table.frame[one]), 1: np.asarray(table.frame[other])})
+        if not pairs.dropna().duplicated().any():
+            raise ResponsesError(
+                f"If each row is one response, name the columns by item=, rater= and label=; if "
+                "each column holds the labels of a rater, give the items as the index "
+                "(set_index), a column item or item=. Got: columns "
+                f"{shown([one, other])} that have no pair of values twice, as items and raters, "
+                f"among {shown(table.names)}."
+            )
+
+
+def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | None:
+    """Return which column of a wide table seems to hold no labels of a rater, and why."""
+    if {ITEM, RATER, LABEL} <= set(columns):
+        return f"columns {sorted((ITEM, RATER, LABEL))}"
+    counts = [count_values(part) for part in parts]
+    for labels in counts:
+        for mark in marks:
+            labels.pop(as_text(mark), None)
+    n_raters = Counter(label for labels in counts for label in labels)
+    total = sum(labels.total() for labels in counts)
+    alone = [sum(n_raters[label] == 1 for label in labels) for labels in counts]
+    n_text = sum(not any(map(is_number, labels)) for labels in counts if labels)
+    n_disjoint = sum(one == len(labels) > 0 for one, labels in zip(alone, counts, strict=True))
+    odd = []
+    for name, part, labels, n_alone in zip(columns, parts, counts, alone, strict=True):
+        size, n_labels = labels.total(), len(labels)
+        # others have as many responses and might have used the same labels
+        is_complete = size == len(part) <= total - size
+        is_free_text = n_labels >= MIN_ROWS and 2 * n_labels > size
+        why = ""
+        if not labels and any(map(is_list_like, part)):
+            why = "of lists or mappings"
+        elif str(name).startswith("Unnamed: "):
+            why = "without a name"
+        elif plain_name(name) in NO_RATERS:
+            use = " (known labels are given by gold=)" if plain_name(name) in TRUTH else ""
+            why = f"with a name that raters seldom have{use}"
+        elif (is_complete or is_free_text) and n_labels > 1 and 2 * n_alone > n_labels:
+            why = f"with {n_labels} labels, {n_alone} of them in no other"
+        elif is_complete and n_labels == size >= MIN_ROWS and _numbers_rows(part):
+            why = "which numbers the rows"
+        elif n_alone == n_labels > 0 and n_disjoint == 1 and len(columns) > 3:
+            if not any(map(is_number, labels)):  # such as remarks
+                why = "with labels of no other"
+        if why:
+            odd.append((n_labels, f"column {quoted(name)} {why}"))
+    if not odd and n_text:
+        odd = [
+            (len(labels), f"column {quoted(name)} of numbers, where others have text")
+            for name, labels in zip(columns, counts, strict=True)
+            if labels and all(map(is_number, labels))
+        ]
+    return max(odd, key=lambda each: each[0])[1] if odd else None
+
+
+def _numbers_rows(values: Any) -> bool:
+    """Whether values are consecutive integers in increasing order."""
+    texts = [as_text(value) for value in np.asarray(values).tolist()]
+    if not all(re.fullmatch(r"-?\d{1,15}", text) for text in texts):
+        return False
+    return bool((np.diff([int(text) for text in texts]) == 1).all())

@@ -1,0 +1,80 @@
+"""Files of tables: CSV and other text, Parquet and JSON."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayesfuse.errors import ModelError, brief
+
+SNIFFED = 20  # lines from which separator and width of a file are taken
+
+
+def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
+    """Return the table in a file, of text as :func:`pandas.read_csv` reads it by settings."""
+    try:
+        suffixes = Path(path).suffixes
+        if ".parquet" in suffixes:
+            return pd.read_parquet(path)
+        if {".json", ".jsonl"} & {*suffixes}:
+            return pd.read_json(path, lines=".jsonl" in suffixes)
+        return read_text(path, lambda: path, **settings)[0]
+    except (OSError, ValueError, Warning) as error:
+        raise ModelError(
+            "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object a line) "
+            f"file. Got: {brief(str(path))} ({in_short(error)})."
+        ) from None
+
+
+def read_text(
+    path: str | PathLike[str],
+    opened: Callable[[], Any],
+    wanted: Sequence[str] = (),
+    has_header: bool = True,
+    **settings: Any,
+) -> tuple[pd.DataFrame, str]:
+    """Return a table of text, in which several columns may have one name, and its separator.
+
+    The separator follows from the suffix of the file, unless another one gives more of the wanted
+    columns or, with equally many of these, more columns. Columns without a header are numbered.
+    """
+    settings = {"keep_default_na": False, "encoding": "utf-8-sig"} | settings  # no byte-order mark
+    # whole lines, in which csv finds the cells: pandas refuses lines of several lengths
+    sniffed = {"header": None, "nrows": SNIFFED, "dtype": str, "quoting": csv.QUOTE_NONE}
+    lines = pd.read_csv(opened(), sep="\x1f", **settings | sniffed)
+    if lines.shape[1] > 1:
+        raise ValueError("control characters")
+    parsed = []
+    for separator in "\t,;" if ".tsv" in Path(path).suffixes else ",;\t":
+        rows = [*csv.reader([f"{line}\n" for line in lines[0]], delimiter=separator)]
+        parsed.append((rows, separator))
+    rows, separator = max(
+        parsed, key=lambda each: (len({*each[0][0]} & {*wanted}), len(each[0][0]))
+    )
+    n_named = len(rows[0])
+    # separators at the ends of lines are no columns
+    width = max([n_named, *(len(row) for row in rows if not any(row[n_named:]))])
+    header = [*rows[0], *[""] * (width - n_named)] if has_header else [*range(width)]
+    names = [f"Unnamed: {place}" if name == "" else name for place, name in enumerate(header)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+        frame = pd.read_csv(
+            opened(),
+            sep=separator,
+            header=0 if has_header else None,
+            names=range(width),
+            index_col=False,
+            **settings,
+        )
+    return frame.set_axis(names, axis=1), separator
+
+
+def in_short(error: Exception) -> str:
+    """Return the first line of an error's message."""
+    return getattr(error, "strerror", None) or str(error).partition("\n")[0]
