@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
 from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
@@ -37,7 +38,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from bayesfuse.errors import ModelError, ResponsesError
 
     try:
-        tables = read_tables(arguments) if "responses" in arguments else None
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
+            tables = read_tables(arguments) if "responses" in arguments else None
         from bayesfuse.command_line.commands import COMMANDS
 
         return COMMANDS[arguments.command](arguments, tables)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from bayesfuse.data.class_names import class_notes
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.responses import Responses
@@ -145,7 +146,7 @@ def identifiability(
     if n_populations > 1 and seen.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
-    problems = _classes(table, codes) + _silent(table, seen, codes)
+    problems = class_notes(table) + _classes(table, codes) + _silent(table, seen, codes)
     if questions["answer"]["labels"] != YES:
         problems = _of_raters(table, seen, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)

@@ -91,6 +91,8 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         items=items,
         classes=[classes[name] for name in declared] or None,
         ordered=arguments.ordered,
+        positive=classes.get(arguments.positive, arguments.positive),
+        normalise=bool(arguments.normalise),
     )
     graph = None
     if edges is not None:

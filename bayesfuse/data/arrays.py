@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.errors import ResponsesError, brief
+from bayesfuse.errors import SHORT, ResponsesError, abridged, brief
 
 LARGEST = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {
@@ -226,8 +226,10 @@ def plain(value: Any) -> Any:
 
 def shown(values: Any, most: int = 8) -> str:
     """Format the first values, for an error."""
-    listed = [repr(plain(value)) for value in list(values)[:most]]
-    return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")
+    listed = [abridged(repr(plain(value)), SHORT // 2) for value in list(values)[:most]]
+    while len(listed) > 1 and sum(map(len, listed)) > SHORT:
+        listed.pop()
+    return "[" + ", ".join(listed) + (", …]" if len(values) > len(listed) else "]")
 
 
 def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:

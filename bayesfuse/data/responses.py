@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import column_names, present, shown, usual
+from bayesfuse.data.arrays import as_array, column_names, present, shown, usual
+from bayesfuse.data.class_names import has_order, one_spelling, positive_last, with_spellings
 from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
 from bayesfuse.data.names import smallest_integer
@@ -48,6 +49,9 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         Whether the classes are grades, in increasing order.
     stated : Statements, optional
         Probabilities that sources stated, by :meth:`from_probabilities`.
+    normalised : bool
+        Whether names of classes were matched without regard to spelling (``normalise=True``), which
+        known labels then are as well.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     silent: Silence | None = None
     ordered: bool = False
     stated: Statements | None = None
+    normalised: bool = False
 
     @classmethod
     def from_long(
@@ -83,6 +88,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
         ordered: bool | None = None,
+        positive: Any = None,
+        normalise: bool = False,
     ) -> Responses:
         """Read a long table with one row per response.
 
@@ -96,20 +103,27 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the sorted
-            names in the table (the categories of a categorical column).
+            names in the table (the categories of a categorical column), except for two names of
+            which one is certainly positive, such as "+" and "-", "diseased" and "healthy".
         abstain : scalar, optional
             The label of a source that was given the item and did not respond: not a class, but kept
             in ``silent``. Pairs without a row stay unknown.
         ordered : bool, optional
             Whether the classes are grades, the lowest first. Default for increasing numbers and
             ordered categoricals; text needs classes= to define the order.
+        positive : scalar, optional
+            The positive one of two classes, of which sensitivities are; it becomes the last.
+        normalise : bool, default False
+            Whether class names that differ only in case, spaces or Unicode form ("yes", "Yes ") are
+            one class, spelt as in ``classes`` or as most responses are. If False, they differ, with
+            a warning unless ``classes`` are given.
         """
         frame = present(frame)
         columns = usual((item, rater, label), column_names(frame))
-        declared = items, raters, classes
-        table = from_key(*read_long(frame, columns, declared, abstain))
+        spelt = with_spellings(as_array(frame[columns[2]]), classes) if normalise else classes
+        table = from_key(*read_long(frame, columns, (items, raters, spelt), abstain))
         dtypes = [getattr(frame[columns[2]], "dtype", None)]
-        return replace(table, ordered=read_order(ordered, dtypes, classes, table.classes))
+        return _with_names(table, dtypes, classes, ordered, positive, normalise, (abstain,))
 
     @classmethod
     def from_matrix(
@@ -122,6 +136,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
         ordered: bool | None = None,
+        positive: Any = None,
+        normalise: bool = False,
     ) -> Responses:
         """Read a matrix with one row per item and one column per rater.
 
@@ -136,12 +152,13 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             and empty text do not if they are declared classes or mean silence.
         items, raters : sequence, optional
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
-        classes, abstain, ordered : optional
+        classes, abstain, ordered, positive, normalise : optional
             As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
         """
-        table = from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
-        dtypes = list(getattr(matrix, "dtypes", []))
-        return replace(table, ordered=read_order(ordered, dtypes, classes, table.classes))
+        spelt = with_spellings(matrix, classes) if normalise else classes
+        table = from_key(*read_matrix(matrix, missing, items, raters, spelt, abstain))
+        dtypes, marks = list(getattr(matrix, "dtypes", [])), (abstain, *np.atleast_1d(missing))
+        return _with_names(table, dtypes, classes, ordered, positive, normalise, marks)
 
     @classmethod
     def from_counts(
@@ -329,6 +346,23 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
 
 from_key: Callable[..., Responses] = partial(table_of, Responses)
 """Build a table from a key by row and names of items, raters and classes: see :func:`table_of`."""
+
+
+def _with_names(
+    table: Responses,
+    dtypes: list[Any],
+    declared: Any,
+    ordered: bool | None,
+    positive: Any,
+    normalise: bool,
+    marks: Sequence[Any],
+) -> Responses:
+    """Return a table with the spelling and the order of its classes."""
+    in_order = has_order(dtypes)
+    table = one_spelling(table, declared, in_order, normalise, marks)
+    table = replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
+    graded = table.ordered and bool(ordered or in_order)
+    return positive_last(table, declared, in_order, positive, graded)
 
 
 def each_batch(batches: Any) -> Iterator[Responses]:

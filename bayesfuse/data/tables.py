@@ -12,7 +12,8 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown, usual
+from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, refuse, shown, usual
+from bayesfuse.data.class_names import as_spelt, renamed_classes
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
@@ -39,6 +40,11 @@ class Names(NamedTuple):
 
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 
+RENAMED = (
+    "responses = bf.Responses.from_long(\n    responses.to_frame(), items=responses.items, "
+    "raters=responses.raters{},\n)"
+)
+
 RULE = (
     "A DataFrame with a column rater= or label= has one row per response, and any other has one "
     "row per item and one column per rater"
@@ -53,12 +59,17 @@ def read_table(
     label: str = LABEL,
     missing: str = "error",
     classes: Sequence[Any] | None = None,
+    positive: Any = None,
+    normalise: bool = False,
 ) -> tuple[Responses, str, str]:
     """Return a table as responses, and how it was read, in words and as code: see ``RULE``.
 
     Items of a wide table are named by the column ``item`` if there is one, else by the index.
     """
     own = {"item": item, "rater": rater, "label": label}
+    naming = {"classes": classes, "positive": positive, "normalise": normalise}
+    named = f", positive={plain(positive)!r}" if positive is not None else ""
+    named += ", normalise=True" if normalise else ""
     if missing not in ("error", "drop"):
         raise ModelError(
             'missing must be "error" or "drop": what to do with rows that have no label; marks of '
@@ -70,7 +81,9 @@ def read_table(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
             )
-        return given, "", CODE
+        if positive is None and normalise is False:
+            return given, "", CODE
+        return renamed_classes(given, positive, normalise), "", f"{CODE}\n{RENAMED.format(named)}"
     code = "# frame is your table, as read by pandas\n"
     if isinstance(given, str | PathLike):
         given = read_file(given, na_values=MISSING)
@@ -98,12 +111,12 @@ def read_table(
                 "that bf.Responses.from_long and from_matrix return, or the path of a CSV or "
                 f"Parquet file. Got: {type(given).__name__}."
             )
-        table = Responses.from_matrix(given, classes=classes)
-        return table, wide(table, given, "numbered from 0"), f"{code}matrix(frame)"
+        table = Responses.from_matrix(given, **naming)
+        return table, wide(table, given, "numbered from 0"), f"{code}matrix(frame{named})"
     if rater != RATER or label != LABEL or rater in names or label in names:
         given, dropped, items = _with_labels(given, (item, rater, label), missing)
         table = Responses.from_long(
-            given, item=item, rater=rater, label=label, items=items, classes=classes
+            given, item=item, rater=rater, label=label, items=items, **naming
         )
         told = f"{item=}, {rater=}, {label=}"
         frame = "frame"
@@ -112,6 +125,7 @@ def read_table(
             if table.classes.dtype.kind == "i":  # floats only because of the missing ones
                 frame += f".astype({{{label!r}: int}})"
             told += f",\n    items=sorted(frame[{item!r}].unique())"
+        told += named
         words = f"{long(item, rater, label)}{dropped}"
         return table, words, f"{code}long(\n    {frame},\n    {told},\n)"
     frame = given
@@ -127,16 +141,16 @@ def read_table(
                 f"(rename them for a model). Got: item {twice.iloc[0]!r} in several rows, and "
                 f"columns {shown(names)}."
             )
-        frame, where, named = frame.set_index(item), f"column {item}", f".set_index({item!r})"
+        frame, where, index = frame.set_index(item), f"column {item}", f".set_index({item!r})"
     elif own["item"] != ITEM:
         raise ResponsesError(
             f"item= names the column of the items, or the index. Got: {item!r}, which is not "
             f"among {shown(names)}."
         )
     else:
-        where, named = "index", ""
-    table = Responses.from_matrix(frame, classes=classes)
-    return table, wide(table, frame, where), f"{code}matrix(frame{named})"
+        where, index = "index", ""
+    table = Responses.from_matrix(frame, **naming)
+    return table, wide(table, frame, where), f"{code}matrix(frame{index}{named})"
 
 
 def require_few_classes(table: Responses) -> None:
@@ -257,6 +271,9 @@ def read_gold(
     The text of a file stands for the names of the table ``names``.
     """
     found = _gold(given, names, item, label)
+    if found is not None and getattr(names, "normalised", False):
+        items, labels = list(found.keys()), as_spelt([label for _, label in found.items()], names)
+        found = pd.Series(labels, pd.Index(items, dtype=object), dtype=object)
     if "" in names.classes.tolist():
         return found
     if isinstance(found, Mapping):
