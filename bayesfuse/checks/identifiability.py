@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.data.class_names import class_notes
+from bayesfuse.data.class_names import NEGATIVE, class_notes, positive_class
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.responses import Responses
@@ -325,6 +325,8 @@ def _of_parts(table: Responses, seen: _Seen) -> str:
 def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     """Return in a sentence that labels are no classes, or which classes nobody says."""
     names = map(str, table.classes.tolist())
+    if positive_class(table.classes) is not None:  # such as "-" beside "+"
+        names = (name for name in names if name not in NEGATIVE)
     if marks := [repr(name) for name in names if name.strip().casefold() in MARKS]:
         return [
             f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
