@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,12 @@ from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.names import places, unique_names
+from bayesfuse.data.reading import read_order
 from bayesfuse.data.silence import by_item
 from bayesfuse.errors import ResponsesError, abridged, brief, require_flag, warn
 
 MAX_NAMES = 5  # names or groups of them that a sentence lists
+INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")  # such as a byte-order mark
 MAX_LETTERS = 60
 MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
 
@@ -46,8 +48,7 @@ SEPARATORS = ",;|#+"  # of the labels in a set
 def normal_form(name: str) -> str:
     """Return a name without differences of case, space, and Unicode form."""
     text = normalize("NFKC", normalize("NFKC", name).casefold())
-    # format characters, such as a byte-order mark or a zero-width space, are invisible
-    return " ".join("".join(c for c in text if category(c) != "Cf").split())
+    return " ".join(INVISIBLE.sub("", text).split())
 
 
 def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
@@ -123,6 +124,23 @@ def has_order(dtypes: Sequence[Any]) -> bool:
     """Return whether the types of columns order the classes, as categories do unless sorted."""
     orders = [dtype for dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
     return any(own.ordered or not own.categories.is_monotonic_increasing for own in orders)
+
+
+def with_class_names(
+    table: Any,
+    dtypes: list[Any],
+    declared: Any,
+    ordered: bool | None,
+    positive: Any,
+    normalise: bool,
+    marks: Sequence[Any],
+) -> Any:
+    """Return a table as it is read, from columns of these types, with the order of its classes."""
+    in_order = has_order(dtypes)
+    table = one_spelling(table, declared, in_order, normalise, marks)
+    table = replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
+    graded = table.ordered and bool(ordered or in_order)
+    return positive_last(table, declared, in_order, positive, graded)
 
 
 def one_spelling(
@@ -260,14 +278,26 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
     return replace(_recoded(table, codes, unique_names(names, "class")), normalised=True)
 
 
+def respelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of labels in which text that is spelt alike is the same."""
+    columns = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]
+    cells = pd.Series(frame.iloc[:, columns].to_numpy(dtype=object).ravel())
+    found = cells[[isinstance(cell, str) and normal_form(cell) != "" for cell in cells]]
+    counts = found.value_counts()
+    chosen = {normal_form(n): n for n in spelt_once(counts.index.tolist(), counts.tolist())}
+    target = {name: chosen[normal_form(name)] for name in counts.index}
+    return frame.map(lambda cell: target.get(cell, cell) if isinstance(cell, str) else cell)
+
+
 def spelt_once(given: Sequence[str], counts: Sequence[int] | None = None) -> list[str]:
     """Return one name for names that are spelt alike: the most frequent, of equals a fixed one."""
-    chosen: dict[str, tuple[int, str]] = {}
+    chosen: dict[str, tuple[int, bool, str]] = {}
     for at, name in enumerate(given):
-        clean = " ".join(normalize("NFC", name).split())
+        clean = " ".join(INVISIBLE.sub("", normalize("NFC", name)).split())
         form, number = normal_form(name), 0 if counts is None else counts[at]
-        chosen[form] = max(chosen.get(form, (-1, "")), (number, clean))
-    return [name for _, name in chosen.values()]
+        is_plain = normalize("NFKC", clean) == clean  # no full-width letters
+        chosen[form] = max(chosen.get(form, (-1, False, "")), (number, is_plain, clean))
+    return [name for *_, name in chosen.values()]
 
 
 def _recoded(table: Any, codes: NDArray[np.int64], names: NDArray[Any]) -> Any:

@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array, column_names, present, shown, usual
-from bayesfuse.data.class_names import has_order, one_spelling, positive_last, with_spellings
+from bayesfuse.data.class_names import respelled, with_class_names, with_spellings
 from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import ReadsPartitions
-from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, read_order
+from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.silence import ByItem, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements, table_of
 from bayesfuse.errors import ModelError, ResponsesError, require_kind
@@ -123,7 +123,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         spelt = with_spellings(as_array(frame[columns[2]]), classes) if normalise else classes
         table = from_key(*read_long(frame, columns, (items, raters, spelt), abstain))
         dtypes = [getattr(frame[columns[2]], "dtype", None)]
-        return _with_names(table, dtypes, classes, ordered, positive, normalise, (abstain,))
+        return with_class_names(table, dtypes, classes, ordered, positive, normalise, (abstain,))
 
     @classmethod
     def from_matrix(
@@ -155,10 +155,17 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         classes, abstain, ordered, positive, normalise : optional
             As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
         """
-        spelt = with_spellings(matrix, classes) if normalise else classes
-        table = from_key(*read_matrix(matrix, missing, items, raters, spelt, abstain))
-        dtypes, marks = list(getattr(matrix, "dtypes", [])), (abstain, *np.atleast_1d(missing))
-        return _with_names(table, dtypes, classes, ordered, positive, normalise, marks)
+        return _of_matrix(
+            matrix,
+            missing=missing,
+            items=items,
+            raters=raters,
+            classes=classes,
+            abstain=abstain,
+            ordered=ordered,
+            positive=positive,
+            normalise=normalise,
+        )
 
     @classmethod
     def from_counts(
@@ -190,8 +197,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         (3, 60, ['0', '1'])
         """
         matrix, counts, names = read_counts(patterns, counts, items)
-        table = cls.from_matrix(matrix, items=names, **settings)
-        return replace(table, multiplicity=counts.astype(np.int64))
+        return _of_matrix(matrix, counts.astype(np.int64), items=names, **settings)
 
     @property
     def n_items(self) -> int:
@@ -348,21 +354,27 @@ from_key: Callable[..., Responses] = partial(table_of, Responses)
 """Build a table from a key by row and names of items, raters and classes: see :func:`table_of`."""
 
 
-def _with_names(
-    table: Responses,
-    dtypes: list[Any],
-    declared: Any,
-    ordered: bool | None,
-    positive: Any,
-    normalise: bool,
-    marks: Sequence[Any],
+def _of_matrix(
+    matrix: Any,
+    counts: NDArray[np.int64] | None = None,
+    *,
+    missing: Any = UNDECLARED,
+    items: Any = None,
+    raters: Any = None,
+    classes: Any = None,
+    abstain: Any = None,
+    ordered: bool | None = None,
+    positive: Any = None,
+    normalise: bool = False,
 ) -> Responses:
-    """Return a table with the spelling and the order of its classes."""
-    in_order = has_order(dtypes)
-    table = one_spelling(table, declared, in_order, normalise, marks)
-    table = replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
-    graded = table.ordered and bool(ordered or in_order)
-    return positive_last(table, declared, in_order, positive, graded)
+    """Return the responses of a matrix, of which each row stands for a number of items."""
+    if normalise and classes is None and isinstance(matrix, pd.DataFrame):
+        matrix = respelled(matrix)  # raters with a spelling of their own have the labels of others
+    spelt = with_spellings(matrix, classes) if normalise else classes
+    table = from_key(*read_matrix(matrix, missing, items, raters, spelt, abstain))
+    table = table if counts is None else replace(table, multiplicity=counts)
+    dtypes, marks = list(getattr(matrix, "dtypes", [])), (abstain, *np.atleast_1d(missing))
+    return with_class_names(table, dtypes, classes, ordered, positive, normalise, marks)
 
 
 def each_batch(batches: Any) -> Iterator[Responses]:
