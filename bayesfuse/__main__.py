@@ -39,7 +39,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
+            warnings.showwarning = lambda message, *_: tell(
+                f"bayesfuse: {in_options(str(message))}"
+            )
             tables = read_tables(arguments) if "responses" in arguments else None
         from bayesfuse.command_line.commands import COMMANDS
 

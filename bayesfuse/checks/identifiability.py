@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.data.class_names import NEGATIVE, class_notes, positive_class
+from bayesfuse.data.class_names import class_notes
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import gold_labels, read_populations
+from bayesfuse.data.positive_class import NEGATIVE, positive_class
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
 from bayesfuse.raters.dependence import Groups

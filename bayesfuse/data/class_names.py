@@ -1,11 +1,10 @@
-"""Names of classes: their spelling, sets of labels, and which of two classes is positive."""
+"""Names of classes: their spelling, and sets of labels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 from unicodedata import normalize
 
@@ -14,41 +13,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import as_array, plain, shown
-from bayesfuse.data.names import places, unique_names
+from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.names import unique_names
+from bayesfuse.data.positive_class import (
+    INVISIBLE,
+    normal_form,
+    positive_class,
+    with_positive_last,
+)
 from bayesfuse.data.reading import read_order
 from bayesfuse.data.silence import by_item
-from bayesfuse.errors import ResponsesError, abridged, brief, require_flag, warn
+from bayesfuse.errors import ResponsesError, abridged, require_flag, warn
 
 MAX_NAMES = 5  # names or groups of them that a sentence lists
-INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")  # such as a byte-order mark
 MAX_LETTERS = 60
 MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
 
-POSITIVE = {
-    *("+", "+1", "1", "+ve", "p", "pos", "positive", "positives", "y", "yes", "t", "true"),
-    *("present", "detected", "case", "cases", "relevant"),
-}
-NEGATIVE = {
-    *("-", "-1", "0", "-ve", "n", "neg", "negative", "negatives", "f", "false", "irrelevant"),
-}
-"""Names that are negative beside a positive one only: "negative" and "neutral" are no such pair."""
-
-ABSENCE = {
-    *("no", "not", "none", "nein", "nee", "nej", "non", "não", "nao", "нет", "absent", "undetected"),
-    *("healthy", "normal", "control", "controls", "benign", "ham", "safe", "background"),
-    *("unaffected", "uninfected", "unexposed", "asymptomatic"),
-}
-"""Names that are negative beside any other: "healthy" and "glaucoma"."""
-
-NEGATION = {"no", "not", "non", "without"}
 SEPARATORS = ",;|#+"  # of the labels in a set
-
-
-def normal_form(name: str) -> str:
-    """Return a name without differences of case, space, and Unicode form."""
-    text = normalize("NFKC", normalize("NFKC", name).casefold())
-    return " ".join(INVISIBLE.sub("", text).split())
 
 
 def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
@@ -59,44 +40,6 @@ def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
     for at, name in enumerate(names.tolist()):
         groups.setdefault(normal_form(name), []).append(at)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def positive_class(names: NDArray[Any]) -> int | None:
-    """Return the index of the positive one of two classes by their names, None if not certain."""
-    if len(names) != 2 or names.dtype.kind != "U":
-        return None
-    words = [_words(name) for name in names.tolist()]
-    joined = ["".join(own) for own in words]
-    for at, other in ((0, 1), (1, 0)):  # such as "nontoxic" beside "toxic"
-        if joined[other] and joined[at] in ("non" + joined[other], "not" + joined[other]):
-            return at if _sign(words[other]) < 0 else other
-    before = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
-    after = [own[before:] for own in words]
-    for pair in (words, after):
-        low, high = sorted(signs := list(map(_sign, pair)))
-        if low == -2 < 0 <= high or (low, high) == (-1, 1):
-            return signs.index(high)
-    signs = [_sign(own[:1]) for own in after]  # such as "Yes, it is"
-    return signs.index(1) if sorted(signs)[1] == 1 and min(signs) < 0 else None
-
-
-def _words(name: str) -> list[str]:
-    """Return the words of a name in lower case, with a sign at its end as a word."""
-    text = re.sub("[−–—‐‑]", "-", normal_form(name)).strip("()[]{}\"'.!:")
-    if text in POSITIVE | NEGATIVE or not text:
-        return [text] * bool(text)
-    stem, sign = (text[:-1], [text[-1]]) if text[-1] in "+-" else (text, [])
-    return [word for word in re.split(r"[\s_\-/:,.;()]+", stem) if word] + sign
-
-
-def _sign(words: list[str]) -> int:
-    """Return 1 for a positive name, −1 for one that is negative beside it, −2 beside any other."""
-    if len(words) > 1 and words[0] in NEGATION:
-        return 1 if _sign(words[1:]) < 0 else -2
-    if words and ABSENCE.issuperset(words):
-        return -2
-    text = " ".join(words)
-    return (text in POSITIVE) - (text in NEGATIVE)
 
 
 def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
@@ -181,52 +124,10 @@ def renamed_classes(table: Any, positive: Any, normalise: bool) -> Any:
     return positive_last(table, None, in_order, positive, graded)
 
 
-def with_positive_last(
-    names: NDArray[Any],
-    declared: Any,
-    in_order: bool,
-    positive: Any,
-    graded: bool = False,
-    *,
-    normalised: bool = False,
-) -> NDArray[Any]:
-    """Return names of classes, two of them with the positive one last, as named or recognised."""
-    place = positive_class(names) if declared is None and not in_order else None
-    if positive is not None:
-        place = _place_of(names, positive, declared, graded, normalised)
-    return names if place is None or place == len(names) - 1 else names[::-1]
-
-
 def _differ_by_chance(names: NDArray[Any]) -> bool:
     """Return whether names differ by more than the case of one letter, which may be the class."""
     visible = {normalize("NFKC", name).strip() for name in names}
     return len(normal_form(names[0])) > 1 or len(visible) < len(names)
-
-
-def _place_of(
-    names: NDArray[Any], positive: Any, declared: Any, graded: bool, normalised: bool
-) -> int:
-    """Return the index of the positive class, or raise ResponsesError."""
-    if len(names) != 2:
-        raise ResponsesError(
-            "positive= names one of two classes: with more, every class has a sensitivity, of its "
-            f"items against all others. Got: {len(names)} classes {shown(names)}."
-        )
-    place = int(places(as_array([positive]), names)[0])
-    if place < 0 and normalised and isinstance(positive, str):
-        forms = [normal_form(str(name)) for name in names.tolist()]
-        place = forms.index(form) if (form := normal_form(positive)) in forms else -1
-    if place < 0:
-        raise ResponsesError(
-            f"positive= names one of the classes {shown(names)}. Got: {brief(positive)}."
-        )
-    if place == 0 and (declared is not None or graded):
-        how = "classes= declares" if declared is not None else "ordered classes have"
-        raise ResponsesError(
-            f"Of two classes the last one is positive, which {how} already: leave one of the two "
-            f"out. Got: {brief(positive)} in positive= and the classes {shown(names)}."
-        )
-    return place
 
 
 def with_spellings(values: Any, declared: Any) -> Any:
@@ -235,9 +136,9 @@ def with_spellings(values: Any, declared: Any) -> Any:
         return declared
     classes = list(declared)
     forms = {normal_form(name) for name in classes if isinstance(name, str)}
-    cells = list(values.values()) if isinstance(values, Mapping) else values
+    listed = list(values.values()) if isinstance(values, Mapping) else values
     try:
-        cells = np.asarray(cells, dtype=object).ravel()
+        cells = np.asarray(listed, dtype=object).ravel()
     except ValueError:  # rows of several lengths, which are refused where they are read
         return declared
     found = pd.unique(pd.Series(cells, dtype=object).dropna()) if forms else []

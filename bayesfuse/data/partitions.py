@@ -15,9 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import plain, shown
-from bayesfuse.data.class_names import has_order, spelt_once, with_positive_last
+from bayesfuse.data.class_names import has_order, spelt_once
 from bayesfuse.data.describing import as_text
 from bayesfuse.data.names import unique_names
+from bayesfuse.data.positive_class import with_positive_last
 from bayesfuse.data.reading import EMPTY, read_order
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError

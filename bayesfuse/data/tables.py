@@ -12,7 +12,16 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, refuse, shown, usual
+from bayesfuse.data.arrays import (
+    as_array,
+    column_names,
+    columns,
+    plain,
+    present,
+    refuse,
+    shown,
+    usual,
+)
 from bayesfuse.data.class_names import as_spelt, renamed_classes
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import encode, listed

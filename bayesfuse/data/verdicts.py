@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfuse.data.arrays import refuse, shown
-from bayesfuse.data.class_names import normal_form
+from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import read_file, require_few_classes
 from bayesfuse.errors import SHORT, ResponsesError, abridged, require_kind
@@ -29,7 +29,16 @@ KEYS = (
 TIES = {
     *("tie", "draw", "equal", "same", "a=b", "b=a", "a==b", "b==a", "[[c]]", "no preference"),
     *("tie bothbad", "tie both bad", "tie bothgood", "tie both good", "tie inconsistent"),
-    *("both", "bothbad", "both bad", "both are bad", "bothgood", "both good", "neither", "neither one"),
+    *(
+        "both",
+        "bothbad",
+        "both bad",
+        "both are bad",
+        "bothgood",
+        "both good",
+        "neither",
+        "neither one",
+    ),
 }
 """Verdicts without a winner, in lower case, spaces for underscores, and without brackets."""
 
@@ -148,7 +157,9 @@ def read_verdicts(
     turned = np.tile(turned, len(parts))
     silent = {normal_form(str(mark)) for mark in missing}
     text = long["verdict"].map(_as_text).str.strip()
-    read = {each: _read_verdict(each) for each in pd.unique(text) if normal_form(each) not in silent}
+    read = {
+        each: _read_verdict(each) for each in pd.unique(text) if normal_form(each) not in silent
+    }
     read = {each: own for each, own in read.items() if normal_form(own.words) not in silent}
     there = (long["verdict"].notna() & text.isin(list(read))).to_numpy()
     if not there.any():
@@ -220,7 +231,9 @@ def _read_verdict(text: str) -> _Verdict:
     if side := SIDE.fullmatch(key):
         letters = set(re.findall(r"[ab](?=[<>])|(?<=[<>])[ab]", key))
         if len(letters) != 1:  # else "a>a"
-            return _Verdict(words, is_marked, (side["wins"] or side["better"] or side["best"]).upper())
+            return _Verdict(
+                words, is_marked, (side["wins"] or side["better"] or side["best"]).upper()
+            )
     if number:
         most = number[2] or number[3] or ""
         return _Verdict(words, is_marked or bool(most), "", float(number[1]), most)
@@ -247,7 +260,9 @@ def _from_json(text: str) -> str:
     return str("" if values[0] is None else values[0]).strip()
 
 
-def _labels(values: pd.Series, text: pd.Series, read: dict[str, _Verdict]) -> tuple[Any, list[Any] | None]:
+def _labels(
+    values: pd.Series, text: pd.Series, read: dict[str, _Verdict]
+) -> tuple[Any, list[Any] | None]:
     """Return verdicts as labels, and classes: of preferences and grades, in their order."""
     distinct = pd.unique(text)
     verdicts = [read[each] for each in distinct]

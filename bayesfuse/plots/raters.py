@@ -37,8 +37,9 @@ def plot_raters(
     -------
     ndarray of Axes, shape (classes,)
         Posterior means with intervals: sensitivity and specificity for two classes, the last of
-        which is the positive one, the sensitivity for each of several. Raters are sorted by their mean over the classes; if not
-        all names fit, those between the best and the worst form a band.
+        which is the positive one, the sensitivity for each of several. Raters are sorted by their
+        mean over the classes; if not all names fit, those between the best and the worst form a
+        band.
 
     Examples
     --------

@@ -18,7 +18,9 @@ from bayesfuse.observation import Observation, Spread
 from bayesfuse.results.draws import MOST_VALUES, Draws, Precision, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
-POSITIVE = "positive"  # attribute of constant_data and of sensitivities: the positive of two classes
+POSITIVE = (
+    "positive"  # attribute of constant_data and of sensitivities: the positive of two classes
+)
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
 SEQUENCES = "sequence_name"
 PLACE = "sequence_place"  # of every item in the sequences, one after the other

@@ -11,19 +11,30 @@ from refusals import refused_table
 import bayesfuse as bf
 from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.tables import read_tables
-from bayesfuse.data.class_names import positive_class
+from bayesfuse.data.positive_class import positive_class
 
 PAIRS = [
     *(("+", "-"), ("diseased", "healthy"), ("yes", "no"), ("pos", "neg"), ("Positive", "negative")),
     *(("TRUE", "false"), ("case", "control"), ("1", "0"), ("spam", "ham"), ("present", "absent")),
     *(("abnormal", "normal"), ("toxic", "non-toxic"), ("hate", "not_hate"), ("hate", "nothate")),
     *(("unsafe", "safe"), ("spam", "Not spam"), ("disease", "no disease"), ("HER2+", "HER2-")),
-    *(("Case", "control "), ("＋", "−"), ("covid positive", "covid negative"), ("D+", "D-")),
+    *(
+        ("Case", "control "),
+        ("\uff0b", "\u2212"),
+        ("covid positive", "covid negative"),
+        ("D+", "D-"),
+    ),
     *(("glaucoma", "Healthy"), ("infected", "uninfected"), ("is toxic", "is not toxic")),
     *(("disease present", "disease absent"), ("Yes, toxic", "no, not toxic"), ("+1", "-1")),
 ]
 UNCERTAIN = [
-    *(("bad", "good"), ("fail", "pass"), ("negative", "neutral"), ("A", "B"), ("healthy", "normal")),
+    *(
+        ("bad", "good"),
+        ("fail", "pass"),
+        ("negative", "neutral"),
+        ("A", "B"),
+        ("healthy", "normal"),
+    ),
     *(("female", "male"), ("0", "2"), ("correct", "incorrect")),
 ]
 ITEM, RATER = np.indices((60, 2)).reshape(2, -1)
@@ -92,7 +103,9 @@ def test_every_reader_puts_the_positive_class_last(pair, tmp_path):
     for name, table in readers(long(*pair), tmp_path, positive=pair[1]).items():
         assert table.classes.tolist() == list(pair), name
         assert positives(table) == (~SAYS).sum(axis=0).tolist(), name
-    stated = pd.DataFrame({"item": [0, 1], "rater": "net", pair[0]: [0.9, 0.2], pair[1]: [0.1, 0.8]})
+    stated = pd.DataFrame(
+        {"item": [0, 1], "rater": "net", pair[0]: [0.9, 0.2], pair[1]: [0.1, 0.8]}
+    )
     table = bf.Responses.from_probabilities(stated)
     assert table.classes[1] == pair[0] and table.stated.probability.tolist() == [
         [0.1, 0.9],
@@ -118,7 +131,9 @@ def test_sensitivities_are_of_the_positive_class():
 def test_positive_is_one_of_two_and_does_not_contradict():
     frame = long("+", "-")
     read = bf.Responses.from_long
-    refused_table(r"classes= declares already.* Got: '-'", read, frame, classes=["-", "+"], positive="-")
+    refused_table(
+        r"classes= declares already.* Got: '-'", read, frame, classes=["-", "+"], positive="-"
+    )
     assert read(frame, classes=["-", "+"], positive="+").classes.tolist() == ["-", "+"]
     refused_table(r"one of the classes \['\+', '-'\]\. Got: 'x'", read, frame, positive="x")
     three = frame.assign(label=["a", "b", "c"] * 40)
@@ -133,7 +148,7 @@ def test_positive_is_one_of_two_and_does_not_contradict():
 
 
 VARIANTS = {
-    "yes": ["yes", "Yes", "yes ", "\u00a0YES", "ｙｅｓ", "yes"],
+    "yes": ["yes", "Yes", "yes ", "\u00a0YES", "\uff59\uff45\uff53", "yes"],
     "café": ["café", unicodedata.normalize("NFD", "café"), "Café", "café\u200b", " café", "café"],
 }
 
@@ -146,15 +161,18 @@ def test_normalise_reads_every_spelling_as_one_class_by_every_reader(tmp_path):
         assert table.classes.tolist() == ["café", "yes"], name
         assert positives(table) == positives(expected), name
     turned = bf.Responses.from_long(messy, normalise=True, classes=["Yes", "CAFÉ"])
-    assert turned.classes.tolist() == ["Yes", "CAFÉ"] and positives(turned)[0] == 60 - positives(
-        expected
-    )[0]
+    assert (
+        turned.classes.tolist() == ["Yes", "CAFÉ"]
+        and positives(turned)[0] == 60 - positives(expected)[0]
+    )
     read = bf.Responses.from_long(messy, normalise=True, positive="cafe\u0301 ")
     assert read.classes[1] == "café"
-    refused_table("apart from spelling", bf.Responses.from_long, messy, normalise=True,
-                  classes=["Yes", "yes", "café"])  # fmt: skip
-    refused_table("missing response or silence", bf.Responses.from_long,
-                  messy.assign(label=["Unsure", "no"] * 60), normalise=True, abstain="unsure ")  # fmt: skip
+    wrong = {"classes": ["Yes", "yes", "café"], "normalise": True}
+    refused_table("apart from spelling", bf.Responses.from_long, messy, **wrong)
+    silent, wrong = clean.assign(label=["Unsure", "no"] * 60), {"abstain": "unsure "}
+    refused_table(
+        "missing response or silence", bf.Responses.from_long, silent, normalise=True, **wrong
+    )
 
 
 def test_spellings_are_reported_with_counts_and_change_nothing_by_default():
@@ -171,8 +189,8 @@ def test_spellings_are_reported_with_counts_and_change_nothing_by_default():
         bf.Responses.from_long(frame, classes=table.classes)
         bf.Responses.from_long(frame.assign(label=["a", "A"] * 60))
     with pytest.warns(bf.errors.QuickAnswerWarning):
-        fused = bf.fuse(table, normalise=True, positive="NO", gold={0: "YES "}, minutes=1e-9,
-                        progressbar=False, random_seed=1)  # fmt: skip
+        naming = {"normalise": True, "positive": "NO", "gold": {0: "YES "}}
+        fused = bf.fuse(table, **naming, minutes=1e-9, progressbar=False, random_seed=1)
     assert fused.probabilities().columns.tolist() == ["Yes", "no"]
     assert fused.probabilities().loc[0, "Yes"] == 1.0
     refused_table(r"spell 'Yes' as the class is", bf.models.DawidSkene, table, gold={0: "YES "})

@@ -32,8 +32,9 @@ CALLS = {
     "positive": lambda v: bf.Responses.from_long(long(), positive=v),
     "column": lambda v: bf.Responses.from_long(long(), label=v),
     "columns": lambda v: bf.Responses.from_long(pd.DataFrame({f"{v}{n}": [1] for n in range(9)})),
-    "missing": lambda v: bf.Responses.from_long(long(label=["a", None, "b"]).rename(
-        columns={"label": v}), label=v),  # fmt: skip
+    "missing": lambda v: bf.Responses.from_long(
+        long(label=["a", None, "b"]).rename(columns={"label": v}), label=v
+    ),
     "order": lambda v: bf.Responses.from_long(long(label=["a", v, "b"]), ordered=True),
     "raters": lambda v: bf.Responses.from_long(long(rater=[v, v, "z"]), raters=["z"]),
     "one class": lambda v: bf.Responses.from_long(long(label=v)),

@@ -19,7 +19,7 @@ def check(result, expected):
     """Compare means and 95 % intervals, by variable and name."""
     for (variable, *names), numbers in expected.items():
         values = result["posterior"][variable]
-        at = dict(zip((dim for dim in values.dims if dim not in ("chain", "draw")), names))
+        at = dict(zip(values.dims[2:], names, strict=True))
         draws = values.sel(at).values.ravel()
         found = [draws.mean(), *np.quantile(draws, [0.025, 0.975])]
         np.testing.assert_allclose(found, numbers, atol=0.01, err_msg=f"{variable} {names}")
