@@ -24,7 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("bayesfuse: interrupted before there were draws to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
-        tell(f"bayesfuse: error: {error}")
+        from bayesfuse.errors import discreet  # which imports NumPy
+
+        tell(f"bayesfuse: error: {discreet(str(error))}")
     except MemoryError as error:
         tell(f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}")
     finally:

@@ -1,10 +1,8 @@
 """The command line: arguments, input tables, fits, reports and output files."""
 
-from bayesfuse.errors import Refusal
-
 FAILED, INTERRUPTED = 2, 130
 """Exit status after a user's mistake, as in argparse, and after Ctrl-C, as in shells."""
 
 
-class CommandError(Refusal):
+class CommandError(Exception):
     """A command that cannot be carried out as given."""
