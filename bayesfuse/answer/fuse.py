@@ -156,9 +156,9 @@ def fuse(
         require_flag("ordered", ordered)
     if sequences is not None:
         require_kind("sequences", sequences, Sequences)
-    own = {"item": item, "rater": rater, "label": label}
-    naming = {"positive": positive, "normalise": normalise}
-    table, read, calls = read_table(responses, **own, missing=missing, **naming)
+    own: dict[str, Any] = {"item": item, "rater": rater, "label": label}
+    own |= {"positive": positive, "normalise": normalise}
+    table, read, calls = read_table(responses, **own, missing=missing)
     require_few_classes(table)
     if ordered and read and not table.ordered:
         raise ModelError(

@@ -114,7 +114,7 @@ def identifiability(
     >>> found.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
-    names = {"item": item, "rater": rater, "label": label}
+    names: dict[str, Any] = {"item": item, "rater": rater, "label": label}
     table = read_table(responses, **names, missing=missing)[0]
     codes = gold_labels(table, read_gold(gold, table, item, label))
     of_item = np.zeros(table.n_items, dtype=np.int64)
@@ -325,9 +325,9 @@ def _of_parts(table: Responses, seen: _Seen) -> str:
 
 def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     """Return in a sentence that labels are no classes, or which classes nobody says."""
-    names = map(str, table.classes.tolist())
+    names = [str(name) for name in table.classes.tolist()]
     if positive_class(table.classes) is not None:  # such as "-" beside "+"
-        names = (name for name in names if name not in NEGATIVE)
+        names = [name for name in names if name not in NEGATIVE]
     if marks := [repr(name) for name in names if name.strip().casefold() in MARKS]:
         return [
             f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "

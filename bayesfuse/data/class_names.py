@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
@@ -136,9 +136,8 @@ def with_spellings(values: Any, declared: Any) -> Any:
         return declared
     classes = list(declared)
     forms = {normal_form(name) for name in classes if isinstance(name, str)}
-    listed = list(values.values()) if isinstance(values, Mapping) else values
     try:
-        cells = np.asarray(listed, dtype=object).ravel()
+        cells = np.asarray(values, dtype=object).ravel()
     except ValueError:  # rows of several lengths, which are refused where they are read
         return declared
     found = pd.unique(pd.Series(cells, dtype=object).dropna()) if forms else []
@@ -171,12 +170,12 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
             )
         codes = np.array([target[form] for form in forms])
         return replace(_recoded(table, codes, names), normalised=True)
-    names = spelt_once(given, class_counts(table))
+    once = spelt_once(given, class_counts(table))
     if not in_order and given == sorted(given):
-        names.sort()
-    at = {normal_form(name): place for place, name in enumerate(names)}
+        once.sort()
+    at = {normal_form(name): place for place, name in enumerate(once)}
     codes = np.array([at[form] for form in forms])
-    return replace(_recoded(table, codes, unique_names(names, "class")), normalised=True)
+    return replace(_recoded(table, codes, unique_names(once, "class")), normalised=True)
 
 
 def respelled(frame: pd.DataFrame) -> pd.DataFrame:

@@ -81,7 +81,7 @@ def summary(
     return with_positive_class(table, class_names(result)) if rates else table
 
 
-def with_positive_class(table: pd.DataFrame, classes: Sequence[Any]) -> pd.DataFrame:
+def with_positive_class(table: pd.DataFrame, classes: Any) -> pd.DataFrame:
     """Return a table of sensitivities whose columns and attributes name the positive class."""
     if len(classes) != 2:
         return table
