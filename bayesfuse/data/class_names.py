@@ -140,8 +140,8 @@ def with_spellings(values: Any, declared: Any) -> Any:
         cells = np.asarray(values, dtype=object).ravel()
     except ValueError:  # rows of several lengths, which are refused where they are read
         return declared
-    found = pd.unique(pd.Series(cells, dtype=object).dropna()) if forms else []
-    others = [name for name in found if isinstance(name, str) and name not in classes]
+    found = dict.fromkeys(cell for cell in cells if isinstance(cell, str)) if forms else {}
+    others = [name for name in found if name not in classes]
     return classes + [name for name in others if normal_form(name) in forms]
 
 
