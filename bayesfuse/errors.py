@@ -55,8 +55,8 @@ def discreet(message: str) -> str:
         if sum(len(quoted[0]) for quoted in QUOTED.finditer(message)) <= MAX_QUOTED:
             break
         message = QUOTED.sub(partial(_abridged_match, most=most), message)
-    rule, got, given = message.partition("Got: ")
-    return rule + got + abridged(given, MAX_QUOTED)
+    rule, got, value = message.partition("Got: ")
+    return rule + got + abridged(value, MAX_QUOTED)
 
 
 def abridged(text: str, most: int) -> str:
@@ -71,8 +71,8 @@ def _abridged_match(quoted: re.Match[str], most: int) -> str:
 class Refusal(Exception):
     """What errors with the user's data in their message have in common."""
 
-    def __init__(self, message: object = "", *rest: object) -> None:
-        super().__init__(discreet(str(message)), *rest)
+    def __init__(self, message: object = "", *details: object) -> None:
+        super().__init__(discreet(str(message)), *details)
 
 
 class ResponsesError(Refusal, ValueError):

@@ -50,13 +50,13 @@ def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
     for separator in SEPARATORS:
         parts = [[part.strip() for part in name.split(separator)] for name in plain_names]
         sets: dict[tuple[str, ...], list[int]] = {}
-        several = [at for at, own in enumerate(parts) if len(own) > 1 and all(own)]
+        several = [at for at, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
         for at in several:
             sets.setdefault(tuple(sorted(parts[at])), []).append(at)
         twice = [group for group in sets.values() if len(group) > 1]
         number: dict[str, int] = {}
-        for own in parts:
-            for part in set(own):
+        for labels in parts:
+            for part in set(labels):
                 number[part] = number.get(part, 0) + 1
         if twice or (len(several) > 1 and all(number[p] > 1 for at in several for p in parts[at])):
             return separator, twice
@@ -66,7 +66,7 @@ def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
 def has_order(dtypes: Sequence[Any]) -> bool:
     """Return whether the types of columns order the classes, as categories do unless sorted."""
     orders = [dtype for dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
-    return any(own.ordered or not own.categories.is_monotonic_increasing for own in orders)
+    return any(dtype.ordered or not dtype.categories.is_monotonic_increasing for dtype in orders)
 
 
 def with_class_names(
@@ -140,8 +140,8 @@ def with_spellings(values: Any, declared: Any) -> Any:
         cells = np.asarray(values, dtype=object).ravel()
     except ValueError:  # rows of several lengths, which are refused where they are read
         return declared
-    found = dict.fromkeys(cell for cell in cells if isinstance(cell, str)) if forms else {}
-    others = [name for name in found if name not in classes]
+    texts = dict.fromkeys(cell for cell in cells if isinstance(cell, str)) if forms else {}
+    others = [name for name in texts if name not in classes]
     return classes + [name for name in others if normal_form(name) in forms]
 
 
@@ -149,11 +149,11 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
     """Return a table in which classes that are spelt alike are one."""
     if table.classes.dtype.kind != "U":
         return replace(table, normalised=True)
-    given = table.classes.tolist()
-    forms = list(map(normal_form, given))
+    spellings = table.classes.tolist()
+    forms = list(map(normal_form, spellings))
     of_marks = {normal_form(mark) for mark in ("", *marks) if isinstance(mark, str)}
     of_marks -= {normal_form(str(name)) for name in ([] if declared is None else declared)}
-    if odd := [name for name, form in zip(given, forms, strict=True) if form in of_marks]:
+    if odd := [name for name, form in zip(spellings, forms, strict=True) if form in of_marks]:
         raise ResponsesError(
             "Labels that are spelt like a missing response or silence are no class: name them in "
             f"missing= or abstain=, or drop them. Got: {shown(odd, 3)}."
@@ -161,7 +161,7 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
     if declared is not None:
         names = unique_names(declared, "class")
         target = {normal_form(str(name)): at for at, name in enumerate(names.tolist())}
-        unknown = [name for name, form in zip(given, forms, strict=True) if form not in target]
+        unknown = [name for name, form in zip(spellings, forms, strict=True) if form not in target]
         if unknown or len(target) < len(names):
             rule = "declared once" if len(target) < len(names) else f"among {shown(names)}"
             raise ResponsesError(
@@ -170,8 +170,8 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
             )
         codes = np.array([target[form] for form in forms])
         return replace(_recoded(table, codes, names), normalised=True)
-    once = spelt_once(given, class_counts(table))
-    if not in_order and given == sorted(given):
+    once = spelt_once(spellings, class_counts(table))
+    if not in_order and spellings == sorted(spellings):
         once.sort()
     at = {normal_form(name): place for place, name in enumerate(once)}
     codes = np.array([at[form] for form in forms])
@@ -182,17 +182,17 @@ def respelled(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of labels in which text that is spelt alike is the same."""
     columns = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]
     cells = pd.Series(frame.iloc[:, columns].to_numpy(dtype=object).ravel())
-    found = cells[[isinstance(cell, str) and normal_form(cell) != "" for cell in cells]]
-    counts = found.value_counts()
+    texts = cells[[isinstance(cell, str) and normal_form(cell) != "" for cell in cells]]
+    counts = texts.value_counts()
     chosen = {normal_form(n): n for n in spelt_once(counts.index.tolist(), counts.tolist())}
     target = {name: chosen[normal_form(name)] for name in counts.index}
     return frame.map(lambda cell: target.get(cell, cell) if isinstance(cell, str) else cell)
 
 
-def spelt_once(given: Sequence[str], counts: Sequence[int] | None = None) -> list[str]:
+def spelt_once(names: Sequence[str], counts: Sequence[int] | None = None) -> list[str]:
     """Return one name for names that are spelt alike: the most frequent, of equals a fixed one."""
     chosen: dict[str, tuple[int, bool, str]] = {}
-    for at, name in enumerate(given):
+    for at, name in enumerate(names):
         clean = " ".join(INVISIBLE.sub("", normalize("NFC", name)).split())
         form, number = normal_form(name), 0 if counts is None else counts[at]
         is_plain = normalize("NFKC", clean) == clean  # no full-width letters
@@ -232,8 +232,8 @@ def class_notes(table: Any) -> list[str]:
     notes = []
     if groups := spelt_alike(table.classes):
         notes.append(f"{spelling_note(table, groups)} {REMEDY}")
-    if (found := looks_like_sets(table.classes)) is not None:
-        separator, twice = found
+    if (sets := looks_like_sets(table.classes)) is not None:
+        separator, twice = sets
         what = f"Class names look like sets of labels separated by {separator!r}"
         if not twice:
             return [*notes, f"{what}: every set counts as a class of its own."]
@@ -253,9 +253,13 @@ def class_rows(table: Any) -> list[tuple[str, str]]:
         how = {None: "the last one", 0: "as declared", 1: "by its name"}[place]
         rows.append(("positive class", f"{abridged(str(name), MAX_LETTERS)} ({how})"))
     if groups := spelt_alike(table.classes):
-        rows.append(("spelt alike", "; ".join(_counted(table, own) for own in groups[:MAX_NAMES])))
-    if (found := looks_like_sets(table.classes)) is not None and found[1]:
-        rows.append(("sets in two orders", "; ".join(_counted(table, own) for own in found[1][:3])))
+        rows.append(
+            ("spelt alike", "; ".join(_counted(table, group) for group in groups[:MAX_NAMES]))
+        )
+    if (sets := looks_like_sets(table.classes)) is not None and sets[1]:
+        rows.append(
+            ("sets in two orders", "; ".join(_counted(table, group) for group in sets[1][:3]))
+        )
     return rows
 
 

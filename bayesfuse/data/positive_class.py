@@ -59,17 +59,17 @@ def positive_class(names: NDArray[Any]) -> int | None:
     if len(names) != 2 or names.dtype.kind != "U":
         return None
     words = [_words(name) for name in names.tolist()]
-    joined = ["".join(own) for own in words]
+    joined = ["".join(word_list) for word_list in words]
     for at, other in ((0, 1), (1, 0)):  # such as "nontoxic" beside "toxic"
         if joined[other] and joined[at] in ("non" + joined[other], "not" + joined[other]):
             return at if _sign(words[other]) < 0 else other
     before = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
-    after = [own[before:] for own in words]
+    after = [word_list[before:] for word_list in words]
     for pair in (words, after):
         low, high = sorted(signs := list(map(_sign, pair)))
         if low == -2 < 0 <= high or (low, high) == (-1, 1):
             return signs.index(high)
-    signs = [_sign(own[:1]) for own in after]  # such as "Yes, it is"
+    signs = [_sign(word_list[:1]) for word_list in after]  # such as "Yes, it is"
     return signs.index(1) if sorted(signs)[1] == 1 and min(signs) < 0 else None
 
 

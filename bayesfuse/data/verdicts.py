@@ -221,7 +221,7 @@ def _read_verdict(text: str) -> _Verdict:
         )
     marked = next(iter(inside), None)
     words = words if marked is None else marked
-    words = words[found.end() :] if (found := BEFORE.match(words)) else words
+    words = words[before.end() :] if (before := BEFORE.match(words)) else words
     key = re.sub(r"[_\s-]+", " ", normal_form(words.strip("*`\"'"))).strip()
     key = re.sub(" *([<>=/]+) *", r"\1", re.sub(r"[()]", "", key))
     number = SCORE.fullmatch(normal_form(words).strip("*`\"'"))
@@ -265,26 +265,26 @@ def _labels(
 ) -> tuple[Any, list[Any] | None]:
     """Return verdicts as labels, and classes: of preferences and grades, in their order."""
     distinct = pd.unique(text)
-    verdicts = [read[each] for each in distinct]
-    winners = {each.winner for each in verdicts}
+    verdicts = [read[key] for key in distinct]
+    winners = {verdict.winner for verdict in verdicts}
     if "" not in winners and winners & set(TURNED):
-        labels = text.map({each: read[each].winner for each in distinct}).to_numpy(dtype=object)
+        labels = text.map({key: read[key].winner for key in distinct}).to_numpy(dtype=object)
         return labels, ["A", "B", *(["tie"] if "tie" in labels else [])]
     # without signs, as in "model_a", they may be names of classes
-    if "" in winners and any(each.winner and each.is_marked for each in verdicts):
-        other = sorted(each.words for each in verdicts if not each.winner)
+    if "" in winners and any(verdict.winner and verdict.is_marked for verdict in verdicts):
+        other = sorted(verdict.words for verdict in verdicts if not verdict.winner)
         raise ResponsesError(
             "If verdicts are preferences (A>B, tie, [[B]]), all are; name failures in missing=. "
             f"Got: also {shown(other)}."
         )
-    is_number = [not np.isnan(each.number) for each in verdicts]
+    is_number = [not np.isnan(verdict.number) for verdict in verdicts]
     if all(is_number):
-        if len(most := {each.most for each in verdicts if each.most}) > 1:
+        if len(most := {verdict.most for verdict in verdicts if verdict.most}) > 1:
             raise ResponsesError(
                 "Scores out of a maximum (8/10) have one, because grades of several scales have no "
                 f"order: convert them. Got: out of {shown(sorted(most))}."
             )
-        numbers = text.map({each: read[each].number for each in distinct}).to_numpy(dtype=float)
+        numbers = text.map({key: read[key].number for key in distinct}).to_numpy(dtype=float)
         grades = np.unique(numbers)
         if (grades == np.floor(grades)).all() and np.ptp(grades) < MOST:
             numbers = numbers.astype(np.int64)
@@ -295,16 +295,18 @@ def _labels(
                 f"failures in missing=. Got: {len(grades)}, from {grades[0]:g} to {grades[-1]:g}."
             )
         return numbers, grades.tolist()
-    marked = [n and each.is_marked for n, each in zip(is_number, verdicts, strict=True)]
+    marked = [n and verdict.is_marked for n, verdict in zip(is_number, verdicts, strict=True)]
     if any(marked):
-        other = sorted(each.words for n, each in zip(is_number, verdicts, strict=True) if not n)
+        other = sorted(
+            verdict.words for n, verdict in zip(is_number, verdicts, strict=True) if not n
+        )
         raise ResponsesError(
             "If verdicts are scores ([[8]], 8/10), all are; name failures in missing=. Got: also "
             f"{shown(other)}."
         )
     if values.dtype.kind in "biuf":
         return values.to_numpy(), None
-    return text.map({each: read[each].words for each in distinct}).to_numpy(), None
+    return text.map({key: read[key].words for key in distinct}).to_numpy(), None
 
 
 def _constant(frame: pd.DataFrame) -> pd.DataFrame:
