@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
 from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
@@ -23,7 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("bayesfuse: interrupted before there were draws to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
-        tell(f"bayesfuse: error: {error}")
+        from bayesfuse.errors import discreet  # which imports NumPy
+
+        tell(f"bayesfuse: error: {discreet(str(error))}")
     except MemoryError as error:
         tell(f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}")
     finally:
@@ -37,7 +40,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from bayesfuse.errors import ModelError, ResponsesError
 
     try:
-        tables = read_tables(arguments) if "responses" in arguments else None
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: tell(
+                f"bayesfuse: {in_options(str(message))}"
+            )
+            tables = read_tables(arguments) if "responses" in arguments else None
         from bayesfuse.command_line.commands import COMMANDS
 
         return COMMANDS[arguments.command](arguments, tables)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,7 +35,47 @@ __all__ = [
 __dir__ = __all__.copy
 
 
-class ResponsesError(ValueError):
+ADDRESS = re.compile(r"[^\s@'\"<>()\[\],;:=]+@[^\s@'\"<>()\[\],;:=]+\.\w+")
+SECRET = re.compile(
+    r"\b(?:sk|pk|rk|hf|gh[opsu]|xox[abp]|glpat|AKIA|eyJ)[-_]?[A-Za-z0-9_-]{16,}"
+    r"|(?i:\b(?:bearer|password|passwd|api[_-]?key|secret|token)(?:\s*[=:]\s*|\s+)[^\s'\",]{8,})"
+)
+# a quote after a letter is an apostrophe or ends a name
+QUOTED = re.compile(r"(?<!\w)'[^']*'|(?<!\w)\"[^\"]*\"|\S{81,}")
+MAX_QUOTED = 300  # letters of the user's data in one message
+
+
+def discreet(message: str) -> str:
+    """Return a message without addresses and keys, and with little of the user's data.
+
+    Errors and warnings end in logs and reports, which others read.
+    """
+    message = SECRET.sub("[secret]", ADDRESS.sub("[address]", message))
+    for most in (100, 40, 15):
+        if sum(len(quoted[0]) for quoted in QUOTED.finditer(message)) <= MAX_QUOTED:
+            break
+        message = QUOTED.sub(partial(_abridged_match, most=most), message)
+    rule, got, value = message.partition("Got: ")
+    return rule + got + abridged(value, MAX_QUOTED)
+
+
+def abridged(text: str, most: int) -> str:
+    """Return text of at most this many letters, with the middle cut out if it is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - most // 2 + 1 :]}"
+
+
+def _abridged_match(quoted: re.Match[str], most: int) -> str:
+    return abridged(quoted[0], most)
+
+
+class Refusal(Exception):
+    """What errors with the user's data in their message have in common."""
+
+    def __init__(self, message: object = "", *details: object) -> None:
+        super().__init__(discreet(str(message)), *details)
+
+
+class ResponsesError(Refusal, ValueError):
     """Invalid responses, sequences, graphs or gold labels.
 
     Examples
@@ -47,7 +88,7 @@ class ResponsesError(ValueError):
     """
 
 
-class ModelError(ValueError):
+class ModelError(Refusal, ValueError):
     """Invalid or incompatible priors, parameters or data of a model.
 
     Examples
@@ -161,7 +202,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         contextlib.__file__.removesuffix(".py"),
         *(f"{folder}{os.sep}" for folder in folders),
     )
-    warnings.warn(message, category, skip_file_prefixes=between)
+    warnings.warn(discreet(message), category, skip_file_prefixes=between)
 
 
 def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -271,7 +312,7 @@ def _number(given: object) -> float:
         return math.nan
 
 
-class MomentsError(ValueError):
+class MomentsError(Refusal, ValueError):
     """The responses do not determine the requested moments.
 
     Examples

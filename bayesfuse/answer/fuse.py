@@ -64,6 +64,8 @@ def fuse(
     rater: str = "rater",
     label: str = "label",
     missing: Literal["error", "drop"] = "error",
+    positive: Any = None,
+    normalise: bool = False,
     sequences: Sequences | None = None,
     graph: Graph | None = None,
     groups: Any = None,
@@ -90,6 +92,9 @@ def fuse(
         Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"
         What to do with rows of a long table that have no label.
+    positive, normalise : optional
+        The positive one of two classes, and whether spellings of a class are one, as in
+        :meth:`bayesfuse.Responses.from_long`. Known labels then may be spelt in any way.
     sequences, graph : Sequences, Graph, optional
         Items are in sequence, such as words, or have neighbours, such as pixels.
     groups, covariates : optional
@@ -152,7 +157,8 @@ def fuse(
         require_flag("ordered", ordered)
     if sequences is not None:
         require_kind("sequences", sequences, Sequences)
-    own = {"item": item, "rater": rater, "label": label}
+    own: dict[str, Any] = {"item": item, "rater": rater, "label": label}
+    own |= {"positive": positive, "normalise": normalise}
     table, read, calls = read_table(responses, **own, missing=missing)
     require_few_classes(table)
     if ordered and read and not table.ordered:

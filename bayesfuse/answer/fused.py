@@ -110,6 +110,7 @@ class Fused(xr.DataTree):
             items of a class that are recognised); for two classes ``sensitivity``, ``specificity``
             and ``bias`` (share of responses that are the second class, minus that of these items),
             for more ``sensitivity[class]`` and ``bias[class]``; each with ``…_low`` and ``…_high``;
+            the name of the columns and ``attrs["positive"]`` state the positive one of two classes;
             ``known`` responses to items of known class, and ``known_accuracy``. Missing for classes
             of less than half an expected item.
 

@@ -6,11 +6,13 @@ import base64
 from collections.abc import Mapping
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import xarray as xr
 
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.results.contents import class_names
 from bayesfuse.results.summaries import coverage
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ WORDS = (
     "Lines through points and numbers in brackets are intervals that hold the true value with a "
     "probability of {:.0%}. "
     "Accuracy is the share of a rater's responses that are right. Sensitivity and specificity are "
-    "the shares of the items of one class that a rater recognises, and balanced accuracy, in the "
+    "the shares of the items of one class that a rater recognises{}, and balanced accuracy, in the "
     "picture, is their mean over the classes. "
     "Difficulty is the probability that two raters who look at an item disagree; the labels of "
     "hard items may be certain, and those of easy items uncertain."
@@ -102,11 +104,19 @@ def as_page(answer: xr.DataTree, sections: Sections, lists: Mapping[str, pd.Data
         style=STYLE,
         headline=escape(answer.attrs["headline"]),
         picture=_as_png(picture(answer, (10.6, 6.4)), 150),
-        words=WORDS.format(coverage()),
+        words=WORDS.format(coverage(), _of_two(class_names(answer))),
         known=said,
         sections="\n".join([*_parts(sections, "h2"), *folded]),
         code=escape(answer.attrs["code"]),
     )
+
+
+def _of_two(classes: list[Any]) -> str:
+    """Return in words which of two classes is the positive one."""
+    if len(classes) != 2:
+        return ""
+    negative, positive = (escape(in_one_line(name)) for name in classes)
+    return f" (sensitivity: the positive class, {positive}; specificity: {negative})"
 
 
 def as_cell(answer: xr.DataTree, sections: Sections) -> str:

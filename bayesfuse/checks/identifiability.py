@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from bayesfuse.data.class_names import class_notes
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.known import gold_labels, read_populations
+from bayesfuse.data.positive_class import NEGATIVE, positive_class
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
 from bayesfuse.raters.dependence import Groups
@@ -112,7 +114,7 @@ def identifiability(
     >>> found.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
-    names = {"item": item, "rater": rater, "label": label}
+    names: dict[str, Any] = {"item": item, "rater": rater, "label": label}
     table = read_table(responses, **names, missing=missing)[0]
     codes = gold_labels(table, read_gold(gold, table, item, label))
     of_item = np.zeros(table.n_items, dtype=np.int64)
@@ -145,7 +147,7 @@ def identifiability(
     if n_populations > 1 and seen.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
-    problems = _classes(table, codes) + _silent(table, seen, codes)
+    problems = class_notes(table) + _classes(table, codes) + _silent(table, seen, codes)
     if questions["answer"]["labels"] != YES:
         problems = _of_raters(table, seen, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
@@ -323,7 +325,9 @@ def _of_parts(table: Responses, seen: _Seen) -> str:
 
 def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     """Return in a sentence that labels are no classes, or which classes nobody says."""
-    names = map(str, table.classes.tolist())
+    names = [str(name) for name in table.classes.tolist()]
+    if positive_class(table.classes) is not None:  # such as "-" beside "+"
+        names = [name for name in names if name not in NEGATIVE]
     if marks := [repr(name) for name in names if name.strip().casefold() in MARKS]:
         return [
             f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "

@@ -72,6 +72,8 @@ KNOWN = {
     "--items FILE": "all items, in order, including those without responses: a table with one row "
     "per item, its column of items named as in the responses",
     "--classes A,B,...": "all classes in order, the positive one of two last",
+    "--positive CLASS": "the positive one of two classes, of which sensitivities are",
+    "--normalise": "classes that differ only in case, spaces or Unicode form are one",
     "--ordered": "classes are grades, from the lowest to the highest (of text, as in --classes)",
     "--gold FILE": "known labels: a table with columns item, label, or named as in the responses; "
     "rows without a label are left out",
@@ -179,6 +181,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "--chains": partial(whole_number, most=MOST_CHAINS),
     "A,B,...": classes,
     "COLUMN": str,
+    "CLASS": str,
     "FILE": path,
     "N": whole_number,
     "2min": minutes,

@@ -86,7 +86,10 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(note)
 
         def write_raters(path: Path) -> None:
-            rater_table(result).to_csv(path, index=False, float_format="%.6g")
+            table = rater_table(result)
+            if (positive := table.attrs.get("positive")) is not None:
+                table["positive"] = positive
+            table.to_csv(path, index=False, float_format="%.6g")
 
         picture = None if interruption.seen else arguments.picture
         labels = partial(write_labels, result, model, tables.places)

@@ -92,6 +92,8 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         items=items,
         classes=[classes[name] for name in declared] or None,
         ordered=arguments.ordered,
+        positive=classes.get(arguments.positive, arguments.positive),
+        normalise=bool(arguments.normalise),
     )
     graph = None
     if edges is not None:
@@ -191,7 +193,8 @@ def _read_wide(
     if all(isinstance(code, int) for code in codes.values()):  # of classes, as in NumPy
         cells = cells.astype("Int64")
     classes = None if declared is None else [codes[name] for name in declared]
-    table, words = tables.read_wide(cells.set_axis(items), where, classes, [], "--classes")
+    naming = {"classes": classes, "positive": None, "normalise": bool(arguments.normalise)}
+    table, words = tables.read_wide(cells.set_axis(items), where, naming, [], "--classes")
     rows = table.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(items)  # also without responses
     return rows, words

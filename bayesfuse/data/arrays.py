@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
@@ -15,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.errors import ResponsesError, brief
+from bayesfuse.errors import SHORT, ResponsesError, abridged, brief
 
 LARGEST = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {
@@ -33,8 +32,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
 SKIPPED = {"ignore", "ignored", "skip", "skipped"}
 """Labels of tools for tasks that an annotator left out, in any case."""
 
-MAX_TEXT, MAX_SHOWN = 40, 200  # letters of a cell, and of several, that a message shows
-ADDRESS = re.compile(r"[^\s@]+@[^\s@]+")
+MAX_TEXT = 40  # letters of a cell that a message shows
 
 
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
@@ -216,20 +214,16 @@ def plain(value: Any) -> Any:
 
 
 def quoted(value: Any) -> str:
-    """Return a cell or name as a message shows it: cut, and without addresses."""
-    text = ADDRESS.sub("…@…", repr(plain(value)))
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    """Return a cell or name as a message shows it: abridged."""
+    return abridged(repr(plain(value)), MAX_TEXT)
 
 
 def shown(values: Any, most: int = 8) -> str:
     """Format the first values, for an error."""
-    texts, size = [], 0
-    for value in list(values)[:most]:
-        texts.append(quoted(value))
-        size += len(texts[-1])
-        if size > MAX_SHOWN:
-            break
-    return "[" + ", ".join(texts) + (", …]" if len(values) > len(texts) else "]")
+    listed = [quoted(value) for value in list(values)[:most]]
+    while len(listed) > 1 and sum(map(len, listed)) > SHORT:
+        listed.pop()
+    return "[" + ", ".join(listed) + (", …]" if len(values) > len(listed) else "]")
 
 
 def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:

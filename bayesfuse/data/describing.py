@@ -8,6 +8,8 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.class_names import class_rows
+
 FEW = 5  # number of the first and the last rows of long tables to show
 LETTERS = 60  # length to which printed names are cut; plots cut them shorter
 
@@ -39,6 +41,7 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     used = [f"{in_one_line(name)} ({n:,})" for name, n in pairs]
     rows = [
         ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
+        *class_rows(responses),
         ("responses per item", spread(responses.per_item, responses.multiplicity)),
         ("responses per rater", spread(responses.per_rater)),
         ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, narrow, plain, quoted, refuse, shown
+from bayesfuse.data.class_names import as_spelt
 from bayesfuse.data.names import encode, listed, matched, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, require_numbers
@@ -36,7 +37,8 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         if code < 0:
             raise ResponsesError(
                 f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
-                f"items whose class is not known. Got: {quoted(label)} for item {quoted(item)}."
+                f"items whose class is not known{_unlike(label, responses)}. Got: "
+                f"{quoted(label)} for item {quoted(item)}."
             )
         if known[place] not in (-1, code):
             raise ResponsesError(
@@ -45,6 +47,12 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
             )
         known[place] = code
     return known
+
+
+def _unlike(label: Any, responses: Responses) -> str:
+    """Return in words that a label differs from a class in spelling only."""
+    (spelt,) = as_spelt([label], responses)
+    return "" if spelt == label else f", and spell {spelt!r} as the class is (or normalise=True)"
 
 
 def require_gold(gold: Any) -> None:

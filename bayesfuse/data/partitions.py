@@ -15,8 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.class_names import has_order, spelt_once
 from bayesfuse.data.describing import as_text
 from bayesfuse.data.names import unique_names
+from bayesfuse.data.positive_class import with_positive_last
 from bayesfuse.data.reading import EMPTY, read_order
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
@@ -37,6 +39,8 @@ class Layout:
     classes: Any = None
     abstain: Any = None
     ordered: bool | None = None
+    positive: Any = None
+    normalise: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -51,7 +55,7 @@ class Layout:
 
     def table(self, frame: pd.DataFrame) -> Any:
         """Return a partition as a table of responses."""
-        names = ("item", "rater", "label", "raters", "classes", "abstain", "ordered")
+        names = "item", "rater", "label", "raters", "classes", "abstain", "ordered", "normalise"
         return self.kind.from_long(frame, **{name: getattr(self, name) for name in names})
 
     def sequences(self, frame: pd.DataFrame) -> Sequences | None:
@@ -187,7 +191,13 @@ class Partitions:
         _require_kinds(found, self.sources, layout)
         self.raters = _names([one.raters for one in found], layout.raters, "rater")
         self.classes = _names([one.classes for one in found], layout.classes, "class")
-        ordered = read_order(layout.ordered, [found[0].classes.dtype], layout.classes, self.classes)
+        dtypes, graded = [found[0].classes.dtype], bool(layout.ordered)
+        if layout.normalise and layout.classes is None and self.classes.dtype.kind == "U":
+            self.classes = unique_names(sorted(spelt_once(self.classes.tolist())), "class")
+        self.classes = with_positive_last(
+            self.classes, layout.classes, has_order(dtypes), layout.positive, graded
+        )
+        ordered = read_order(layout.ordered, dtypes, layout.classes, self.classes)
         self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
         self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
         self.n_partitions = len(self.sources)
@@ -280,8 +290,9 @@ class ReadsPartitions:
             item (or of a sequence) must be in one file; a few million rows are a good size.
         **columns
             ``item``, ``rater``, ``label`` (default by these names) and optionally ``sequence`` and
-            ``position``: names of columns. ``raters``, ``classes``, ``abstain``, ``ordered``: as in
-            :meth:`from_long`, except that undeclared names are always sorted.
+            ``position``: names of columns. ``raters``, ``classes``, ``abstain``, ``ordered``,
+            ``positive``, ``normalise``: as in :meth:`from_long`, except that undeclared names are
+            always sorted.
         """
         given = [str(each) for each in ([paths] if isinstance(paths, str | Path) else paths)]
         files: list[str] = []

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import column_names, present, shown
+from bayesfuse.data.arrays import as_array, column_names, present, shown
+from bayesfuse.data.class_names import respelled, with_class_names, with_spellings
 from bayesfuse.data.column_roles import assign_roles
 from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import ReadsPartitions
-from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, read_order
+from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.silence import ByItem, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements, table_of
 from bayesfuse.errors import ModelError, ResponsesError, require_kind
@@ -49,6 +50,9 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         Whether the classes are grades, in increasing order.
     stated : Statements, optional
         Probabilities that sources stated, by :meth:`from_probabilities`.
+    normalised : bool
+        Whether names of classes were matched without regard to spelling (``normalise=True``), which
+        known labels then are as well.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     silent: Silence | None = None
     ordered: bool = False
     stated: Statements | None = None
+    normalised: bool = False
 
     @classmethod
     def from_long(
@@ -84,6 +89,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
         ordered: bool | None = None,
+        positive: Any = None,
+        normalise: bool = False,
     ) -> Responses:
         """Read a long table with one row per response.
 
@@ -97,21 +104,28 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the sorted
-            names in the table (the categories of a categorical column).
+            names in the table (the categories of a categorical column), except for two names of
+            which one is certainly positive, such as "+" and "-", "diseased" and "healthy".
         abstain : scalar, optional
             The label of a source that was given the item and did not respond: not a class, but kept
             in ``silent``. Pairs without a row stay unknown.
         ordered : bool, optional
             Whether the classes are grades, the lowest first. Default for increasing numbers and
             ordered categoricals; text needs classes= to define the order.
+        positive : scalar, optional
+            The positive one of two classes, of which sensitivities are; it becomes the last.
+        normalise : bool, default False
+            Whether class names that differ only in case, spaces or Unicode form ("yes", "Yes ") are
+            one class, spelt as in ``classes`` or as most responses are. If False, they differ, with
+            a warning unless ``classes`` are given.
         """
         frame = present(frame)
         names, wanted = column_names(frame), (item, rater, label)
         columns = wanted if names is None else assign_roles(frame, names, wanted, is_wide=False)
-        declared = items, raters, classes
-        table = from_key(*read_long(frame, columns, declared, abstain))
+        spelt = with_spellings(as_array(frame[columns[2]]), classes) if normalise else classes
+        table = from_key(*read_long(frame, columns, (items, raters, spelt), abstain))
         dtypes = [getattr(frame[columns[2]], "dtype", None)]
-        return replace(table, ordered=read_order(ordered, dtypes, classes, table.classes))
+        return with_class_names(table, dtypes, classes, ordered, positive, normalise, (abstain,))
 
     @classmethod
     def from_matrix(
@@ -124,6 +138,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
         ordered: bool | None = None,
+        positive: Any = None,
+        normalise: bool = False,
     ) -> Responses:
         """Read a matrix with one row per item and one column per rater.
 
@@ -138,12 +154,20 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             and empty text do not if they are declared classes or mean silence.
         items, raters : sequence, optional
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
-        classes, abstain, ordered : optional
+        classes, abstain, ordered, positive, normalise : optional
             As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
         """
-        table = from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
-        dtypes = list(getattr(matrix, "dtypes", []))
-        return replace(table, ordered=read_order(ordered, dtypes, classes, table.classes))
+        return _of_matrix(
+            matrix,
+            missing=missing,
+            items=items,
+            raters=raters,
+            classes=classes,
+            abstain=abstain,
+            ordered=ordered,
+            positive=positive,
+            normalise=normalise,
+        )
 
     @classmethod
     def from_counts(
@@ -175,8 +199,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         (3, 60, ['0', '1'])
         """
         matrix, counts, names = read_counts(patterns, counts, items)
-        table = cls.from_matrix(matrix, items=names, **settings)
-        return replace(table, multiplicity=counts.astype(np.int64))
+        return _of_matrix(matrix, counts.astype(np.int64), items=names, **settings)
 
     @property
     def n_items(self) -> int:
@@ -331,6 +354,29 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
 
 from_key: Callable[..., Responses] = partial(table_of, Responses)
 """Build a table from a key by row and names of items, raters and classes: see :func:`table_of`."""
+
+
+def _of_matrix(
+    matrix: Any,
+    counts: NDArray[np.int64] | None = None,
+    *,
+    missing: Any = UNDECLARED,
+    items: Any = None,
+    raters: Any = None,
+    classes: Any = None,
+    abstain: Any = None,
+    ordered: bool | None = None,
+    positive: Any = None,
+    normalise: bool = False,
+) -> Responses:
+    """Return the responses of a matrix, of which each row stands for a number of items."""
+    if normalise and classes is None and isinstance(matrix, pd.DataFrame):
+        matrix = respelled(matrix)  # raters with a spelling of their own have the labels of others
+    spelt = with_spellings(matrix, classes) if normalise else classes
+    table = from_key(*read_matrix(matrix, missing, items, raters, spelt, abstain))
+    table = table if counts is None else replace(table, multiplicity=counts)
+    dtypes, marks = list(getattr(matrix, "dtypes", [])), (abstain, *np.atleast_1d(missing))
+    return with_class_names(table, dtypes, classes, ordered, positive, normalise, marks)
 
 
 def each_batch(batches: Any) -> Iterator[Responses]:

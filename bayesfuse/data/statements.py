@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, column_names, columns, present, refuse, shown
+from bayesfuse.data.class_names import positive_last
 from bayesfuse.data.names import (
     encode,
     matched,
@@ -69,6 +70,7 @@ class KnowsStatements:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        positive: Any = None,
     ) -> Self:
         """Read probabilities of every class, stated by classifiers or annotators.
 
@@ -81,7 +83,10 @@ class KnowsStatements:
         item, rater : str
         items, raters, classes : sequence, optional
             All names, in order. By default items and raters of a table sorted, and classes in the
-            order of the columns; of an array its coordinates, or 0, 1, 2, …
+            order of the columns; of an array its coordinates, or 0, 1, 2, … Of two classes the last
+            one is positive, and by default one that is certainly positive, such as "yes", is last.
+        positive : scalar, optional
+            The positive one of two classes.
 
         Returns
         -------
@@ -103,7 +108,8 @@ class KnowsStatements:
         else:
             pair, names, probability = read_array(frame, items, raters, classes)
         stated = statements_of(pair, probability, len(names[0]), len(names[1]))
-        return replace(table_of(cls, np.empty(0, np.int64), *names), stated=stated)
+        table = replace(table_of(cls, np.empty(0, np.int64), *names), stated=stated)
+        return cast(Self, positive_last(table, classes, False, positive))
 
     def joined(self, other: Self) -> Self:
         """Return the responses and statements of two tables as one, in the order of this table.

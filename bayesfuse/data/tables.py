@@ -19,10 +19,12 @@ from bayesfuse.data.arrays import (
     as_array,
     column_names,
     columns,
+    plain,
     present,
     refuse,
     shown,
 )
+from bayesfuse.data.class_names import as_spelt, renamed_classes
 from bayesfuse.data.column_roles import (
     ITEM,
     KNOWN,
@@ -61,6 +63,11 @@ class Names(NamedTuple):
 
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 
+RENAMED = (
+    "responses = bf.Responses.from_long(\n    responses.to_frame(), items=responses.items, "
+    "raters=responses.raters{},\n)"
+)
+
 
 def read_table(
     given: Any,
@@ -70,6 +77,8 @@ def read_table(
     label: str = LABEL,
     missing: str = "error",
     classes: Sequence[Any] | None = None,
+    positive: Any = None,
+    normalise: bool = False,
 ) -> tuple[Responses, str, str]:
     """Return a table as responses, and how it was read, in words and as code.
 
@@ -77,6 +86,7 @@ def read_table(
     a wide table are named by a column of items if there is one, else by the index.
     """
     wanted = item, rater, label
+    naming = {"classes": classes, "positive": positive, "normalise": normalise}
     if missing not in ("error", "drop"):
         raise ModelError(
             'missing must be "error" or "drop": what to do with rows that have no label; marks of '
@@ -89,12 +99,15 @@ def read_table(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
             )
-        return given, "", CODE
+        if positive is None and normalise is False:
+            return given, "", CODE
+        renamed_table = renamed_classes(given, positive, normalise)
+        return renamed_table, "", f"{CODE}\n{RENAMED.format(naming_code(naming))}"
     code = ["# frame is your table, as read by pandas"]
     frame = _as_frame(given)
     if not isinstance(frame, pd.DataFrame):
-        table = Responses.from_matrix(frame, classes=classes)
-        code.append("responses = bf.Responses.from_matrix(frame)")
+        table = Responses.from_matrix(frame, **naming)
+        code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
         return table, wide(table, frame, "numbered from 0"), "\n".join(code)
     levels = [name for name in frame.index.names if name is not None and name not in frame]
     meant = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
@@ -105,14 +118,21 @@ def read_table(
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
     if roles.is_long:
-        table, words = _read_long(frame, roles, missing, classes, code)
+        table, words = _read_long(frame, roles, missing, naming, code)
     else:
         where = "index" if roles.item is None else f"column {roles.item}"
         if roles.item is not None:
             frame = frame.set_index(roles.item)
             code.append(f"frame = frame.set_index({roles.item!r})")
-        table, words = read_wide(frame, where, classes, code)
+        table, words = read_wide(frame, where, naming, code)
     return table, words + note, "\n".join(code)
+
+
+def naming_code(naming: dict[str, Any]) -> str:
+    """Return the arguments for the names of classes as code."""
+    positive = naming["positive"]
+    code = "" if positive is None else f", positive={plain(positive)!r}"
+    return code + (", normalise=True" if naming["normalise"] else "")
 
 
 def _as_frame(given: Any) -> Any:
@@ -168,10 +188,10 @@ def headings(number: int) -> str:
 
 
 def _read_long(
-    frame: pd.DataFrame, roles: Roles, missing: str, classes: Any, code: list[str]
+    frame: pd.DataFrame, roles: Roles, missing: str, naming: dict[str, Any], code: list[str]
 ) -> tuple[Responses, str]:
     item, rater, label = roles
-    items, note, filters = None, "", ""
+    items, note, filters, classes = None, "", "", naming["classes"]
     call = f"{item=}, {rater=}, {label=}"
     columns(frame, roles, "responses")  # raises if one is missing
     marks, skips = left_out(frame[label], classes)
@@ -202,17 +222,17 @@ def _read_long(
         note += skipped(frame[label][is_skipped])
     elif other := [mark for mark in marks if mark != EMPTY]:
         rows = frame.assign(**{label: _without(frame[label], other)})
-    table = Responses.from_long(
-        rows, item=item, rater=rater, label=label, items=items, classes=classes
-    )
+    table = Responses.from_long(rows, item=item, rater=rater, label=label, items=items, **naming)
+    call += naming_code(naming)
     code.append(f"responses = bf.Responses.from_long(\n    frame{filters},\n    {call},\n)")
     return table, long(item, rater, label) + note
 
 
 def read_wide(
-    frame: pd.DataFrame, where: str, classes: Any, code: list[str], keep: str = KEEP
+    frame: pd.DataFrame, where: str, naming: dict[str, Any], code: list[str], keep: str = KEEP
 ) -> tuple[Responses, str]:
     """Return the responses in a table with items in the index, and how they were read."""
+    classes = naming["classes"]
     texts = frame.select_dtypes(exclude=["number", "bool", "datetime"])
     cells = pd.Series(texts.to_numpy(dtype=object).ravel(), dtype=object)
     ordered = [dtype.categories for dtype in texts.dtypes if getattr(dtype, "ordered", False)]
@@ -220,8 +240,8 @@ def read_wide(
     if marks := [mark for mark in marks if mark != EMPTY] + skips:
         frame = frame.apply(_without, args=(marks,))
         code.append(f"frame = frame.mask(frame.isin({marks}))")
-    table = Responses.from_matrix(frame, classes=classes)
-    code.append("responses = bf.Responses.from_matrix(frame)")
+    table = Responses.from_matrix(frame, **naming)
+    code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
     return table, wide(table, frame, where) + skipped(cells[cells.isin(skips)], keep)
 
 
@@ -326,6 +346,9 @@ def read_gold(
     found = _gold(given, names, item, label)
     if found is None:
         return None
+    if getattr(names, "normalised", False):
+        items, labels = list(found.keys()), as_spelt([label for _, label in found.items()], names)
+        found = pd.Series(labels, pd.Index(items, dtype=object), dtype=object)
     classes = set(names.classes.tolist())
 
     def is_missing(value: Any) -> bool:

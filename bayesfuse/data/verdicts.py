@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, NamedTuple
@@ -10,19 +12,44 @@ import numpy as np
 import pandas as pd
 
 from bayesfuse.data.arrays import refuse, shown
+from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import read_file
-from bayesfuse.errors import ResponsesError, require_kind
+from bayesfuse.data.tables import read_file, require_few_classes
+from bayesfuse.errors import SHORT, ResponsesError, abridged, require_kind
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
 """Verdicts that are none, in any case."""
 
-PAIRWISE = {
-    "A": ("a", "a>b", "a>>b", "b<a", "b<<a", "a wins", "model_a", "output a", "[[a]]"),
-    "B": ("b", "b>a", "b>>a", "a<b", "a<<b", "b wins", "model_b", "output b", "[[b]]"),
-    "tie": ("tie", "a=b", "b=a", "a==b", "draw", "equal", "tie (bothbad)", "[[c]]"),
+KEYS = (
+    *("verdict", "winner", "choice", "preference", "preferred", "decision", "judgment"),
+    *("judgement", "score", "rating", "grade", "label", "answer", "result"),
+)
+"""Names of a verdict in JSON text and before a colon."""
+
+TIES = {
+    *("tie", "draw", "equal", "same", "a=b", "b=a", "a==b", "b==a", "[[c]]", "no preference"),
+    *("tie bothbad", "tie both bad", "tie bothgood", "tie both good", "tie inconsistent"),
+    *(
+        "both",
+        "bothbad",
+        "both bad",
+        "both are bad",
+        "bothgood",
+        "both good",
+        "neither",
+        "neither one",
+    ),
 }
-SPELT = {text: name for name, every in PAIRWISE.items() for text in every}
+"""Verdicts without a winner, in lower case, spaces for underscores, and without brackets."""
+
+SIDE = re.compile(
+    r"(?:the )?(?:(?:model|output|response|assistant|answer|option|candidate|system) ?)?"
+    r"(?:(?P<wins>[ab])(?: (?:wins|won|(?:is )?(?:(?:much|slightly) )?better))?"
+    r"|(?P<better>[ab])>{1,2}[ab]|[ab]<{1,2}(?P<best>[ab]))"
+)
+BRACKETS = re.compile(r"\[\[([^\[\]]+)\]\]")
+BEFORE = re.compile(rf"[\w *#-]{{0,40}}?\b(?:{'|'.join(KEYS)})\b[*\s]*[:=][*\s]*", re.IGNORECASE)
+SCORE = re.compile(r"([+-]?\d+(?:\.\d+)?)(?: ?(?:/|out of) ?(\d+(?:\.\d+)?)| ?(%))?\.?")
 ORDER = {"true": True, "1": True, "1.0": True, "yes": True}
 ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
 MOST = 101  # grades
@@ -47,6 +74,8 @@ def read_verdicts(
     judges: Sequence[str] | None = None,
     swapped: str | None = None,
     missing: Sequence[Any] = SILENT,
+    positive: Any = None,
+    normalise: bool = False,
 ) -> Verdicts:
     """Read the verdicts of judges: classes, pairwise preferences or scores.
 
@@ -64,13 +93,17 @@ def read_verdicts(
         other order. Verdicts are turned back, and are of a judge with " (swapped)" in its name.
     missing : sequence
         Verdicts that count as none, in upper or lower case: silence and failures.
+    positive, normalise : optional
+        Of verdicts that are classes, as in :meth:`bayesfuse.Responses.from_long`.
 
     Returns
     -------
     responses : Responses
         If all verdicts are preferences ("A", "B", "tie", "A>B", "[[B]]", "B wins", …), classes are
-        "A", "B" and, if there are any, "tie"; numbers are grades, at most 101; all other verdicts
-        are classes as they are.
+        "A", "B" and, if there are any, "tie" (with "tie (inconsistent)", "both bad", "neither");
+        numbers ("8", "[[8]]", "8/10", "Rating: 8") are grades, at most 101; all other verdicts are
+        classes as they are. Of JSON text, the verdict is the value of "verdict", "winner", "score",
+        ….
     items : DataFrame
         Columns that have one value for every item, which is the index: ``items["system"]`` is
         ``by=`` of :func:`bayesfuse.class_shares`.
@@ -80,7 +113,8 @@ def read_verdicts(
     Raises
     ------
     ResponsesError
-        Rows without an item or a judge; other verdicts among preferences; too many grades.
+        Rows without an item or a judge; other verdicts among preferences or scores; too many
+        grades; JSON text without a verdict; free text.
 
     Examples
     --------
@@ -121,12 +155,16 @@ def read_verdicts(
     tables = [pd.DataFrame({"": frame[""], "judge": by, "verdict": said}) for said, by in parts]
     long = pd.concat(tables, ignore_index=True)
     turned = np.tile(turned, len(parts))
-    silent = {str(mark).casefold() for mark in missing}
-    text = long["verdict"].astype(str).str.strip()
-    there = (long["verdict"].notna() & ~text.str.casefold().isin(silent)).to_numpy()
+    silent = {normal_form(str(mark)) for mark in missing}
+    text = long["verdict"].map(_as_text).str.strip()
+    read = {
+        each: _read_verdict(each) for each in pd.unique(text) if normal_form(each) not in silent
+    }
+    read = {each: own for each, own in read.items() if normal_form(own.words) not in silent}
+    there = (long["verdict"].notna() & text.isin(list(read))).to_numpy()
     if not there.any():
         raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
-    labels, classes = _labels(long["verdict"][there], text[there])
+    labels, classes = _labels(long["verdict"][there], text[there], read)
     judges_of = long["judge"].astype(str).to_numpy(dtype=object)
     judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
     if turned[there].any():
@@ -142,10 +180,18 @@ def read_verdicts(
         raters=sorted(set(judges_of)),
         classes=classes,
         ordered=classes is not None and "A" not in classes,
+        positive=positive,
+        normalise=normalise,
     )
+    require_few_classes(responses)
     names = set(judges_of[there])
     both = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
     return Verdicts(responses, _constant(frame.drop(columns=used)), both)
+
+
+def _as_text(value: Any) -> str:
+    """Return a verdict as text; objects of JSON files as JSON."""
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> Any:
@@ -154,21 +200,91 @@ def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> Any:
     return frame[columns[0]] if one else frame[columns].astype(str).agg(by.join, axis=1)
 
 
-def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
+class _Verdict(NamedTuple):
+    """What a text says: its words, and the winner, or a number of some maximum ("8/10")."""
+
+    words: str
+    is_marked: bool  # by signs that names of classes lack
+    winner: str = ""
+    number: float = np.nan
+    most: str = ""
+
+
+def _read_verdict(text: str) -> _Verdict:
+    """Return the verdict in a text, or raise ResponsesError."""
+    words = _from_json(text) if text.startswith(("{", "```")) else text
+    inside = dict.fromkeys(own.strip() for own in BRACKETS.findall(words))
+    if len(inside) > 1:
+        raise ResponsesError(
+            "A verdict has one mark in double brackets, such as [[A]] or [[8]]; name failures in "
+            f"missing=. Got: {shown(list(inside))}."
+        )
+    marked = next(iter(inside), None)
+    words = words if marked is None else marked
+    words = words[before.end() :] if (before := BEFORE.match(words)) else words
+    key = re.sub(r"[_\s-]+", " ", normal_form(words.strip("*`\"'"))).strip()
+    key = re.sub(" *([<>=/]+) *", r"\1", re.sub(r"[()]", "", key))
+    number = SCORE.fullmatch(normal_form(words).strip("*`\"'"))
+    is_marked = marked is not None or words != text or bool(set(key) & set("<>="))
+    if key in TIES or f"[[{marked}]]".casefold() in TIES:
+        return _Verdict(words, is_marked, "tie")
+    if side := SIDE.fullmatch(key):
+        letters = set(re.findall(r"[ab](?=[<>])|(?<=[<>])[ab]", key))
+        if len(letters) != 1:  # else "a>a"
+            return _Verdict(
+                words, is_marked, (side["wins"] or side["better"] or side["best"]).upper()
+            )
+    if number:
+        most = number[2] or number[3] or ""
+        return _Verdict(words, is_marked or bool(most), "", float(number[1]), most)
+    try:
+        return _Verdict(words, is_marked, "", float(words))  # such as 1e2 and inf
+    except ValueError:
+        return _Verdict(words, False)
+
+
+def _from_json(text: str) -> str:
+    """Return the verdict in JSON text, or raise ResponsesError."""
+    try:
+        read = json.loads(text.strip("`").removeprefix("json"))
+    except ValueError:
+        read = None
+    named = {} if not isinstance(read, dict) else {str(k).casefold(): v for k, v in read.items()}
+    values = [named[key] for key in KEYS if key in named]
+    if len(values) != 1 or isinstance(values[0], dict | list):
+        got = f"keys {shown(list(named))}" if named else repr(abridged(text, SHORT))
+        raise ResponsesError(
+            f"A verdict as JSON text is an object with one of the keys {', '.join(KEYS)}: take the "
+            f"verdict out of others, and name failures in missing=. Got: {got}."
+        )
+    return str("" if values[0] is None else values[0]).strip()
+
+
+def _labels(
+    values: pd.Series, text: pd.Series, read: dict[str, _Verdict]
+) -> tuple[Any, list[Any] | None]:
     """Return verdicts as labels, and classes: of preferences and grades, in their order."""
-    spelt = text.str.casefold().str.replace(" *([<>=]+) *", r"\1", regex=True)
-    if set(spelt) <= set(SPELT) and set(TURNED) & {SPELT[each] for each in set(spelt)}:
-        labels = spelt.map(SPELT).to_numpy(dtype=object)
+    distinct = pd.unique(text)
+    verdicts = [read[key] for key in distinct]
+    winners = {verdict.winner for verdict in verdicts}
+    if "" not in winners and winners & set(TURNED):
+        labels = text.map({key: read[key].winner for key in distinct}).to_numpy(dtype=object)
         return labels, ["A", "B", *(["tie"] if "tie" in labels else [])]
-    other = sorted(set(text[~spelt.isin(list(SPELT))]))
     # without signs, as in "model_a", they may be names of classes
-    if other and any(set(each) & set("<>=[") for each in set(spelt) & set(SPELT)):
+    if "" in winners and any(verdict.winner and verdict.is_marked for verdict in verdicts):
+        other = sorted(verdict.words for verdict in verdicts if not verdict.winner)
         raise ResponsesError(
             "If verdicts are preferences (A>B, tie, [[B]]), all are; name failures in missing=. "
             f"Got: also {shown(other)}."
         )
-    numbers = pd.to_numeric(text, errors="coerce").to_numpy(dtype=float)
-    if not np.isnan(numbers).any():
+    is_number = [not np.isnan(verdict.number) for verdict in verdicts]
+    if all(is_number):
+        if len(most := {verdict.most for verdict in verdicts if verdict.most}) > 1:
+            raise ResponsesError(
+                "Scores out of a maximum (8/10) have one, because grades of several scales have no "
+                f"order: convert them. Got: out of {shown(sorted(most))}."
+            )
+        numbers = text.map({key: read[key].number for key in distinct}).to_numpy(dtype=float)
         grades = np.unique(numbers)
         if (grades == np.floor(grades)).all() and np.ptp(grades) < MOST:
             numbers = numbers.astype(np.int64)
@@ -179,7 +295,18 @@ def _labels(values: pd.Series, text: pd.Series) -> tuple[Any, list[Any] | None]:
                 f"failures in missing=. Got: {len(grades)}, from {grades[0]:g} to {grades[-1]:g}."
             )
         return numbers, grades.tolist()
-    return (values if values.dtype.kind in "biuf" else text).to_numpy(), None
+    marked = [n and verdict.is_marked for n, verdict in zip(is_number, verdicts, strict=True)]
+    if any(marked):
+        other = sorted(
+            verdict.words for n, verdict in zip(is_number, verdicts, strict=True) if not n
+        )
+        raise ResponsesError(
+            "If verdicts are scores ([[8]], 8/10), all are; name failures in missing=. Got: also "
+            f"{shown(other)}."
+        )
+    if values.dtype.kind in "biuf":
+        return values.to_numpy(), None
+    return text.map({key: read[key].words for key in distinct}).to_numpy(), None
 
 
 def _constant(frame: pd.DataFrame) -> pd.DataFrame:

@@ -36,9 +36,10 @@ def plot_raters(
     Returns
     -------
     ndarray of Axes, shape (classes,)
-        Posterior means with intervals: sensitivity and specificity for two classes, the
-        sensitivity for each of several. Raters are sorted by their mean over the classes; if not
-        all names fit, those between the best and the worst form a band.
+        Posterior means with intervals: sensitivity and specificity for two classes, the last of
+        which is the positive one, the sensitivity for each of several. Raters are sorted by their
+        mean over the classes; if not all names fit, those between the best and the worst form a
+        band.
 
     Examples
     --------
@@ -56,14 +57,15 @@ def plot_raters(
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
     room = max(shared.width_of(names) - 0.7, 0.0), 0.3
     axes = shared.new_axes(axes, len(panels), size, columns, room, sharey=True)
-    rows = shared.place_rows(axes[0], len(order))
+    rows, two = shared.place_rows(axes[0], len(order)), len(class_names(result)) == 2
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         own = draws.isel(rater=order)
         low, high = (end.values for end in summaries.interval(own, ci_prob))
         mean = own.mean(("chain", "draw")).values
         shared.draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
-        shared.set_title(ax, f"truth: {shared.escaped(truth)}")
+        which = {"sensitivity": " (positive)", "specificity": " (negative)"} if two else {}
+        shared.set_title(ax, f"truth: {shared.escaped(truth)}{which.get(name, '')}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the first axes show the names
     shared.name_rows(axes[0], names, "rater", rows)

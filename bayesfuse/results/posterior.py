@@ -11,13 +11,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.names import storable
+from bayesfuse.data.names import listed, storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.results.draws import MOST_VALUES, Draws, Precision, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
+POSITIVE = (
+    "positive"  # attribute of constant_data and of sensitivities: the positive of two classes
+)
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
 SEQUENCES = "sequence_name"
 PLACE = "sequence_place"  # of every item in the sequences, one after the other
@@ -138,7 +141,7 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
     """Add the data and their fingerprint."""
     responses = observation.responses
     attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
-    attrs[ORDERED] = int(responses.ordered)
+    attrs |= _of_classes(responses)
     if observation.prediction is not None:
         attrs[PREDICTION] = json.dumps(observation.prediction)
     coords: dict[str, Any] = {"rater": responses.raters, "class": responses.classes}
@@ -181,7 +184,22 @@ def of_items(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
 def identity(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
     """Return the attributes of constant data that identify responses and known labels."""
     told = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, gold)}
-    return {OBSERVED: json.dumps(told), ORDERED: int(responses.ordered)}
+    return {OBSERVED: json.dumps(told)} | _of_classes(responses)
+
+
+def _of_classes(responses: Responses) -> dict[str, Any]:
+    """Return the attributes of constant data on the classes."""
+    positive = {POSITIVE: storable(responses.classes[-1:])[0]} if responses.n_classes == 2 else {}
+    return {ORDERED: int(responses.ordered)} | positive
+
+
+def name_positive(parameters: xr.Dataset) -> None:
+    """Name the positive one of two classes in the attributes of sensitivity and specificity."""
+    classes = parameters.coords.get("class")
+    for name, values in parameters.items():
+        rate = str(name).rpartition("::")[2].endswith(("sensitivity", "specificity"))
+        if rate and classes is not None and classes.size == 2 and "class" not in values.dims:
+            values.attrs[POSITIVE] = storable(np.asarray(listed(classes.values[-1:])))[0]
 
 
 def order_variables(result: xr.DataTree) -> None:
@@ -199,6 +217,7 @@ def order_variables(result: xr.DataTree) -> None:
             posterior = posterior.assign({own: posterior[name].mean("class")})
             order = _consistent(posterior)
     result["posterior"] = posterior[order or list(posterior.data_vars)]
+    name_positive(result["posterior"].dataset)
 
 
 def _consistent(posterior: xr.Dataset) -> list[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import plain
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
@@ -52,7 +54,8 @@ def summary(
     Returns
     -------
     DataFrame
-        One row per entry.
+        One row per entry. Of two classes, the name of the columns and ``attrs["positive"]`` state
+        the positive one, if there are sensitivities.
 
     Raises
     ------
@@ -73,7 +76,18 @@ def summary(
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
     with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
-        return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
+        table = pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
+    rates = any(re.search("sensitivity|specificity", str(name)) for name in names)
+    return with_positive_class(table, class_names(result)) if rates else table
+
+
+def with_positive_class(table: pd.DataFrame, classes: Any) -> pd.DataFrame:
+    """Return a table of sensitivities whose columns and attributes name the positive class."""
+    if len(classes) != 2:
+        return table
+    table = table.rename_axis(columns=f"positive class: {in_one_line(classes[-1])}")
+    table.attrs["positive"] = plain(classes[-1])
+    return table
 
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
@@ -212,7 +226,7 @@ def rater_accuracy(
         table = _table(labels, part, gold, raters, classes, level)
         table.insert(0, "group", [name] * len(table))
         tables.append(table[table["responses"] > 0])
-    return pd.concat(tables, ignore_index=True)
+    return with_positive_class(pd.concat(tables, ignore_index=True), classes)
 
 
 def _table(
@@ -259,7 +273,8 @@ def _table(
         table[f"{prefix}low"], table[f"{prefix}high"] = np.fmin(low, mean), np.fmax(high, mean)
     table["known"] = on_known
     table["known_accuracy"] = right / table["known"]  # NaN without any
-    return table.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
+    table = table.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
+    return with_positive_class(table, classes)
 
 
 def _measures(count: NDArray[Any], classes: NDArray[Any]) -> dict[str, Array]:

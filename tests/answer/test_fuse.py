@@ -220,7 +220,8 @@ def test_oddities_of_a_table_are_pointed_out():
     rng = np.random.default_rng(1)
     names = np.array(["no", "yes"])[rng.integers(0, 2, (200, 3))].astype(object)
     names[0, 0] = "yes "
-    table = bf.Responses.from_matrix(names)
+    with pytest.warns(UserWarning, match="differ only in case, spaces"):
+        table = bf.Responses.from_matrix(names)
     assert "Check the classes 'yes', 'yes '" in oddities(table)[0]
     names[0, 0] = "no"
     assert oddities(bf.Responses.from_matrix(names)) == []

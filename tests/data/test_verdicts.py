@@ -61,6 +61,66 @@ def test_scores_are_grades_and_other_verdicts_classes():
     assert not responses.ordered and responses.n_responses == 3
 
 
+def verdicts_of(*said, **settings):
+    table = pd.DataFrame({"item": range(len(said)), "judge": "x", "verdict": said})
+    return bf.read_verdicts(table, **settings).responses
+
+
+@pytest.mark.parametrize(
+    ("said", "labels"),
+    [
+        (["model_a", "tie (inconsistent)", "Tie (bothbad)", "model_b"], ["A", "tie", "tie", "B"]),
+        (["Model A", "both bad", "neither", "B is better"], ["A", "tie", "tie", "B"]),
+        (["[[A]]", "So: [[C]]", "[[A>>B]]", "[[B>A]]"], ["A", "tie", "A", "B"]),
+        (['{"verdict": "A", "why": "[[8]]"}', '{"winner": "B"}'], ["A", "B"]),
+        ([{"verdict": "A"}, {"verdict": None}, {"verdict": "tie"}], ["A", None, "tie"]),
+        (["Winner: model_a", "**B**", "[[N/A]]"], ["A", "B", None]),
+        (["[[8]]", "[[10]]", "Rating: [[9]]"], [8, 10, 9]),
+        (["8/10", "7 out of 10", "score: 10/10"], [8, 7, 10]),
+        (['{"score": 3}', '{"score": "4"}', '```json\n{"rating": 5}\n```'], [3, 4, 5]),
+        (['{"verdict": "safe"}', '{"verdict": "unsafe"}'], ["safe", "unsafe"]),
+    ],
+)
+def test_verdicts_are_read_as_judges_write_them(said, labels):
+    responses = verdicts_of(*said)
+    assert responses.to_frame()["label"].tolist() == [own for own in labels if own is not None]
+    graded = isinstance(labels[0], int)
+    assert responses.ordered == graded
+    if graded:
+        assert responses.classes.tolist() == list(range(min(labels), max(labels) + 1))
+
+
+@pytest.mark.parametrize("tie", ["tie (inconsistent)", "both bad", "neither", "tie (bothbad)", "C"])
+def test_ties_stay_ties_in_the_other_order(tie):
+    said = pd.DataFrame({"item": [1, 2], "judge": "x", "verdict": ["[[A]]", f"[[{tie}]]"]})
+    table = bf.read_verdicts(said.assign(swapped=1), swapped="swapped").responses
+    assert table.to_frame()["label"].tolist() == ["B", "tie"]
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        (["8/10", "4/5"], r"of several scales.* \['10', '5'\]"),
+        (["[[8]]", "good"], r"If verdicts are scores.* also \['good'\]"),
+        (["[[A]] or [[B]]"], r"one mark in double brackets.* \['A', 'B'\]"),
+        (['{"why": "long"}'], r"JSON text.* keys \['why'\]"),
+        (['{"verdict": "A", "score": 1}'], r"JSON text.* keys \['verdict', 'score'\]"),
+        (['{"verdict": '], "JSON text"),
+        ([f"I prefer the first, {n}" for n in range(30)], "few classes"),
+    ],
+)
+def test_other_verdicts_are_refused_in_one_line(said, match):
+    refused_table(match, verdicts_of, *said)
+
+
+def test_verdicts_that_are_classes_have_one_spelling_and_a_positive_class():
+    said = ["Yes", "yes", "YES ", "no", "yes"]
+    assert verdicts_of(*said, normalise=True).classes.tolist() == ["no", "yes"]
+    assert verdicts_of(*said, normalise=True, positive="no").classes.tolist() == ["yes", "no"]
+    with pytest.warns(UserWarning, match="normalise=True"):
+        assert verdicts_of(*said).n_classes == 4
+
+
 def test_what_is_refused(tmp_path):
     table = pd.DataFrame(ROWS)
 

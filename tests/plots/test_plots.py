@@ -88,7 +88,10 @@ def test_raters_shows_means_and_intervals(two, kind, probability):
     with az.rc_context({"stats.ci_kind": kind, "stats.ci_prob": 0.8}):
         axes = plot_raters(two, ci_prob=probability)
         for ax, name, truth in zip(
-            axes, ("sensitivity", "specificity"), ("carious", "sound"), strict=True
+            axes,
+            ("sensitivity", "specificity"),
+            ("carious (positive)", "sound (negative)"),
+            strict=True,
         ):
             assert ax.get_title() == f"truth: {truth}"
             (points,) = ax.lines

@@ -1,0 +1,296 @@
+"""Names of classes: their spelling, and sets of labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_list_like
+
+from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.names import unique_names
+from bayesfuse.data.positive_class import (
+    INVISIBLE,
+    normal_form,
+    positive_class,
+    with_positive_last,
+)
+from bayesfuse.data.reading import read_order
+from bayesfuse.data.silence import by_item
+from bayesfuse.errors import ResponsesError, abridged, require_flag, warn
+
+MAX_NAMES = 5  # names or groups of them that a sentence lists
+MAX_LETTERS = 60
+MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
+
+SEPARATORS = ",;|#+"  # of the labels in a set
+
+
+def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
+    """Return the classes that differ only in spelling, as groups of indices."""
+    if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
+        return []
+    groups: dict[str, list[int]] = {}
+    for at, name in enumerate(names.tolist()):
+        groups.setdefault(normal_form(name), []).append(at)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
+    """Return the separator of class names that are sets of labels, and the sets in two orders."""
+    if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
+        return None
+    plain_names = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
+    for separator in SEPARATORS:
+        parts = [[part.strip() for part in name.split(separator)] for name in plain_names]
+        sets: dict[tuple[str, ...], list[int]] = {}
+        several = [at for at, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
+        for at in several:
+            sets.setdefault(tuple(sorted(parts[at])), []).append(at)
+        twice = [group for group in sets.values() if len(group) > 1]
+        number: dict[str, int] = {}
+        for labels in parts:
+            for part in set(labels):
+                number[part] = number.get(part, 0) + 1
+        if twice or (len(several) > 1 and all(number[p] > 1 for at in several for p in parts[at])):
+            return separator, twice
+    return None
+
+
+def has_order(dtypes: Sequence[Any]) -> bool:
+    """Return whether the types of columns order the classes, as categories do unless sorted."""
+    orders = [dtype for dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
+    return any(dtype.ordered or not dtype.categories.is_monotonic_increasing for dtype in orders)
+
+
+def with_class_names(
+    table: Any,
+    dtypes: list[Any],
+    declared: Any,
+    ordered: bool | None,
+    positive: Any,
+    normalise: bool,
+    marks: Sequence[Any],
+) -> Any:
+    """Return a table as it is read, from columns of these types, with the order of its classes."""
+    in_order = has_order(dtypes)
+    table = one_spelling(table, declared, in_order, normalise, marks)
+    table = replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
+    graded = table.ordered and bool(ordered or in_order)
+    return positive_last(table, declared, in_order, positive, graded)
+
+
+def one_spelling(
+    table: Any, declared: Any, in_order: bool, normalise: bool, marks: Sequence[Any] = ()
+) -> Any:
+    """Return a table in which classes that are spelt alike are one, or warn of them.
+
+    ``in_order`` says that the user chose the order of the classes, and ``marks`` are of missing
+    responses and of silence.
+    """
+    require_flag("normalise", normalise)
+    if normalise:
+        return _normalised(table, declared, in_order, marks)
+    if declared is None and (groups := spelt_alike(table.classes)):
+        if certain := [group for group in groups if _differ_by_chance(table.classes[group])]:
+            warn(f"{spelling_note(table, certain)} {REMEDY}")
+    return table
+
+
+def positive_last(
+    table: Any, declared: Any, in_order: bool, positive: Any, graded: bool = False
+) -> Any:
+    """Return a table with the positive one of two classes last, as named or recognised."""
+    names = with_positive_last(
+        table.classes, declared, in_order, positive, graded, normalised=table.normalised
+    )
+    if names is table.classes:
+        return table
+    return replace(_recoded(table, np.array([1, 0]), names), ordered=False)
+
+
+def renamed_classes(table: Any, positive: Any, normalise: bool) -> Any:
+    """Return a table that was read already with its classes named anew."""
+    names = table.classes.tolist()
+    table = one_spelling(table, None, False, normalise)
+    in_order = len(names) == table.n_classes or names != sorted(names)
+    graded = table.ordered and table.classes.dtype.kind == "U"
+    return positive_last(table, None, in_order, positive, graded)
+
+
+def _differ_by_chance(names: NDArray[Any]) -> bool:
+    """Return whether names differ by more than the case of one letter, which may be the class."""
+    visible = {normalize("NFKC", name).strip() for name in names}
+    return len(normal_form(names[0])) > 1 or len(visible) < len(names)
+
+
+def with_spellings(values: Any, declared: Any) -> Any:
+    """Return declared classes, and how else these are spelt among values."""
+    if declared is None or isinstance(declared, str) or not is_list_like(declared):
+        return declared
+    classes = list(declared)
+    forms = {normal_form(name) for name in classes if isinstance(name, str)}
+    try:
+        cells = np.asarray(values, dtype=object).ravel()
+    except ValueError:  # rows of several lengths, which are refused where they are read
+        return declared
+    texts = dict.fromkeys(cell for cell in cells if isinstance(cell, str)) if forms else {}
+    others = [name for name in texts if name not in classes]
+    return classes + [name for name in others if normal_form(name) in forms]
+
+
+def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any]) -> Any:
+    """Return a table in which classes that are spelt alike are one."""
+    if table.classes.dtype.kind != "U":
+        return replace(table, normalised=True)
+    spellings = table.classes.tolist()
+    forms = list(map(normal_form, spellings))
+    of_marks = {normal_form(mark) for mark in ("", *marks) if isinstance(mark, str)}
+    of_marks -= {normal_form(str(name)) for name in ([] if declared is None else declared)}
+    if odd := [name for name, form in zip(spellings, forms, strict=True) if form in of_marks]:
+        raise ResponsesError(
+            "Labels that are spelt like a missing response or silence are no class: name them in "
+            f"missing= or abstain=, or drop them. Got: {shown(odd, 3)}."
+        )
+    if declared is not None:
+        names = unique_names(declared, "class")
+        target = {normal_form(str(name)): at for at, name in enumerate(names.tolist())}
+        unknown = [name for name, form in zip(spellings, forms, strict=True) if form not in target]
+        if unknown or len(target) < len(names):
+            rule = "declared once" if len(target) < len(names) else f"among {shown(names)}"
+            raise ResponsesError(
+                f"With normalise=True every class must be {rule}, apart from spelling. Got: "
+                f"{shown(unknown or names)}."
+            )
+        codes = np.array([target[form] for form in forms])
+        return replace(_recoded(table, codes, names), normalised=True)
+    once = spelt_once(spellings, class_counts(table))
+    if not in_order and spellings == sorted(spellings):
+        once.sort()
+    at = {normal_form(name): place for place, name in enumerate(once)}
+    codes = np.array([at[form] for form in forms])
+    return replace(_recoded(table, codes, unique_names(once, "class")), normalised=True)
+
+
+def respelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of labels in which text that is spelt alike is the same."""
+    columns = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]
+    cells = pd.Series(frame.iloc[:, columns].to_numpy(dtype=object).ravel())
+    texts = cells[[isinstance(cell, str) and normal_form(cell) != "" for cell in cells]]
+    counts = texts.value_counts()
+    chosen = {normal_form(n): n for n in spelt_once(counts.index.tolist(), counts.tolist())}
+    target = {name: chosen[normal_form(name)] for name in counts.index}
+    return frame.map(lambda cell: target.get(cell, cell) if isinstance(cell, str) else cell)
+
+
+def spelt_once(names: Sequence[str], counts: Sequence[int] | None = None) -> list[str]:
+    """Return one name for names that are spelt alike: the most frequent, of equals a fixed one."""
+    chosen: dict[str, tuple[int, bool, str]] = {}
+    for at, name in enumerate(names):
+        clean = " ".join(INVISIBLE.sub("", normalize("NFC", name)).split())
+        form, number = normal_form(name), 0 if counts is None else counts[at]
+        is_plain = normalize("NFKC", clean) == clean  # no full-width letters
+        chosen[form] = max(chosen.get(form, (-1, False, "")), (number, is_plain, clean))
+    return [name for *_, name in chosen.values()]
+
+
+def _recoded(table: Any, codes: NDArray[np.int64], names: NDArray[Any]) -> Any:
+    """Return a table of other classes: ``codes`` are the new index of every present class."""
+    if np.array_equal(names, table.classes) and np.array_equal(codes, np.arange(len(names))):
+        return table
+    key = (table.item * table.n_raters + table.rater) * len(names) + codes[table.label]
+    key.sort()
+    _, cell = by_item(key, table.n_items, table.n_raters * len(names), "responses")
+    stated = table.stated
+    if stated is not None:
+        probability = np.zeros((len(stated.rater), len(names)))
+        np.add.at(probability.T, codes, stated.probability.T)
+        stated = replace(stated, probability=probability)
+    return replace(table, classes=names, cell=cell, stated=stated)
+
+
+def class_counts(table: Any) -> list[int]:
+    """Return the number of responses by class, counted with multiplicity."""
+    weight = None if table.is_plain else np.repeat(table.multiplicity, table.per_item)
+    return np.bincount(table.label, weight, minlength=table.n_classes).astype(int).tolist()
+
+
+REMEDY = (
+    "normalise=True (of bf.Responses.from_long, from_matrix and bf.fuse) makes each group one "
+    "class; classes= declares that they differ."
+)
+
+
+def class_notes(table: Any) -> list[str]:
+    """Return sentences on classes that look like one class in several spellings or orders."""
+    notes = []
+    if groups := spelt_alike(table.classes):
+        notes.append(f"{spelling_note(table, groups)} {REMEDY}")
+    if (sets := looks_like_sets(table.classes)) is not None:
+        separator, twice = sets
+        what = f"Class names look like sets of labels separated by {separator!r}"
+        if not twice:
+            return [*notes, f"{what}: every set counts as a class of its own."]
+        some = "; ".join(_counted(table, group) for group in twice[:MAX_NAMES])
+        notes.append(
+            f"{what}, and sets in two orders count as different classes: {_first(some, twice)}. "
+            "Sort the labels within each set."
+        )
+    return notes
+
+
+def class_rows(table: Any) -> list[tuple[str, str]]:
+    """Return rows (quantity, value) on the positive class, and on classes that look like one."""
+    rows = []
+    if table.n_classes == 2:
+        place, name = positive_class(table.classes), plain(table.classes[-1])
+        how = {None: "the last one", 0: "as declared", 1: "by its name"}[place]
+        rows.append(("positive class", f"{abridged(str(name), MAX_LETTERS)} ({how})"))
+    if groups := spelt_alike(table.classes):
+        rows.append(
+            ("spelt alike", "; ".join(_counted(table, group) for group in groups[:MAX_NAMES]))
+        )
+    if (sets := looks_like_sets(table.classes)) is not None and sets[1]:
+        rows.append(
+            ("sets in two orders", "; ".join(_counted(table, group) for group in sets[1][:3]))
+        )
+    return rows
+
+
+def spelling_note(table: Any, groups: list[list[int]]) -> str:
+    """Return a sentence that counts the spellings of classes."""
+    some = "; ".join(_counted(table, group) for group in groups[:MAX_NAMES])
+    number = sum(map(len, groups))
+    return (
+        "Class names that differ only in case, spaces or Unicode form count as "
+        f"{number} different classes: {_first(some, groups)}."
+    )
+
+
+def _first(some: str, groups: list[list[int]]) -> str:
+    left = len(groups) - MAX_NAMES
+    return some + (f"; and {left:,} more" if left > 0 else "")
+
+
+def _counted(table: Any, group: list[int]) -> str:
+    counts, names = class_counts(table), table.classes[group].tolist()
+    composed = {normalize("NFC", name) for name in names}
+    quote = repr if len(composed) == len(names) else ascii  # two forms of a letter look the same
+    shown_first = [f"{quote(name)} ({counts[at]:,})" for name, at in zip(names, group, strict=True)]
+    return ", ".join(shown_first[:MAX_NAMES]) + (", …" if len(group) > MAX_NAMES else "")
+
+
+def as_spelt(labels: Sequence[Any], table: Any) -> list[Any]:
+    """Return labels as the classes of a table are spelt, where they differ only in spelling."""
+    names = table.classes
+    target = {normal_form(n): n for n in names.tolist()} if names.dtype.kind == "U" else {}
+    return [
+        target.get(normal_form(label), label) if isinstance(label, str) else plain(label)
+        for label in labels
+    ]
