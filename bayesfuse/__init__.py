@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         Abstaining as Abstaining,
         Confusion as Confusion,
         Consensus as Consensus,
+        Firing as Firing,
         Graded as Graded,
         InferredGroups as InferredGroups,
         LatentGroups as LatentGroups,
