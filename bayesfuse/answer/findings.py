@@ -112,6 +112,24 @@ def of_part(inputs: Inputs, part: Inputs) -> list[str]:
     ]
 
 
+def of_repeats(repeats: pd.DataFrame) -> list[str]:
+    """Say what repeated responses of a rater to an item count for."""
+    if not len(repeats):
+        return []
+    most = repeats.sort_values("repeats", ascending=False)[:SEVERAL]
+    values = zip(most.index, most["agreement"], 1.0 + 4.0 * most["independent"], strict=True)
+    count = "; ".join(
+        f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
+        f"about {worth:.1f}"
+        for name, alike, worth in values
+    )
+    more = f"; and {len(repeats) - len(most):,} more raters" if len(repeats) > len(most) else ""
+    return [
+        f"Repeated responses of a rater to an item may share an error: {count}{more} "
+        "(bf.collapse_repeats lists all)."
+    ]
+
+
 def of_model(
     result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, budget: Budget
 ) -> list[Finding]:
