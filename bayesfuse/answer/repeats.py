@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,8 @@ import scipy
 from numpy.typing import NDArray
 
 from bayesfuse.answer.evidence import part_of
+from bayesfuse.answer.findings import SEVERAL, names_in_words
+from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
@@ -27,7 +31,7 @@ EXAMINED = 20_000  # responses that show how raters err, besides those to items 
 
 @takes_seed
 def collapse_repeats(
-    responses: Table, *, random_seed: object = None
+    responses: Table, *, copies: bool = True, random_seed: object = None
 ) -> tuple[Responses, pd.DataFrame]:
     r"""Keep one response of a rater to an item, unless the rater's repeats err independently.
 
@@ -42,16 +46,20 @@ def collapse_repeats(
     Parameters
     ----------
     responses : Responses, DataFrame or array
+    copies : bool, default True
+        Whether raters with the same responses to the same items as another are left out. Of M
+        raters, n such responses are a copy with probability :math:`1 / (1 + M^2 a^n)`, where a is
+        how often the rater agrees with the others. Sources that may be silent are not compared.
     random_seed : int, Generator, optional
 
     Returns
     -------
     Responses
-        The same items, raters and classes.
+        The same items and classes, and raters other than copies.
     DataFrame
         By rater with repeats: ``repeats`` (responses after the first to an item), ``agreement``
-        (share of the pairs of responses to an item that are alike), and ``independent``, the
-        probability that repeats are independent given the class.
+        (share of the pairs of responses to an item that are alike), ``independent`` (probability
+        that repeats are independent given the class), and ``copies``, the names left out.
 
     Notes
     -----
@@ -76,6 +84,9 @@ def collapse_repeats(
     """
     rng = require_seed(random_seed)
     table = read_table(responses)[0]
+    left_out: dict[int, list[Any]] = {}
+    if copies and table.silent is None and table.stated is None:
+        table, left_out = _without_copies(table, rng)
     pair, first, size = _pairs(table)
     independent = np.ones(table.n_raters)
     raters = np.unique(table.rater[first[size > 1]]) if size.max(initial=0) > 1 else first[:0]
@@ -85,8 +96,72 @@ def collapse_repeats(
         kept_whole = rng.random(len(size)) < independent[table.rater[first]]
         verdict = _most_frequent(table, pair, rng)
         chosen = np.append(verdict[~kept_whole], np.flatnonzero(kept_whole[pair]))
-        return _with_rows(table, chosen), _summary(table, pair, size, raters, independent)
-    return table, _summary(table, pair, size, raters, independent)
+        kept = _with_rows(table, chosen)
+    else:
+        kept = table
+    return kept, _summary(table, pair, size, raters, independent, left_out)
+
+
+def in_words(repeats: pd.DataFrame) -> list[str]:
+    """Say what repeated responses of a rater to an item count for."""
+    left_out = [name for names in repeats["copies"] for name in names]
+    found = []
+    if left_out:
+        others = repeats.index[repeats["copies"].str.len() > 0]
+        found.append(
+            f"Raters {names_in_words(left_out)} have the same responses to the same items as raters "
+            f"{names_in_words(others)}, and are left out as copies."
+        )
+    repeats = repeats[repeats["repeats"] > 0]
+    if not len(repeats):
+        return found
+    most = repeats.sort_values("repeats", ascending=False)[:SEVERAL]
+    values = zip(most.index, most["agreement"], 1.0 + 4.0 * most["independent"], strict=True)
+    count = "; ".join(
+        f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
+        f"about {worth:.1f}"
+        for name, alike, worth in values
+    )
+    more = f"; and {len(repeats) - len(most):,} more raters" if len(repeats) > len(most) else ""
+    return [
+        *found,
+        f"Repeated responses of a rater to an item may share an error: {count}{more} "
+        "(bf.collapse_repeats lists all).",
+    ]
+
+
+def _without_copies(
+    table: Responses, rng: np.random.Generator
+) -> tuple[Responses, dict[int, list[Any]]]:
+    """Return the table without copies of raters, and names left out by number of the original."""
+    rater, label, item = table.rater, table.label, table.item
+    word = rng.integers(2**63, size=table.n_items * table.n_classes, dtype=np.uint64)
+    total = np.zeros(table.n_raters, dtype=np.uint64)
+    np.add.at(total, rater, word[item * table.n_classes + label])
+    n_rows = np.bincount(rater, minlength=table.n_raters)
+    _, original, group = np.unique(total, return_index=True, return_inverse=True)
+    is_alike = (np.bincount(group)[group] > 1) & (n_rows > 0)
+    if not is_alike.any():
+        return table, {}
+    votes = table.votes()
+    size = np.bincount(group)[group][rater]  # raters with the same responses
+    others = np.maximum(votes.sum(axis=1)[item] - size, 0)
+    agreed = np.bincount(rater, np.maximum(votes[item, label] - size, 0), table.n_raters)
+    agreement = (agreed + 1.0) / (np.bincount(rater, others, table.n_raters) + 2.0)
+    weight = np.bincount(rater, table.multiplicity[item], table.n_raters)
+    by_chance = np.minimum(2.0 * np.log(table.n_raters) + weight * np.log(agreement), 500.0)
+    is_copy = is_alike & (original[group] != np.arange(table.n_raters))
+    is_copy &= rng.random(table.n_raters) < 1.0 / (1.0 + np.exp(by_chance))
+    if not is_copy.any():
+        return table, {}
+    left_out: dict[int, list[Any]] = {}
+    number = np.cumsum(~is_copy) - 1
+    for copy in np.flatnonzero(is_copy):
+        left_out.setdefault(int(number[original[group[copy]]]), []).append(table.raters[copy])
+    rows = ~is_copy[rater]
+    key = (item[rows] * (~is_copy).sum() + number[rater[rows]]) * table.n_classes + label[rows]
+    kept = from_key(key, table.items, table.raters[~is_copy], table.classes)
+    return replace(kept, multiplicity=table.multiplicity, ordered=table.ordered), left_out
 
 
 def _pairs(table: Responses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -204,7 +279,9 @@ def _summary(
     size: NDArray[np.int64],
     raters: NDArray[np.int64],
     independent: Array,
+    left_out: Mapping[int, list[Any]],
 ) -> pd.DataFrame:
+    raters = np.union1d(raters, list(left_out)).astype(np.int64)
     copies = table.multiplicity[table.item].astype(float)
     cell, count = np.unique(
         pair * table.n_classes + table.label, return_inverse=True, return_counts=True
@@ -212,9 +289,12 @@ def _summary(
     both = np.bincount(table.rater, copies * (size[pair] - 1.0), table.n_raters)[raters]
     same = np.bincount(table.rater, copies * (count[cell] - 1.0), table.n_raters)[raters]
     repeats = np.bincount(table.rater, copies * (1.0 - 1.0 / size[pair]), table.n_raters)[raters]
+    with np.errstate(invalid="ignore"):
+        agreement = same / both  # NaN of raters whose only repeats are those of copies
     columns = {
         "repeats": np.round(repeats).astype(int),
-        "agreement": same / both,
+        "agreement": agreement,
         "independent": independent[raters],
+        "copies": [left_out.get(number, []) for number in raters.tolist()],
     }
     return pd.DataFrame(columns, index=pd.Index(table.raters[raters], name="rater"))
