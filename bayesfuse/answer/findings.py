@@ -71,7 +71,7 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
         apart = _number(float((1.0 - top[silent]) @ copies))
         said += f", {apart} of them among {items} without responses"
     said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
-    sources = [names_in_words(raters) for raters in inputs.evidence.groups.values()]
+    sources = [_names(raters) for raters in inputs.evidence.groups.values()]
     if not sources:
         return said
     shared = "; ".join(f"[{names}]" for names in sources)
@@ -231,7 +231,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     unsure = label_probabilities(fused).max("class").isel(item=~_silent(inputs))
     unsure = unsure.isel(item=np.argsort(unsure.values, kind="stable")[:SEVERAL])
     advice.append(
-        f"Look at the items of the least certain labels: {names_in_words(unsure['item'].values)} "
+        f"Look at the items of the least certain labels: {_names(unsure['item'].values)} "
         f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
         "bf.decisions.rank_items lists all)."
     )
@@ -259,7 +259,7 @@ def _classes(responses: Responses) -> list[str]:
     if not len(rare) or mark_spans(responses.classes.tolist()):
         return []
     return [
-        f"Check the class {names_in_words(rare)}: very few responses name it. If it is a spelling mistake, "
+        f"Check the class {_names(rare)}: very few responses name it. If it is a spelling mistake, "
         "correct it, because another class makes all labels less certain."
     ]
 
@@ -301,7 +301,7 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
         each = np.array([own.values for own in models])
         apart = np.abs(each - each.mean(axis=0)).sum(axis=(0, 2))
         most = np.argsort(-apart, kind="stable")[:SEVERAL]
-        said += f" The models disagree most about items {names_in_words(models[0]['item'].values[most])}."
+        said += f" The models disagree most about items {_names(models[0]['item'].values[most])}."
     return [said]
 
 
@@ -330,7 +330,7 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     items = f"each of {len(best)} items" if len(best) > 1 else "one item"
     return [
         f"One more response to {items} would lower the expected number of wrong labels by "
-        f"{gain:.1f}: begin with {names_in_words(found['item'].values[best])}; ask raters {names_in_words(raters)} "
+        f"{gain:.1f}: begin with {_names(found['item'].values[best])}; ask raters {_names(raters)} "
         "(bf.decisions.value_of_response lists all)."
     ]
 
@@ -352,21 +352,21 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
     said = []
     if len(against := table.loc[high < chance, "rater"]):
         said.append(
-            f"Ask what raters {names_in_words(against)} mean by their labels: averaged over the classes, "
+            f"Ask what raters {_names(against)} mean by their labels: averaged over the classes, "
             "they are right less often than by guessing, so they may have confused the classes. "
             "The models take this into account."
         )
     if len(guessing := table.loc[(low <= chance) & (high >= chance), "rater"]):
         begin = "Do without" if 2 * len(guessing) <= len(table) else "Check the instructions of"
         said.append(
-            f"{begin} raters {names_in_words(guessing)}: averaged over the classes, they cannot be told "
+            f"{begin} raters {_names(guessing)}: averaged over the classes, they cannot be told "
             f"from guessing after {MANY} responses or more (fused.raters() lists all). Their "
             "responses do no harm here, but cost and add little."
         )
     return said
 
 
-def names_in_words(names: Any) -> str:
+def _names(names: Any) -> str:
     listed = [in_one_line(name) for name in names]
     shown = ", ".join(listed[:SEVERAL])
     left_out = len(listed) - SEVERAL

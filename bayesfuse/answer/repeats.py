@@ -12,7 +12,6 @@ import scipy
 from numpy.typing import NDArray
 
 from bayesfuse.answer.evidence import part_of
-from bayesfuse.answer.findings import SEVERAL, names_in_words
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
@@ -25,6 +24,8 @@ GRID = (np.arange(20) + 0.5) / 20
 """Probabilities that a verdict is right, uniform, of raters whose repeats share errors."""
 
 ITERATIONS = 60  # of EM
+
+SEVERAL = 5  # raters that a sentence lists
 
 EXAMINED = 20_000  # responses that show how raters err, besides those to items with repeats
 
@@ -104,30 +105,36 @@ def collapse_repeats(
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
     """Say what repeated responses of a rater to an item count for."""
-    left_out = [name for names in repeats["copies"] for name in names]
     found = []
+    left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
     if left_out:
-        others = repeats.index[repeats["copies"].str.len() > 0]
+        others = [in_one_line(name) for name in repeats.index[repeats["copies"].str.len() > 0]]
         found.append(
-            f"Raters {names_in_words(left_out)} have the same responses to the same items as raters "
-            f"{names_in_words(others)}, and are left out as copies."
+            f"Raters left out, because they have the same responses to the same items as "
+            f"{_some(others)}: {_some(left_out)}."
         )
     repeats = repeats[repeats["repeats"] > 0]
     if not len(repeats):
         return found
-    most = repeats.sort_values("repeats", ascending=False)[:SEVERAL]
-    values = zip(most.index, most["agreement"], 1.0 + 4.0 * most["independent"], strict=True)
-    count = "; ".join(
+    most = repeats.sort_values("repeats", ascending=False)
+    count = [
         f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
-        f"about {worth:.1f}"
-        for name, alike, worth in values
-    )
-    more = f"; and {len(repeats) - len(most):,} more raters" if len(repeats) > len(most) else ""
+        f"about {1.0 + 4.0 * independent:.1f}"
+        for name, alike, independent in zip(
+            most.index, most["agreement"], most["independent"], strict=True
+        )
+    ]
     return [
         *found,
-        f"Repeated responses of a rater to an item may share an error: {count}{more} "
-        "(bf.collapse_repeats lists all).",
+        "Repeated responses of a rater to an item may share an error: "
+        f"{_some(count, '; ')} (bf.collapse_repeats lists all).",
     ]
+
+
+def _some(words: list[str], separator: str = ", ") -> str:
+    """Return the first few, and how many more there are."""
+    more = len(words) - SEVERAL
+    return separator.join(words[:SEVERAL]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _without_copies(
