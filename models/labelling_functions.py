@@ -49,6 +49,11 @@ class LabellingFunctions(LabelModel):
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
     ``dispersion``, n the numbers of votes and g those on items known to be of class k.
 
+    Nothing but silence speaks for a class for which no rule votes. With such a class votes are
+    :class:`bayesfuse.Firing`: there or not, independently given the class, with the rates
+    :math:`\theta_{vk}` ("firing", vote × class), Beta(2, 2) in the class of the vote and
+    Beta(1, 2ω − 1) in others, plus typical rates of φ − 1 times the items.
+
     Parameters
     ----------
     responses : bf.Responses, DataFrame or array
@@ -72,7 +77,8 @@ class LabellingFunctions(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Shares that are no probabilities or cannot sum to one; odds or a dispersion too small.
+        Shares that are no probabilities or cannot sum to one; odds or a dispersion too small; one
+        rule for one class, without known labels.
 
     Notes
     -----
@@ -177,12 +183,12 @@ class LabellingFunctions(LabelModel):
             rate = pm.Beta(
                 "firing", fires + doubt * expected, misses + doubt * silent, dims=("vote", "class")
             )
-            channel = bf.Firing(rate, column)
+            raters: bf.Votes = bf.Firing(rate, column)
         else:
             concentration = prior.concentration + doubt * expected.T
             share = pm.Dirichlet("vote_share", concentration, dims=("class", "vote"))
-            channel = bf.Votes(share, column)
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel, gold=gold)
+            raters = bf.Votes(share, column)
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=raters, gold=gold)
 
 
 def _require_above(name: str, given: Any, reason: str) -> None:
@@ -216,14 +222,14 @@ def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
     return found
 
 
-def _firing_prior(votes: bf.Firing, odds: float, n_classes: int) -> Dirichlet:
+def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
     """Return the prior of rates: Beta(2, 2) in the class of a vote, ``odds`` times less outside."""
     own = np.eye(n_classes)[votes.label_of].astype(bool)
     fires, misses = np.where(own, 2.0, 1.0), np.where(own, 2.0, 2.0 * odds - 1.0)
     return Dirichlet(np.stack([fires, misses], axis=-1))
 
 
-def _require_two_votes(votes: bf.Firing, responses: bf.Responses, gold: Any) -> None:
+def _require_two_votes(votes: bf.Votes, responses: bf.Responses, gold: Any) -> None:
     if votes.n_votes > 1 or gold:
         return
     raise ModelError(

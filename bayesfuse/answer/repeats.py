@@ -209,10 +209,10 @@ def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Gen
     votes = np.bincount(
         item * n_classes + table.label[verdict], minlength=table.n_items * n_classes
     )
-    labels = votes.reshape(-1, n_classes) + 1.0 / n_classes
+    labels: Array = votes.reshape(-1, n_classes) + 1.0 / n_classes
     labels /= labels.sum(axis=1, keepdims=True)
     right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
-    verdicts = labels[item]
+    verdicts: Array = labels[item]
 
     def log_responses(verdicts: Array) -> Array:
         """Return log probabilities of the responses of pairs by verdict, at rows given these."""
@@ -244,7 +244,7 @@ def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Gen
         right[raters] = ((is_right + 1.0) / (n_pairs + 2.0))[raters]
 
     # rows of responses to the class itself, at the same labels by the other raters
-    classes = np.exp(others)
+    classes: Array = np.exp(others)
     for _ in range(ITERATIONS):
         direct = others + log_responses(classes)
         evidence = np.logaddexp.reduce(direct, axis=1)

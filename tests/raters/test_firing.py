@@ -40,7 +40,7 @@ NO_RULE_FOR_0 = (
 )
 
 
-@pytest.mark.parametrize("table", [ONE_SIDED, NO_RULE_FOR_0])
+@pytest.mark.parametrize("table", [ONE_SIDED, pytest.param(NO_RULE_FOR_0, marks=pytest.mark.slow)])
 def test_a_class_without_a_rule_is_known_by_silence(table):
     shares, label, hit, alarm = table
     votes, truth = fired(1, shares, label, hit, alarm)
@@ -48,8 +48,8 @@ def test_a_class_without_a_rule_is_known_by_silence(table):
     responses = bf.Responses.from_matrix(votes, classes=range(len(shares)))
     for given in (None, shares):
         model = LabellingFunctions(responses, given)
-        found = bf.label_probabilities(bf.find_map(model)).values
-        assert log_loss(found, truth) < best + 0.03
+        found = bf.label_probabilities(bf.sample(model, 100, **QUIET)).values
+        assert log_loss(found, truth) < best + 0.05
         assert float(model.notes["dispersion"]) < 1.2
 
 
