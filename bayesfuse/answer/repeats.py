@@ -42,7 +42,8 @@ def collapse_repeats(
     from the row :math:`\theta_{mv}`. If :math:`\alpha_m = 1`, repeats are independent given the
     class. The prior probability of that is shared by the raters; else :math:`\alpha_m` is uniform.
     Repeats on an item are kept with the posterior probability that they are independent; otherwise
-    the rater's most frequent response to the item, an estimate of the verdict, stands for all.
+    the rater's most frequent response to the item, an estimate of the verdict, stands for all. With
+    fewer than three raters nothing identifies shared errors, and that is the rule.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def collapse_repeats(
 
     >>> import bayesfuse as bf
     >>> rows = {"item": [*range(40)] * 5, "rater": ["a"] * 120 + ["b"] * 40 + ["c"] * 40}
-    >>> rows["label"] = [0, 1, 1, 1] * 30 + [0, 1, 1, 0] * 10 + [0, 0, 1, 1] * 10
+    >>> rows["label"] = [0, 1, 1, 0] * 30 + [0, 1, 1, 1] * 10 + [0, 1, 0, 1] * 10
     >>> kept, repeats = bf.collapse_repeats(bf.Responses.from_long(rows), random_seed=1)
     >>> kept.per_rater.tolist(), repeats.index.tolist(), repeats["repeats"].tolist()
     ([40, 40, 40], ['a'], [80])
@@ -200,6 +201,9 @@ def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
 
 def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Generator) -> Array:
     """Return the probability that repeats are independent given the class, (raters,)."""
+    if np.count_nonzero(table.per_rater) < 3:
+        # agreement with one other rater cannot tell shared errors from accuracy
+        return np.zeros(len(raters))
     pair, first, _ = _pairs(table)
     verdict = _most_frequent(table, pair, rng)
     n_raters, n_classes = table.n_raters, table.n_classes

@@ -69,6 +69,12 @@ def test_doubled_responses_and_copied_raters_leave_the_table():
     assert kept.n_raters == 5
 
 
+def test_repeats_count_once_where_nothing_tells():
+    frame, _ = judged(1, (0.8, 0.7, 0.7), (5, 1, 1))
+    kept, _ = bf.collapse_repeats(frame[frame["rater"] < "c"], random_seed=1)
+    assert kept.per_rater.tolist() == [200, 200]
+
+
 def test_few_equal_responses_are_no_copy():
     """In a crowd, raters with one or two responses often agree on all of them."""
     rng = np.random.default_rng(1)
