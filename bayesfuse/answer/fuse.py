@@ -171,8 +171,8 @@ def fuse(
     table, repeats = collapse_repeats(table, copies=copies, random_seed=seed)
     if len(repeats):
         calls += (
-            "\nresponses, repeats = bf.collapse_repeats(\n    "
-            f"responses, copies={copies}, random_seed={seed},\n)"
+            "\nresponses, repeats = bf.collapse_repeats("
+            f"responses, copies={copies}, random_seed={seed})"
         )
     given = sequences, graph, groups, covariates
     inputs = Inputs(table, *given, gold, ordered, read=read, calls=calls)
