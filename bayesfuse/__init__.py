@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     )
     from bayesfuse.answer.fuse import fuse as fuse
     from bayesfuse.answer.fused import Fused as Fused, load as load
+    from bayesfuse.answer.repeats import collapse_repeats as collapse_repeats
     from bayesfuse.checks.label_switching import align_labels as align_labels
     from bayesfuse.checks.scores import agreement as agreement
     from bayesfuse.data.graph import Graph as Graph
@@ -58,6 +59,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         Abstaining as Abstaining,
         Confusion as Confusion,
         Consensus as Consensus,
+        Firing as Firing,
         Graded as Graded,
         InferredGroups as InferredGroups,
         LatentGroups as LatentGroups,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 import bayesfuse as bf
+from bayesfuse.data.arrays import shown
 from bayesfuse.data.known import gold_labels, read_shares
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
@@ -47,6 +49,11 @@ class LabellingFunctions(LabelModel):
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
     ``dispersion``, n the numbers of votes and g those on items known to be of class k.
 
+    Nothing but silence speaks for a class for which no rule votes. With such a class votes are
+    :class:`bayesfuse.Firing`: there or not, independently given the class, with the rates
+    :math:`\theta_{vk}` ("firing", vote × class), Beta(2, 2) in the class of the vote and
+    Beta(1, 2ω − 1) in others, plus typical rates of φ − 1 times the items.
+
     Parameters
     ----------
     responses : bf.Responses, DataFrame or array
@@ -70,7 +77,8 @@ class LabellingFunctions(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
-        Shares that are no probabilities or cannot sum to one; odds or a dispersion too small.
+        Shares that are no probabilities or cannot sum to one; odds or a dispersion too small; one
+        rule for one class, without known labels.
 
     Notes
     -----
@@ -113,28 +121,50 @@ class LabellingFunctions(LabelModel):
         known, concentration = read_shares(class_shares, responses)
         given = known if concentration is None else concentration / concentration.sum()
         shares = np.full(n_classes, 1.0 / n_classes) if given is None else given
+        concentration = np.full(n_classes, ITEMS) if concentration is None else concentration
+        free = {} if known is not None else {"prevalence": Dirichlet(concentration)}
+        mode = partial(_mode, responses, shares=shares, free=free, gold=gold)
+        # nothing speaks for a class without votes, so silence has to
+        silence_counts = not np.bincount(responses.label, minlength=n_classes).all()
+
+        source = np.arange(responses.n_raters)
+        column = dependence.numbered(responses, source)
         if isinstance(groups, str) and groups == "copies":
-            column = dependence.columns(responses, shares)
-        else:
-            source = np.arange(responses.n_raters)
-            if groups is not None:
-                assignment = Groups.read(groups, responses).assignment
-                source = np.where(assignment >= 0, responses.n_raters + assignment, source)
+            meeting = shares
+            if silence_counts and given is None:
+                # sources of a rare class meet often, so their silence has to give its share first
+                channel = bf.Firing(None, column)
+                meeting = mode(channel, {"firing": _firing_prior(channel, odds, n_classes)})[2]
+            column = dependence.columns(responses, meeting)
+        elif groups is not None:
+            assignment = Groups.read(groups, responses).assignment
+            source = np.where(assignment >= 0, responses.n_raters + assignment, source)
             column = dependence.numbered(responses, source)
-        votes = bf.Votes(None, column)
+
+        votes = bf.Firing(None, column) if silence_counts else bf.Votes(None, column)
         number = votes.numbers(responses)
         own = np.eye(n_classes)[votes.label_of]  # (votes, classes)
-        typical = _typical(number, own, shares, odds)
-        concentration = np.full(n_classes, ITEMS) if concentration is None else concentration
+        seen = votes.by_class(responses, gold_labels(responses, gold))
+        if silence_counts:
+            _require_two_votes(votes, responses, gold)
+            prior = _firing_prior(votes, odds, n_classes)
+            lift = (1.0 + own * (odds - 1.0)) * shares
+            typical = lift / lift.sum(axis=1, keepdims=True)
+        else:
+            typical = _typical(number, own, shares, odds)
+            prior = Dirichlet((weight * typical).T)
         if dispersion is None:
-            priors = {"vote_share": Dirichlet((weight * typical).T)}
-            if known is None:
-                priors["prevalence"] = Dirichlet(concentration)
-            dispersion = _measured(responses, votes, priors, shares, gold)
+            observation, rows, _ = mode(votes, {votes.declared[0].name: prior})
+            probability = observation.marginal(rows).probability
+            rate = np.exp(rows[votes.declared[0].name])
+            if silence_counts:
+                of_pairs = dependence.firing_dispersion(votes, observation.table, rate, probability)
+            else:
+                of_pairs = dependence.dispersion(votes, observation.table, rate, probability)
+            dispersion = max(of_pairs, 1.0)
         elif dispersion != 1:
             _require_above("dispersion", dispersion, "independent sources have one")
         doubt = float(dispersion) - 1.0
-        seen = votes.by_class(responses, gold_labels(responses, gold))
         centre = weight * typical + seen
         centre /= centre.sum(axis=1, keepdims=True)
         self.notes |= {"dispersion": f"{dispersion:.3g}", "vote_weight": f"{weight:g}"}
@@ -146,11 +176,19 @@ class LabellingFunctions(LabelModel):
             if given is None:
                 concentration = concentration + doubt * n_items * shares
             prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
-        prior = (weight * typical + doubt * number[:, None] * centre).T
-        share = pm.Dirichlet("vote_share", prior, dims=("class", "vote"))
-        bf.observe(
-            responses, labels=bf.Independent(prevalence), raters=bf.Votes(share, column), gold=gold
-        )
+        expected = number[:, None] * centre  # items with a vote, by class
+        if silence_counts:
+            silent = np.maximum(n_items * shares - expected, expected / 20.0)
+            fires, misses = np.moveaxis(prior.concentration, -1, 0)
+            rate = pm.Beta(
+                "firing", fires + doubt * expected, misses + doubt * silent, dims=("vote", "class")
+            )
+            raters: bf.Votes = bf.Firing(rate, column)
+        else:
+            concentration = prior.concentration + doubt * expected.T
+            share = pm.Dirichlet("vote_share", concentration, dims=("class", "vote"))
+            raters = bf.Votes(share, column)
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=raters, gold=gold)
 
 
 def _require_above(name: str, given: Any, reason: str) -> None:
@@ -184,18 +222,41 @@ def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
     return found
 
 
-def _measured(
-    responses: bf.Responses, votes: bf.Votes, priors: dict[str, Any], shares: Array, gold: Any
-) -> float:
-    """Return the dispersion of the votes at a mode of the model for independent sources."""
+def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
+    """Return the prior of rates: Beta(2, 2) in the class of a vote, ``odds`` times less outside."""
+    own = np.eye(n_classes)[votes.label_of].astype(bool)
+    fires, misses = np.where(own, 2.0, 1.0), np.where(own, 2.0, 2.0 * odds - 1.0)
+    return Dirichlet(np.stack([fires, misses], axis=-1))
+
+
+def _require_two_votes(votes: bf.Votes, responses: bf.Responses, gold: Any) -> None:
+    if votes.n_votes > 1 or gold:
+        return
+    raise ModelError(
+        "One rule for one class cannot tell hits from false alarms, because every share of the "
+        "class explains how often it votes: add a rule, or known labels (gold=), from which "
+        "bayesfuse.models.WeightedVotes estimates its accuracy. Got: votes of "
+        f"{shown(responses.raters)} that count as one."
+    )
+
+
+def _mode(
+    responses: bf.Responses,
+    raters: bf.Votes,
+    priors: dict[str, Any],
+    *,
+    shares: Array,
+    free: dict[str, Any],
+    gold: Any,
+) -> tuple[Observation, dict[str, Array], Array]:
+    """Return items at a mode of the model for independent sources, its rows and class shares."""
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
     given = dict({} if gold is None else gold)
     known = {item: label for item, label in given.items() if item in names}
-    observation = Observation.build(few, bf.Independent(shares), votes, known)
+    observation = Observation.build(few, bf.Independent(shares), raters, known)
+    priors = priors | free
     rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
     rows = em.fit(observation, rows, priors).rows
-    probability = observation.marginal(rows).probability
-    share = np.exp(rows["vote_share"])
-    return max(dependence.dispersion(votes, observation.table, share, probability), 1.0)
+    return observation, rows, np.exp(rows["prevalence"])

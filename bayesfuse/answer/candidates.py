@@ -222,6 +222,7 @@ GRAPH_TYPES = [
 
 def candidates(inputs: Inputs) -> list[Candidate]:
     """Return the sensible models, the most important first, or raise ModelError if none fits."""
+    n_classes = inputs.responses.n_classes
     structures = "sequences", "graph", "groups", "covariates"
     given = {name for name in structures if getattr(inputs, name) is not None}
     if len(given) > 1 and given not in ({"groups", "covariates"}, {"sequences", "covariates"}):
@@ -245,7 +246,9 @@ def candidates(inputs: Inputs) -> list[Candidate]:
             return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
         return [replace(each, votes=FEW_VOTES) for each in GRAPH_TYPES]
     if is_rules(inputs.responses):
-        return [RULES]
+        every_class_has_votes = np.bincount(inputs.responses.label, minlength=n_classes).all()
+        # vote shares know nothing of a class for which no rule votes
+        return [RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)]
     sources = [GROUPS] if "groups" in given else []
     if not inputs.plain:
         return sources or [OTHERS]
@@ -253,7 +256,7 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
     if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):
         return sources  # known ones, not found in the responses
-    if inputs.responses.n_classes == 2:
+    if n_classes == 2:
         return [*sources, *ITEMS[:2]]
     return [*sources, *ITEMS, *([GRADED] if inputs.graded else [])]
 
@@ -278,13 +281,18 @@ def strong(inputs: Inputs) -> list[Candidate]:
 
 
 def is_rules(responses: Responses) -> bool:
-    """Return whether sources look like rules: silent on most items, one label each."""
+    """Return whether sources are labelling functions: one label each, and mostly no vote at all."""
     if responses.n_raters < 2:
         return False
-    said = np.zeros((responses.n_raters, responses.n_classes), dtype=bool)
-    said[responses.rater, responses.label] = True
-    single = said.sum(axis=1) == 1
-    speaks = responses.n_responses < 0.5 * responses.n_items * responses.n_raters
-    several = responses.per_rater >= 10  # fewer say little of how a rater answers
-    some = several.any() and said.any(axis=0).sum() > 1
-    return bool(some and speaks and single[several].mean() >= SINGLE)
+    votes_for = np.zeros((responses.n_raters, responses.n_classes), dtype=bool)
+    votes_for[responses.rater, responses.label] = True
+    is_active = responses.per_rater >= 10  # fewer say little of how a rater answers
+    if not is_active.any():
+        return False
+    n_pairs = responses.n_items * responses.n_raters
+    if votes_for.any(axis=0).sum() == 1:
+        # without any vote for another class, only silence can speak for it
+        return responses.n_responses < n_pairs
+    is_unipolar = votes_for.sum(axis=1) == 1
+    is_sparse = responses.n_responses < 0.5 * n_pairs
+    return bool(is_sparse and is_unipolar[is_active].mean() >= SINGLE)

@@ -26,6 +26,7 @@ from bayesfuse.answer.budget import (
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
+from bayesfuse.answer.repeats import collapse_repeats, in_words
 from bayesfuse.checks import identifiability
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
@@ -171,14 +172,23 @@ def fuse(
     if gold is not None:
         gold_labels(table, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
+    seed = _seed(random_seed)
+    has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
+    copies = not has_groups and not is_rules(table)
+    table, repeats = collapse_repeats(table, copies=copies, random_seed=seed)
+    if len(repeats):
+        calls += (
+            "\nresponses, repeats = bf.collapse_repeats("
+            f"responses, copies={copies}, random_seed={seed})"
+        )
     given = sequences, graph, groups, covariates
     inputs = Inputs(table, *given, gold, ordered, read=read, calls=calls)
     if sequences is None and graph is None:
         inputs = replace(inputs, limits=identifiability(table, gold, inputs.given_groups).problems)
+    inputs = replace(inputs, limits=[*inputs.limits, *in_words(repeats)])
     candidates(inputs)  # raises where no model fits the arguments
     inputs = known.mend_tags(inputs)
     inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
-    seed = _seed(random_seed)
     with Interruption() as interruption, Progress(progressbar) as progress:
         progress.say("comparing raters")
         inputs = _examined(inputs, seed)

@@ -180,6 +180,23 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     return total / n_pairs
 
 
+def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probability: Array) -> float:
+    """Return :func:`dispersion` where votes have rates by class, ``rate`` (votes, classes, 2).
+
+    Few sources leave it open, because the classes explain how often they meet: a single pair that
+    is not dispersed is the prior.
+    """
+    fires = rate[..., 0]
+    expected = (fires * (responses.multiplicity @ probability)) @ fires.T
+    gap = (_meetings(votes, responses).toarray() - expected) ** 2 / np.maximum(expected, 1.0)
+    speaker = np.zeros(votes.n_votes, dtype=np.int64)
+    source, label = np.nonzero(votes.column != NOBODY)
+    speaker[votes.column[source, label]] = source
+    pair = np.triu(speaker[:, None] != speaker, 1)
+    n_pairs = float(np.minimum(expected, 1.0)[pair].sum())
+    return (1.0 + float(gap[pair].sum())) / (1.0 + n_pairs)
+
+
 def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:
     """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
     said = votes.given(responses)

@@ -199,7 +199,7 @@ def sources(
         responses = read_table(given)[0] if model is None else model.responses
     known = None if truth is None else gold_labels(responses, read_gold(truth, responses))
     cells, said = _said(responses, known)
-    if own is not None and "vote_share" not in all_draws(own):
+    if own is not None and not {"vote_share", "firing"} & set(all_draws(own)):
         return _with_expected(own, responses, cells, said, ci_prob)
     result = result if own is None else own
     if result is None:
@@ -297,7 +297,8 @@ def _accuracy(
     votes: Votes, responses: Responses, result: xr.DataTree, doubt: float, weight: Array
 ) -> xr.DataArray:
     """Return how often votes are right, (chain, draw, vote)."""
-    share = posterior_draws(result, "vote_share")["vote_share"]
+    rate = votes.declared[0].name  # shares of the votes in a class, or rates of firing
+    share = posterior_draws(result, rate)[rate]
     prevalence = constants(result).get("prevalence")
     if prevalence is None:
         prevalence = posterior_draws(result, "prevalence")["prevalence"]

@@ -119,7 +119,9 @@ def test_rules_speak_little_and_have_one_label_each():
     both[both == 0] = rng.integers(0, 2, (both == 0).sum())
     assert not is_rules(bf.Responses.from_matrix(both, classes=[0, 1]))
     one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
-    assert not is_rules(one)  # nothing opposes class 1
+    assert is_rules(one)  # silence alone speaks for class 0
+    assert candidates(Inputs(responses=one))[0].votes < candidates(Inputs(responses=rules))[0].votes
+    assert not is_rules(bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1]))
 
 
 def test_silence_and_statements_get_models_that_take_them(responses):

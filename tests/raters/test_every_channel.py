@@ -18,6 +18,7 @@ from bayesfuse.testing.factors import outcomes
 
 GROUPS = bf.LatentGroups(0, 0, np.array([0, -1, 0]))  # kernels take tables, whatever stands here
 PAIRS = (0, 1), (2, 0)
+FIRING = np.array([[0, 1], [-1, 2], [3, -1]])
 
 
 def plain(n_items, rng, n_classes=2):
@@ -65,6 +66,7 @@ CHANNELS = {
     "silence": (bf.Abstaining(None), rows_of((3, 2, 3)), complete),
     "some silence": (bf.Abstaining(None), rows_of((3, 2, 3)), partly_silent),
     "statements": (bf.Stated(None), rows_of((3, 2, 2)), stated),
+    "silence of votes": (bf.Firing(None, FIRING), rows_of((4, 2, 2)), plain),
     "groups": (GROUPS, rows_of((1, 2, 2), (3, 2, 2)), plain),
     "groups, three classes": (GROUPS, rows_of((1, 3, 3), (3, 3, 3)), three),
     "consensus": (bf.Consensus(0, 0, 0), rows_of((2, 12), (3, 2), (3, 2)), plain),

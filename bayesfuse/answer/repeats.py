@@ -1,0 +1,311 @@
+"""Repeated responses of a rater to an item: whether they err together, and one of each if so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+from numpy.typing import NDArray
+
+from bayesfuse.answer.evidence import part_of
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.silence import first_rows
+from bayesfuse.data.tables import Table, read_table
+from bayesfuse.errors import require_seed, takes_seed
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.priors import diagonal
+
+GRID = (np.arange(20) + 0.5) / 20
+"""Probabilities that a verdict is right, uniform, of raters whose repeats share errors."""
+
+ITERATIONS = 60  # of EM
+
+SEVERAL = 5  # raters that a sentence lists
+
+EXAMINED = 20_000  # responses that show how raters err, besides those to items with repeats
+
+
+@takes_seed
+def collapse_repeats(
+    responses: Table, *, copies: bool = True, random_seed: object = None
+) -> tuple[Responses, pd.DataFrame]:
+    r"""Keep one response of a rater to an item, unless the rater's repeats err independently.
+
+    A rater who is asked again may repeat the first error, so repeats may be no evidence of the
+    truth. They are responses to a verdict of the rater on the item, which errs or not: given the
+    class k, the verdict v is right with probability :math:`\alpha_m`, and the responses are drawn
+    from the row :math:`\theta_{mv}`. If :math:`\alpha_m = 1`, repeats are independent given the
+    class. The prior probability of that is shared by the raters; else :math:`\alpha_m` is uniform.
+    Repeats on an item are kept with the posterior probability that they are independent; otherwise
+    the rater's most frequent response to the item, an estimate of the verdict, stands for all. With
+    fewer than three raters nothing identifies shared errors, and that is the rule.
+
+    Parameters
+    ----------
+    responses : Responses, DataFrame or array
+    copies : bool, default True
+        Whether raters with the same responses to the same items as another are left out. Of M
+        raters, n such responses are a copy with probability :math:`1 / (1 + M^2 a^n)`, where a is
+        how often the rater agrees with the others. Sources that may be silent are not compared.
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    Responses
+        The same items and classes, and raters other than copies.
+    DataFrame
+        By rater with repeats: ``repeats`` (responses after the first to an item), ``agreement``
+        (share of the pairs of responses to an item that are alike), ``independent`` (probability
+        that repeats are independent given the class), and ``copies``, the names left out.
+
+    Notes
+    -----
+    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.LatentGroups`, with a
+    rater in place of a group. Models count all repeats that a table has; :func:`bayesfuse.fuse`
+    collapses them first.
+
+    References
+    ----------
+    Jaffe et al. (2016), AISTATS, section 2 (latent verdicts).
+
+    Examples
+    --------
+    A rater who says the same three times, and two who were asked once:
+
+    >>> import bayesfuse as bf
+    >>> rows = {"item": [*range(40)] * 5, "rater": ["a"] * 120 + ["b"] * 40 + ["c"] * 40}
+    >>> rows["label"] = [0, 1, 1, 0] * 30 + [0, 1, 1, 1] * 10 + [0, 1, 0, 1] * 10
+    >>> kept, repeats = bf.collapse_repeats(bf.Responses.from_long(rows), random_seed=1)
+    >>> kept.per_rater.tolist(), repeats.index.tolist(), repeats["repeats"].tolist()
+    ([40, 40, 40], ['a'], [80])
+    """
+    rng = require_seed(random_seed)
+    table = read_table(responses)[0]
+    left_out: dict[int, list[Any]] = {}
+    if copies and table.silent is None and table.stated is None:
+        table, left_out = _without_copies(table, rng)
+    pair, first, size = _pairs(table)
+    independent = np.ones(table.n_raters)
+    raters = np.unique(table.rater[first[size > 1]]) if size.max(initial=0) > 1 else first[:0]
+    if len(raters):
+        repeated = table.items[table.item[first[size > 1]]]
+        independent[raters] = _independent(part_of(table, EXAMINED, rng, repeated), raters, rng)
+        kept_whole = rng.random(len(size)) < independent[table.rater[first]]
+        verdict = _most_frequent(table, pair, rng)
+        chosen = np.append(verdict[~kept_whole], np.flatnonzero(kept_whole[pair]))
+        kept = _with_rows(table, chosen)
+    else:
+        kept = table
+    return kept, _summary(table, pair, size, raters, independent, left_out)
+
+
+def in_words(repeats: pd.DataFrame) -> list[str]:
+    """Say what repeated responses of a rater to an item count for."""
+    found = []
+    left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
+    if left_out:
+        others = [in_one_line(name) for name in repeats.index[repeats["copies"].str.len() > 0]]
+        found.append(
+            f"Raters left out, because they have the same responses to the same items as "
+            f"{_some(others)}: {_some(left_out)}."
+        )
+    repeats = repeats[repeats["repeats"] > 0]
+    if not len(repeats):
+        return found
+    most = repeats.sort_values("repeats", ascending=False)
+    count = [
+        f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
+        f"about {1.0 + 4.0 * independent:.1f}"
+        for name, alike, independent in zip(
+            most.index, most["agreement"], most["independent"], strict=True
+        )
+    ]
+    return [
+        *found,
+        "Repeated responses of a rater to an item may share an error: "
+        f"{_some(count, '; ')} (bf.collapse_repeats lists all).",
+    ]
+
+
+def _some(words: list[str], separator: str = ", ") -> str:
+    """Return the first few, and how many more there are."""
+    more = len(words) - SEVERAL
+    return separator.join(words[:SEVERAL]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _without_copies(
+    table: Responses, rng: np.random.Generator
+) -> tuple[Responses, dict[int, list[Any]]]:
+    """Return the table without copies of raters, and names left out by number of the original."""
+    rater, label, item = table.rater, table.label, table.item
+    word = rng.integers(2**63, size=table.n_items * table.n_classes, dtype=np.uint64)
+    total = np.zeros(table.n_raters, dtype=np.uint64)
+    np.add.at(total, rater, word[item * table.n_classes + label])
+    n_rows = np.bincount(rater, minlength=table.n_raters)
+    _, original, group = np.unique(total, return_index=True, return_inverse=True)
+    is_alike = (np.bincount(group)[group] > 1) & (n_rows > 0)
+    if not is_alike.any():
+        return table, {}
+    votes = table.votes()
+    size = np.bincount(group)[group][rater]  # raters with the same responses
+    others = np.maximum(votes.sum(axis=1)[item] - size, 0)
+    agreed = np.bincount(rater, np.maximum(votes[item, label] - size, 0), table.n_raters)
+    agreement = (agreed + 1.0) / (np.bincount(rater, others, table.n_raters) + 2.0)
+    weight = np.bincount(rater, table.multiplicity[item], table.n_raters)
+    by_chance = np.minimum(2.0 * np.log(table.n_raters) + weight * np.log(agreement), 500.0)
+    is_copy = is_alike & (original[group] != np.arange(table.n_raters))
+    is_copy &= rng.random(table.n_raters) < 1.0 / (1.0 + np.exp(by_chance))
+    if not is_copy.any():
+        return table, {}
+    left_out: dict[int, list[Any]] = {}
+    number = np.cumsum(~is_copy) - 1
+    for copy in np.flatnonzero(is_copy):
+        left_out.setdefault(int(number[original[group[copy]]]), []).append(table.raters[copy])
+    rows = ~is_copy[rater]
+    key = (item[rows] * (~is_copy).sum() + number[rater[rows]]) * table.n_classes + label[rows]
+    kept = from_key(key, table.items, table.raters[~is_copy], table.classes)
+    return replace(kept, multiplicity=table.multiplicity, ordered=table.ordered), left_out
+
+
+def _pairs(table: Responses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the item–rater pair of every row, and the first row and size of every pair."""
+    is_first = first_rows(table)
+    pair = np.cumsum(is_first) - 1
+    return pair, np.flatnonzero(is_first), np.bincount(pair)
+
+
+def _most_frequent(
+    table: Responses, pair: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return a row of the most frequent response of every pair, ties at random."""
+    cell = pair * table.n_classes + table.label
+    _, row, count = np.unique(cell, return_index=True, return_counts=True)
+    order = np.lexsort((rng.random(len(row)), -count, pair[row]))
+    found: NDArray[np.int64] = row[order][np.unique(pair[row][order], return_index=True)[1]]
+    return found
+
+
+def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
+    """Return the table with these of its rows."""
+    key = (table.item[rows] * table.n_raters + table.rater[rows]) * table.n_classes
+    key += table.label[rows]
+    found = from_key(key, table.items, table.raters, table.classes, table.silent)
+    same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "stated")}
+    return replace(found, **same)
+
+
+def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Return the probability that repeats are independent given the class, (raters,)."""
+    if np.count_nonzero(table.per_rater) < 3:
+        # agreement with one other rater cannot tell shared errors from accuracy
+        return np.zeros(len(raters))
+    pair, first, _ = _pairs(table)
+    verdict = _most_frequent(table, pair, rng)
+    n_raters, n_classes = table.n_raters, table.n_classes
+    item, rater = table.item[first], table.rater[first]
+    copies = table.multiplicity[item].astype(float)
+    repeats = np.isin(rater, raters)
+    votes = np.bincount(
+        item * n_classes + table.label[verdict], minlength=table.n_items * n_classes
+    )
+    labels: Array = votes.reshape(-1, n_classes) + 1.0 / n_classes
+    labels /= labels.sum(axis=1, keepdims=True)
+    right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
+    verdicts: Array = labels[item]
+
+    def log_responses(verdicts: Array) -> Array:
+        """Return log probabilities of the responses of pairs by verdict, at rows given these."""
+        weight = (verdicts * copies[:, None])[pair]
+        counts = _sums(weight, table.cell.astype(np.int64), n_raters * n_classes)
+        counts = counts.reshape(n_raters, n_classes, n_classes).swapaxes(1, 2) + prior
+        log_rows = np.log(counts / counts.sum(axis=2, keepdims=True))
+        return _sums(log_rows[table.rater, :, table.label], pair, len(first))
+
+    prior = diagonal(n_classes)
+    for _ in range(ITERATIONS):
+        log_lik = log_responses(verdicts)
+        own = _through_verdict(log_lik, right[rater])
+        shares = (labels * table.multiplicity[:, None]).sum(axis=0) + 1.0
+        labels = np.log(shares / shares.sum()) + _sums(own, item, table.n_items)
+        labels -= np.logaddexp.reduce(labels, axis=1, keepdims=True)
+        others = labels[item] - own  # labels by the responses of other raters
+        others -= np.logaddexp.reduce(others, axis=1, keepdims=True)
+        labels = np.exp(labels)
+        # the verdict given all responses: right, or another class with equal probabilities
+        same = np.exp(others + log_lik)
+        different = (1.0 - np.exp(others)) * np.exp(log_lik) / (n_classes - 1.0)
+        same, different = right[rater, None] * same, (1.0 - right[rater, None]) * different
+        verdicts = same + different
+        total = np.maximum(verdicts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        verdicts /= total
+        is_right = np.bincount(rater, copies * (same / total).sum(axis=1), n_raters)
+        n_pairs = np.bincount(rater, copies, n_raters)
+        right[raters] = ((is_right + 1.0) / (n_pairs + 2.0))[raters]
+
+    # rows of responses to the class itself, at the same labels by the other raters
+    classes: Array = np.exp(others)
+    for _ in range(ITERATIONS):
+        direct = others + log_responses(classes)
+        evidence = np.logaddexp.reduce(direct, axis=1)
+        classes = np.exp(direct - evidence[:, None])
+    code = np.searchsorted(raters, rater[repeats])
+    weight = copies[repeats]
+    independent = np.bincount(code, weight * evidence[repeats], len(raters))
+    shared = np.empty((len(GRID), len(raters)))
+    for row, value in enumerate(GRID):
+        through = others + _through_verdict(log_lik, np.full(len(first), value))
+        evidence = np.logaddexp.reduce(through, axis=1)[repeats]
+        shared[row] = np.bincount(code, weight * evidence, len(raters))
+    log_odds = independent - np.logaddexp.reduce(shared, axis=0) + np.log(len(GRID))
+    share = 0.5
+    for _ in range(ITERATIONS):
+        found = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
+        share = (1.0 + found.sum()) / (2.0 + len(raters))
+    return found
+
+
+def _through_verdict(log_lik: Array, right: Array) -> Array:
+    """Return log probabilities of pairs by class, from those by verdict, (pairs, classes)."""
+    top = log_lik.max(axis=1, keepdims=True)
+    mass = np.exp(log_lik - top)
+    wrong = (1.0 - right)[:, None] * (mass.sum(axis=1, keepdims=True) - mass)
+    mass = right[:, None] * mass + np.maximum(wrong, 0.0) / (mass.shape[1] - 1.0)
+    found: Array = np.log(np.maximum(mass, np.finfo(float).tiny)) + top
+    return found
+
+
+def _sums(values: Array, group: NDArray[np.int64], n_groups: int) -> Array:
+    """Return sums of rows by group, (groups, columns)."""
+    return np.stack([np.bincount(group, column, n_groups) for column in values.T], axis=1)
+
+
+def _summary(
+    table: Responses,
+    pair: NDArray[np.int64],
+    size: NDArray[np.int64],
+    raters: NDArray[np.int64],
+    independent: Array,
+    left_out: Mapping[int, list[Any]],
+) -> pd.DataFrame:
+    raters = np.union1d(raters, list(left_out)).astype(np.int64)
+    copies = table.multiplicity[table.item].astype(float)
+    cell, count = np.unique(
+        pair * table.n_classes + table.label, return_inverse=True, return_counts=True
+    )[1:]
+    both = np.bincount(table.rater, copies * (size[pair] - 1.0), table.n_raters)[raters]
+    same = np.bincount(table.rater, copies * (count[cell] - 1.0), table.n_raters)[raters]
+    repeats = np.bincount(table.rater, copies * (1.0 - 1.0 / size[pair]), table.n_raters)[raters]
+    with np.errstate(invalid="ignore"):
+        agreement = same / both  # NaN of raters whose only repeats are those of copies
+    columns = {
+        "repeats": np.round(repeats).astype(int),
+        "agreement": agreement,
+        "independent": independent[raters],
+        "copies": [left_out.get(number, []) for number in raters.tolist()],
+    }
+    return pd.DataFrame(columns, index=pd.Index(table.raters[raters], name="rater"))

@@ -1,0 +1,104 @@
+"""Repeated responses, and copies of raters: what is kept of them, and how the answer says so."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.answer.repeats import in_words
+from bayesfuse.errors import QuickAnswerWarning
+
+
+def judged(seed, accuracy, calls, consistency=None):
+    """Return a long table and the truth: judge a is called several times, others once.
+
+    Later calls repeat the first one with probability ``consistency``; None draws them anew.
+    """
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=200)
+    parts = []
+    for judge, right, times in zip("abc", accuracy, calls, strict=True):
+        first = np.where(rng.random(200) < right, truth, 1 - truth)
+        for call in range(times):
+            anew = np.where(rng.random(200) < right, truth, 1 - truth)
+            if consistency is not None:
+                anew = np.where(rng.random(200) < (consistency if call else 1.0), first, 1 - first)
+            table = {"item": range(200), "rater": judge, "label": anew, "call": call}
+            parts.append(pd.DataFrame(table))
+    return pd.concat(parts), truth
+
+
+def key(table):
+    """Return items, raters and labels of a table, by name."""
+    return table.to_frame().to_numpy().tolist()
+
+
+@pytest.mark.parametrize("accuracy", [(0.6, 0.8, 0.8), (0.7, 0.75, 0.8)])
+@pytest.mark.parametrize("consistency", [0.75, 0.9, 1.0])
+def test_repeats_that_share_errors_count_once(accuracy, consistency):
+    frame, _ = judged(1, accuracy, (5, 1, 1), consistency)
+    kept, repeats = bf.collapse_repeats(frame, random_seed=1)
+    assert repeats.index.tolist() == ["a"] and repeats.loc["a", "repeats"] == 800
+    assert repeats.loc["a", "independent"] < 0.05
+    assert 200 <= kept.per_rater[0] < 240 and kept.per_rater[1:].tolist() == [200, 200]
+    if consistency == 1.0:
+        once = bf.Responses.from_long(frame[frame["call"] == 0])
+        assert key(kept) == key(once)
+
+
+@pytest.mark.parametrize("accuracy", [(0.8, 0.7, 0.7), (0.9, 0.9, 0.9)])
+def test_repeats_that_err_independently_are_kept(accuracy):
+    shares = []
+    for seed in range(3):
+        _, repeats = bf.collapse_repeats(judged(seed, accuracy, (5, 1, 1))[0], random_seed=1)
+        shares.append(repeats.loc["a", "independent"])
+    assert np.mean(shares) > 0.85
+
+
+def test_doubled_responses_and_copied_raters_leave_the_table():
+    once = bf.Responses.from_long(judged(2, (0.6, 0.8, 0.7), (1, 1, 1))[0])
+    frame = once.to_frame()
+    doubled, _ = bf.collapse_repeats(pd.concat([frame, frame]), random_seed=1)
+    assert once.n_responses <= doubled.n_responses < 1.02 * once.n_responses
+    copies = [frame[frame["rater"] == "a"].assign(rater=name) for name in ("d", "e")]
+    copied, left_out = bf.collapse_repeats(pd.concat([frame, *copies]), random_seed=1)
+    assert key(copied) == key(once) and copied.raters.tolist() == ["a", "b", "c"]
+    assert left_out.loc["a", "copies"] == ["d", "e"]
+    assert "as a: d, e." in in_words(left_out)[0]
+    kept, _ = bf.collapse_repeats(pd.concat([frame, *copies]), copies=False, random_seed=1)
+    assert kept.n_raters == 5
+
+
+def test_repeats_count_once_where_nothing_tells():
+    frame, _ = judged(1, (0.8, 0.7, 0.7), (5, 1, 1))
+    kept, _ = bf.collapse_repeats(frame[frame["rater"] < "c"], random_seed=1)
+    assert kept.per_rater.tolist() == [200, 200]
+
+
+def test_few_equal_responses_are_no_copy():
+    """In a crowd, raters with one or two responses often agree on all of them."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(2, size=300)
+    item = np.repeat(np.arange(300), 4)
+    label = np.where(rng.random(1200) < 0.8, truth[item], 1 - truth[item])
+    crowd = bf.Responses.from_long({"item": item, "rater": np.arange(1200), "label": label})
+    kept, repeats = bf.collapse_repeats(crowd, random_seed=1)
+    assert kept.n_raters > 1190 and not (repeats["repeats"] > 0).any()
+
+
+def test_words_say_what_repeats_are_worth():
+    frame, _ = judged(1, (0.6, 0.8, 0.8), (5, 1, 1), 0.9)
+    words = in_words(bf.collapse_repeats(frame, random_seed=1)[1])
+    assert "those of a are alike in 83% of the pairs, and five count as about 1.0" in words[0]
+
+
+@pytest.mark.slow
+def test_the_answer_says_what_repeats_are_worth():
+    frame, _ = judged(1, (0.6, 0.8, 0.8), (5, 1, 1), 0.9)
+    with pytest.warns(QuickAnswerWarning):
+        fused = bf.fuse(
+            frame[["item", "rater", "label"]], minutes=1e-4, random_seed=1, progressbar=False
+        )
+    words = " ".join(fused.overview().split())
+    assert "those of a are alike in 83% of the pairs, and five count as about 1.0" in words
+    assert "bf.collapse_repeats(" in fused.attrs["code"]
