@@ -155,6 +155,9 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
     observation.labels.check(shapes, observation.responses)
     observation.raters.check(shapes, observation.responses)
+    for name, drawn in values.items():
+        if not observation.support(name).discrete:
+            observation.support(name).require(name, drawn)
     return values
 
 
