@@ -76,6 +76,20 @@ class ImpossibleDataError(ModelError):
     """
 
 
+class InapplicableError(ModelError):
+    """The table does not allow a check, for the reason that the message gives.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene([[0, None], [None, 1]])
+    >>> bf.checks.item_difficulty(bf.find_map(model), model)
+    Traceback (most recent call last):
+        ...
+    bayesfuse.errors.InapplicableError: Agreement needs items with two or more responses. ...
+    """
+
+
 OTHER_SEEDS = {"seed", "random_state", "rng"}  # names of ``random_seed`` in other packages
 SHOWN = 8  # numbers that a message shows
 SHORT = 200  # letters up to which a message shows what was given

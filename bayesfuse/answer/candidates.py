@@ -17,6 +17,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.couplings import bethe_coupling
+from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
@@ -166,6 +167,12 @@ INDEPENDENT = Candidate(
     options={"pooled": True},
     votes=LEAST_VOTES,  # errors that all make cannot be seen
 )
+FEW_RATERS = replace(
+    INDEPENDENT,
+    why="fewer than three raters do not identify their accuracies, which keep a wide prior",
+    options={},
+    votes=FEW_VOTES,
+)
 OTHERS = Candidate(
     "Dawid–Skene",
     "DawidSkene",
@@ -249,6 +256,8 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     sources = [GROUPS] if "groups" in given else []
     if not inputs.plain:
         return sources or [OTHERS]
+    if np.count_nonzero(inputs.responses.per_rater) < IDENTIFIED and not sources:
+        return [FEW_RATERS]
     if inputs.evidence.independent:
         return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
     if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):

@@ -16,6 +16,7 @@ from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import (
+    InapplicableError,
     ModelError,
     require_choice,
     require_count,
@@ -287,7 +288,7 @@ def value_of_response(
         choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
         value[part] = np.take_along_axis(gain, choice[part], axis=1)
     if (nobody := value == -np.inf).all():
-        raise ModelError(
+        raise InapplicableError(
             "One more response is by a rater who has not answered the item; repeats=True asks "
             f"raters again. Got: {len(asked)} raters who have answered all items."
         )

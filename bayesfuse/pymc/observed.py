@@ -239,7 +239,8 @@ def _require_values(
         rng = np.random.default_rng(0)
         for jitter in (0.0, *JITTERS):
             point = [
-                value + jitter * rng.standard_normal(value.shape) if value.dtype.kind == "f"
+                value + jitter * rng.standard_normal(value.shape)
+                if value.dtype.kind == "f"
                 else value
                 for value in start
             ]
@@ -247,7 +248,9 @@ def _require_values(
                 for (name, support), value in zip(supports.items(), function(*point), strict=True):
                     support.require(name, value)
             except ModelError:
-                if jitter == 0.0 or _has_density(model, free, dict(zip(inputs, point, strict=True))):
+                if jitter == 0.0 or _has_density(
+                    model, free, dict(zip(inputs, point, strict=True))
+                ):
                     raise
 
 
@@ -269,9 +272,13 @@ def _has_density(model: pm.Model, free: list[Any], point: Mapping[Any, Any]) -> 
     total = sum(graph.sum() for graph in graphs)
     others = [value for value in model.value_vars if value not in point]
     function = pytensor.function([*point, *others], total, on_unused_input="ignore")
-    return bool(function(*point.values(), *_initial_values(model, [
-        model.values_to_rvs[value] for value in others
-    ])) > -np.inf)
+    return bool(
+        function(
+            *point.values(),
+            *_initial_values(model, [model.values_to_rvs[value] for value in others]),
+        )
+        > -np.inf
+    )
 
 
 JITTERS = 0.5, 1.0, 2.0  # standard deviations around the initial point at which values are checked
