@@ -372,8 +372,8 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     return [
         Advice(
             f"No response names the class {listed(table.classes[~said], LISTED)}, so only the "
-            "prior determines its share: leave it out of classes= if it does not occur, or give "
-            "known labels.",
+            "prior determines its share: leave it out of classes= of bf.Responses if it "
+            "does not occur, or give known labels.",
             "unused class",
         )
     ]
