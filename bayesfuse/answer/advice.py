@@ -38,7 +38,7 @@ WORK = 3e7
 """Entries of the table of one more response (items × raters × classes²) that are worked out."""
 
 
-def advise(fused: xr.DataTree, inputs: Inputs, told: list[Advice]) -> list[Advice]:
+def advise(fused: xr.DataTree, inputs: Inputs, responses_advice: list[Advice]) -> list[Advice]:
     """Return advice, the most important first.
 
     Sentences hold no numbers and names that change from run to run: the calls give these.
@@ -65,7 +65,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, told: list[Advice]) -> list[Advic
                 f"bf.fuse(responses, ordered=True{_also(inputs)})",
             )
         )
-    advice += [*_gold(inputs), *told]
+    advice += [*_gold(inputs), *responses_advice]
     advice.append(
         Advice(
             "Look at the items of the least certain labels: bf.decisions.rank_items(fused) lists "
@@ -97,13 +97,13 @@ def _gold(inputs: Inputs) -> list[Advice]:
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if n_known >= wanted:
         return []
-    said = "No label is known, so it is uncertain whether the majority is right."
+    words = "No label is known, so it is uncertain whether the majority is right."
     if n_known:
-        said = f"{n_known:,} labels are known; more correct raters and models better."
+        words = f"{n_known:,} labels are known; more correct raters and models better."
     if not inputs.responses.is_plain:  # an item stands for several, whose labels may differ
         return [
             Advice(
-                f"{said} Known labels belong to single items: responses.expand() gives every item "
+                f"{words} Known labels belong to single items: responses.expand() gives every item "
                 "of a pattern a row.",
                 "gold",
                 "responses.expand()",
@@ -115,8 +115,8 @@ def _gold(inputs: Inputs) -> list[Advice]:
     if inputs.sequences is not None:
         how = " in whole sequences, chosen at random (rng.choice(sequences.names, …))"
         call = "np.random.default_rng(1).choice(sequences.names, 1)"
-    said += f" Find out those of {number} items{how}, and pass them as gold= (--gold)."
-    return [Advice(said, "gold", call)]
+    words += f" Find out those of {number} items{how}, and pass them as gold= (--gold)."
+    return [Advice(words, "gold", call)]
 
 
 def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[Advice]:
@@ -127,14 +127,15 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
         inputs.known is not None  # models that have not seen these labels would ask about them
         or inputs.sequences is not None  # a rater is asked for whole ones
         or responses.silent is not None  # sources that may abstain have seen all items
+        or is_rules(responses)
         or responses.n_items * n_asked * responses.n_classes**2 > WORK
     ):
         return []
     try:
-        found = value_of_response(result, model, candidates=n_asked, most=1, draws=VALUED)
+        gain = value_of_response(result, model, candidates=n_asked, most=1, draws=VALUED)
     except InapplicableError:  # raters have responded to all items
         return []
-    value = np.sort(found["value"].isel(choice=0).fillna(0.0).values)[::-1]
+    value = np.sort(gain["value"].isel(choice=0).fillna(0.0).values)[::-1]
     if value[:ASKED].clip(0.0).sum() < LEAST_GAIN:
         return []
     return [
@@ -167,9 +168,9 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     against = below(sure, chance)
     guessing = below(likely, chance + HARDLY * (1.0 - chance))
     guessing = guessing[~np.isin(guessing, against)]
-    said = []
+    advice = []
     if len(against):
-        said.append(
+        advice.append(
             Advice(
                 f"Ask what raters {listed(against)} mean by their labels: averaged over the "
                 "classes, they are right less often than by guessing, so they may have confused "
@@ -180,7 +181,7 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
         )
     if len(guessing):
         begin = "Do without" if 2 * len(guessing) <= judged.sum() else "Check the instructions of"
-        said.append(
+        advice.append(
             Advice(
                 f"{begin} raters {listed(guessing)}: averaged over the classes, they are probably "
                 f"hardly better than guessing, after {MANY} responses or more (fused.raters() "
@@ -189,7 +190,7 @@ def _raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
                 "fused.raters()",
             )
         )
-    return said
+    return advice
 
 
 def of_prior(inputs: Inputs) -> list[Advice]:

@@ -169,7 +169,7 @@ INDEPENDENT = Candidate(
 )
 FEW_RATERS = replace(
     INDEPENDENT,
-    why="fewer than three raters do not identify their accuracies, which keep a wide prior",
+    why="up to three raters do not show whether errors are independent: accuracies vary freely",
     options={},
     votes=FEW_VOTES,
 )
@@ -256,15 +256,16 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     sources = [GROUPS] if "groups" in given else []
     if not inputs.plain:
         return sources or [OTHERS]
-    if np.count_nonzero(inputs.responses.per_rater) < IDENTIFIED and not sources:
-        return [FEW_RATERS]
+    graded = [GRADED] if inputs.graded and inputs.responses.n_classes > 2 else []
+    if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
+        return [FEW_RATERS, ITEMS[0], *graded]
     if inputs.evidence.independent:
         return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
     if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):
         return sources  # known ones, not found in the responses
     if inputs.responses.n_classes == 2:
         return [*sources, *ITEMS[:2]]
-    return [*sources, *ITEMS, *([GRADED] if inputs.graded else [])]
+    return [*sources, *ITEMS, *graded]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:

@@ -117,9 +117,9 @@ def identifiability(
     >>> found.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
-    told: list[Advice] = []
+    of_prior: list[Advice] = []
     if isinstance(responses, xr.DataTree):
-        told = [Advice(line, "prior") for line in responses.attrs.get("prior", "").splitlines()]
+        of_prior = [Advice(line, "prior") for line in responses.attrs.get("prior", "").splitlines()]
         result, responses = responses, responses_of(responses)
         gold = gold_of(result, responses) if gold is None else gold
     names = {"item": item, "rater": rater, "label": label}
@@ -155,7 +155,7 @@ def identifiability(
     if n_populations > 1 and seen.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
-    problems = _classes(table, codes) + _silent(table, seen, codes) + told
+    problems = _classes(table, codes) + _silent(table, seen, codes) + of_prior
     problems += on_repeats(table)
     if not any(problem.kind == "classes" for problem in problems):
         problems += on_classes(table)
