@@ -16,7 +16,7 @@ from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
 from bayesfuse.priors import usual_rows
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.results.summaries import interval
+from bayesfuse.results.summaries import coverage, interval
 
 WEIGHTS = 0.5, 1.0, 2.0  # of the prior responses that a rater's row counts as
 DRAWS = 250
@@ -61,6 +61,7 @@ def prior_dependence(
     (True, [0.5, 1.0, 2.0])
     """
     require_count("draws", draws)
+    coverage(ci_prob)  # raises before the fits
     parts = [_at_weight(weight, responses, gold, draws, ci_prob, random_seed) for weight in WEIGHTS]
     table = xr.concat(parts, "weight").assign_coords(weight=list(WEIGHTS))
     share = table["share"]

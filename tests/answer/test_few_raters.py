@@ -54,7 +54,7 @@ def test_shares_depend_on_the_prior_of_two_raters_more_than_of_many():
         assert (found["low"] <= found["share"]).all() and (found["share"] <= found["high"]).all()
         ranges.append(float((found["high"] - found["low"]).max()))
     assert ranges[0] > 1.5 * ranges[1]
-    with pytest.raises(ModelError, match="labels only. Got: a table with silence"):
+    with pytest.raises(ModelError, match=r"labels only\. Got: a table with silence"):
         silent = bf.Responses.from_matrix([[0, 1], [1, -1]], abstain=-1)
         bf.checks.prior_dependence(silent)
 
