@@ -22,6 +22,7 @@ __all__ = [
     "ClusterError",
     "CollapseWarning",
     "ImpossibleDataError",
+    "InapplicableError",
     "IncompleteWarning",
     "LargeResultWarning",
     "ModelError",
