@@ -67,11 +67,10 @@ def on_repeats(responses: Responses) -> list[Advice]:
     if not (again := len(pair) - n_pairs):
         return []
     other = len(np.unique(pair * responses.n_classes + responses.label)) - n_pairs
-    contradict = f"{other:,} of them with another label" if other else "all with the same label"
     return [
         Advice(
             f"Check that {again:,} responses are no copies: their raters responded to the same "
-            f"item before ({contradict}). A rater who responds again is weaker evidence than "
+            f"item before (with another label: {other:,}). A rater who responds again is weaker evidence than "
             "another rater; responses.to_frame().drop_duplicates() leaves exact copies out.",
             "repeats",
             "bf.Responses.from_long(responses.to_frame().drop_duplicates())",

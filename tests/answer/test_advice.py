@@ -178,7 +178,7 @@ def test_repeats_that_contradict_each_other_are_a_problem():
     table = repeated()
     found = bf.checks.identifiability(table)
     (problem,) = [line for line in found.problems if line.kind == "repeats"]
-    assert "69 responses" in problem and "60 of them with another label" in problem
+    assert "69 responses" in problem and "(with another label: 60)" in problem
     assert "No other problem" not in str(found)
 
 
