@@ -71,7 +71,8 @@ def on_repeats(responses: Responses) -> list[Advice]:
         Advice(
             f"Check that {again:,} responses are no copies: their raters responded to the same "
             f"item before (with another label: {other:,}). A rater who responds again is weaker "
-            "evidence than another rater; responses.to_frame().drop_duplicates() leaves exact copies out.",
+            "evidence than another rater; responses.to_frame().drop_duplicates() leaves exact "
+            "copies out.",
             "repeats",
             "bf.Responses.from_long(responses.to_frame().drop_duplicates())",
         )
