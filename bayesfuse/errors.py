@@ -23,6 +23,7 @@ __all__ = [
     "ClusterError",
     "CollapseWarning",
     "ImpossibleDataError",
+    "InapplicableError",
     "IncompleteWarning",
     "LargeResultWarning",
     "ModelError",
@@ -117,7 +118,22 @@ class ImpossibleDataError(ModelError):
     """
 
 
+class InapplicableError(ModelError):
+    """The table does not allow a check, for the reason that the message gives.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene([[0, None], [None, 1]])
+    >>> bf.checks.item_difficulty(bf.find_map(model), model)
+    Traceback (most recent call last):
+        ...
+    bayesfuse.errors.InapplicableError: Agreement needs items with two or more responses. ...
+    """
+
+
 OTHER_SEEDS = {"seed", "random_state", "rng"}  # names of ``random_seed`` in other packages
+SHOWN = 8  # numbers that a message shows
 SHORT = 200  # letters up to which a message shows what was given
 
 MADE_BY = {
@@ -281,15 +297,18 @@ def require_numbers(name: str, given: Any) -> NDArray[np.float64]:
 def require_probabilities(name: str, given: Any, *, rows: bool = False) -> None:
     """Raise ModelError unless numbers are probabilities, or ``rows`` of these that sum to one."""
     values = require_numbers(name, given)
-    sound, rule = (values >= 0) & (values <= 1), "probabilities"
+    sound, rule, remedy = (values >= 0) & (values <= 1), "probabilities", "sigmoid"
     if rows:
         sound &= np.abs(values.sum(axis=-1, keepdims=True) - 1) < CLOSE
-        rule = "rows of probabilities that sum to one"
+        rule, remedy = "rows of probabilities that sum to one", "softmax"
     if sound.all():
         return
     row = values[~sound.all(axis=-1)][0] if values.ndim > 1 else values
+    shown = ", ".join(f"{number:.4g}" for number in np.atleast_1d(row)[:SHOWN])
+    more = ", …" if row.size > SHOWN else ""
     raise ModelError(
-        f"{name} must hold {rule}, because it is used as probabilities. Got: {row.tolist()}."
+        f"{name} must hold {rule}, because it is used as probabilities (pm.math.{remedy} turns any "
+        f"numbers into such). Got: [{shown}{more}]."
     )
 
 

@@ -24,6 +24,8 @@ from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 
 WEIGHT = 1.5  # prior responses of a row of confusion, beside one for every class
 
+IDENTIFIED = 3  # raters whose agreement identifies their accuracies
+
 __all__ = ["bio_transitions", "diagonal", "mixture", "robust"]
 __dir__ = __all__.copy
 
@@ -42,6 +44,7 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
     weight : float, optional
         Prior responses that a row counts as. Default K + 1.5.
     accuracy : float, default 0.6: share of them that are right
+        Models of fewer than three raters, who do not identify it, have (1 + 1/K) / 2 by default.
 
     Returns
     -------
@@ -62,6 +65,18 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
     rows = np.full((n_classes, n_classes), wrong)
     np.fill_diagonal(rows, weight * accuracy)
     return rows
+
+
+def usual_rows(responses: Responses) -> Array:
+    """Return the default concentrations of a rater's rows, (classes, labels).
+
+    Fewer than three raters do not identify their accuracies. The prior then is centred between
+    chance and one, so that its intervals hold accuracies from chance on.
+    """
+    n_classes = responses.n_classes
+    if responses.n_raters >= IDENTIFIED:
+        return diagonal(n_classes)
+    return diagonal(n_classes, accuracy=(1 + 1 / n_classes) / 2)
 
 
 def robust(
@@ -222,7 +237,7 @@ def bio_transitions(classes: Iterable[str], *, outside: str = "O") -> dict[str, 
 def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | DirichletMixture:
     """Return the prior of confusion rows (raters, classes, labels); zeros under ``own`` default."""
     zeros = own is not None  # structural ones, of sources that never say some label
-    default = diagonal(responses.n_classes) if own is None else own
+    default = usual_rows(responses) if own is None else own
     axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     if isinstance(prior, DirichletMixture):
         if len(prior.shape) == 2:
@@ -261,7 +276,7 @@ def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array
             "The prior of an accuracy must be two concentrations of a Beta distribution; mixtures "
             "are for raters='confusion'. Got: a DirichletMixture as confusion_prior."
         )
-    row = diagonal(responses.n_classes)[0]
+    row = usual_rows(responses)[0]
     default = np.array([row[0], row.sum() - row[0]])
     axes = {"outcomes": 2}
     if by_class:

@@ -139,7 +139,8 @@ def calls(fitted):
     yield partial(bf.checks.runs, *plain, SEQUENCES), {"longest": NO_COUNT}
     yield partial(bf.checks.group_summary, groups[0]), {"margin": NO_NUMBER, "least": NO_NUMBER}
     yield partial(bf.checks.rater_covariance, result), {"responses": NO_KIND}
-    yield partial(bf.checks.label_scores, result, TRUTH), {"bins": NO_COUNT}
+    yield partial(bf.checks.label_scores, result, TRUTH), {"bins": NO_COUNT, "floor": NO_NUMBER}
+    yield partial(bf.checks.prior_dependence, THREE), {"draws": NO_COUNT}
     yield partial(bf.decisions.expected_errors, result), {"draws": NO_COUNT}
     yield partial(bf.decisions.panel, result), {"cost": NO_MAPPING, "draws": NO_COUNT}
     yield partial(bf.decisions.panel, result), {"tolerance": NO_NUMBER}

@@ -17,6 +17,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.couplings import bethe_coupling
+from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
 
 SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
@@ -166,6 +167,12 @@ INDEPENDENT = Candidate(
     options={"pooled": True},
     votes=LEAST_VOTES,  # errors that all make cannot be seen
 )
+FEW_RATERS = replace(
+    INDEPENDENT,
+    why="up to three raters do not show whether errors are independent: accuracies vary freely",
+    options={},
+    votes=FEW_VOTES,
+)
 OTHERS = Candidate(
     "Dawid–Skene",
     "DawidSkene",
@@ -252,13 +259,16 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     sources = [GROUPS] if "groups" in given else []
     if not inputs.plain:
         return sources or [OTHERS]
+    graded = [GRADED] if inputs.graded and inputs.responses.n_classes > 2 else []
+    if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
+        return [FEW_RATERS, ITEMS[0], *graded]
     if inputs.evidence.independent:
         return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
     if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):
         return sources  # known ones, not found in the responses
     if n_classes == 2:
         return [*sources, *ITEMS[:2]]
-    return [*sources, *ITEMS, *([GRADED] if inputs.graded else [])]
+    return [*sources, *ITEMS, *graded]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:

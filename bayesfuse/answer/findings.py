@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.answer.budget import Budget, Finding
-from bayesfuse.answer.candidates import RULES, Inputs, is_rules
+from bayesfuse.answer.candidates import RULES, Inputs
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -22,31 +21,21 @@ from bayesfuse.checks import (
     neighbour_agreement,
     runs,
 )
-from bayesfuse.data.describing import in_one_line, summarise
+from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
+from bayesfuse.data.describing import summarise
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tags import mark_spans
-from bayesfuse.decisions import expected_errors, value_of_response
-from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.decisions import expected_errors
+from bayesfuse.errors import InapplicableError, warn
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import rater_accuracy
 
 REPLICATED = 50  # draws for checks by replicated tables
 
 SURE = 0.95  # labels of at least this probability count as sure
 PRECISE, AGREED = 0.02, 1.1  # Monte Carlo error and R-hat of a label that chains should reach
 FEW_LABELS = 0.01  # share of the items that may exceed these
-ENOUGH = 100  # known labels that show whether the majority is right
 DEPENDENT = 2.0  # dispersion of rules above which intervals of their accuracies are too narrow
-RARE = 0.005  # share of the responses below which a class may be a spelling mistake
-
-MANY, SEVERAL = 20, 5  # least responses of a rater to be judged; names that a sentence lists
-
-ASKED = 20  # items that should get one more response
-
-WORK = 3e7
-"""Entries of the table of one more response (items × raters × classes²) that are worked out."""
 
 
 def headline(fused: xr.DataTree, inputs: Inputs) -> str:
@@ -71,7 +60,7 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
         apart = _number(float((1.0 - top[silent]) @ copies))
         said += f", {apart} of them among {items} without responses"
     said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
-    sources = [_names(raters) for raters in inputs.evidence.groups.values()]
+    sources = [listed(raters) for raters in inputs.evidence.groups.values()]
     if not sources:
         return said
     shared = "; ".join(f"[{names}]" for names in sources)
@@ -129,8 +118,11 @@ def of_model(
         run = partial(check, result, model, draws=REPLICATED, random_seed=seed)
         try:
             done = budget.timed(run, inputs.responses, inputs.graph is not None)
-        except (ModelError, ResponsesError) as reason:  # such as too few shared items
-            found.append(Finding(f"{name} does not apply: {reason}"))
+        except InapplicableError as reason:  # such as too few shared items
+            found.append(Finding(f"{name} is not possible for this table: {reason}"))
+            continue
+        except Exception as error:  # an answer must not be lost by an error of a check
+            warn(f"{name} failed and is left out; please report it. Got: {error!r}.")
             continue
         if done is None:
             left_out.append(name)
@@ -211,163 +203,19 @@ def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Fin
     ]
 
 
-def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
-    """Return advice, the most important first."""
-    responses, advice = inputs.responses, []
-    if inputs.sequences is None and mark_spans(responses.classes.tolist()):
-        advice.append(
-            "Give the order of the items (sequences=, or --sequence and --position): the classes "
-            "are tags of spans, which depend on the tags before them."
-        )
-    advice += oddities(responses)
-    alone = inputs.sequences is None and inputs.graph is None and inputs.plain
-    undecided = inputs.ordered is None and responses.ordered and not inputs.graded
-    if alone and undecided and responses.n_classes > 2:
-        advice.append(
-            "If the classes are grades, pass ordered=True (--ordered), which adds a model of "
-            "grades: their numbers might be codes."
-        )
-    advice += [*_gold(fused, inputs), *told]
-    unsure = label_probabilities(fused).max("class").isel(item=~_silent(inputs))
-    unsure = unsure.isel(item=np.argsort(unsure.values, kind="stable")[:SEVERAL])
-    advice.append(
-        f"Look at the items of the least certain labels: {_names(unsure['item'].values)} "
-        f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
-        "bf.decisions.rank_items lists all)."
-    )
-    return advice + _raters(fused, responses)
-
-
-def oddities(responses: Responses) -> list[str]:
+def oddities(responses: Responses, n_known: int = 0) -> list[Advice]:
     """Return advice on what may be wrong with a table."""
-    return [*_classes(responses), *_repeats(responses)]
+    return [*on_classes(responses), *on_repeats(responses), *_single(responses, n_known)]
 
 
-def _classes(responses: Responses) -> list[str]:
-    """Return advice on classes that are rare, or differ only by case or spaces."""
-    names = [str(name) for name in responses.classes.tolist()]
-    plain = [name.strip().casefold() for name in names]
-    alike = [repr(name) for name, same in zip(names, plain, strict=True) if plain.count(same) > 1]
-    if alike:
-        return [
-            f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
-            "but are different classes here."
-        ]
-    copies = responses.multiplicity[responses.item]
-    number = np.bincount(responses.label, copies, minlength=responses.n_classes)
-    rare = responses.classes[(number > 0) & (number < RARE * number.sum())]
-    if not len(rare) or mark_spans(responses.classes.tolist()):
+def _single(responses: Responses, n_known: int) -> list[Advice]:
+    """Return advice on tables with one response per item."""
+    if n_known or responses.per_item.max(initial=0) > 1 or responses.stated is not None:
         return []
     return [
-        f"Check the class {_names(rare)}: very few responses name it. If it is a spelling mistake, "
-        "correct it, because another class makes all labels less certain."
-    ]
-
-
-def _repeats(responses: Responses) -> list[str]:
-    """Return advice on single and repeated responses to items."""
-    if responses.per_item.max() < 2 and responses.stated is None:
-        return [
+        Advice(
             "Ask for a second response to some items: one response per item has no information "
-            "about raters, and probabilities are those of the prior."
-        ]
-    pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    n_pairs = len(np.unique(pair))
-    if not (again := len(pair) - n_pairs):
-        return []
-    other = len(np.unique(pair * responses.n_classes + responses.label)) - n_pairs
-    return [
-        f"Check that {again:,} responses are no copies: their raters responded to the same item "
-        f"before (with another label: {other:,}). They count as separate responses; "
-        "frame.drop_duplicates() leaves exact copies out."
-    ]
-
-
-def _gold(fused: xr.DataTree, inputs: Inputs) -> list[str]:
-    n_known = inputs.n_known
-    wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
-    if n_known >= wanted:
-        return []
-    said = "No label is known, so it is uncertain whether the majority is right."
-    if n_known:
-        said = f"{n_known:,} labels are known; more correct raters and models better."
-    number = f"{wanted - n_known:,}{' more' if n_known else ''}"
-    how = ", chosen at random (bf.decisions.next_items, --ask in the shell)"
-    if inputs.sequences is not None:
-        how = " in whole sequences, chosen at random (rng.choice(sequences.names, …))"
-    said += f" Find out those of {number} items{how}, and pass them as gold= (--gold)."
-    models = [label_probabilities(own) for own in fused["models"].children.values()]
-    if len(models) > 1:
-        each = np.array([own.values for own in models])
-        apart = np.abs(each - each.mean(axis=0)).sum(axis=(0, 2))
-        most = np.argsort(-apart, kind="stable")[:SEVERAL]
-        said += f" The models disagree most about items {_names(models[0]['item'].values[most])}."
-    return [said]
-
-
-def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[str]:
-    """Return advice on the items and raters for one more response."""
-    responses = inputs.responses
-    candidates = min(SEVERAL, responses.n_raters)
-    if (
-        inputs.known is not None  # models that have not seen these labels would ask about them
-        or inputs.sequences is not None  # a rater is asked for whole ones
-        or responses.n_items * candidates * responses.n_classes**2 > WORK
-    ):
-        return []
-    try:
-        found = value_of_response(result, model, candidates=candidates, most=1, draws=100)
-    except ModelError:  # sources that may abstain have seen all items
-        return []
-    value = found["value"].isel(choice=0).fillna(0.0)
-    best = np.argsort(-value.values, kind="stable")[:ASKED]
-    best = best[value.values[best] > 0.0]  # others have all responses, or are of no use
-    gain = float(value[best].sum())
-    if gain < 0.05:
-        return []
-    asked = found["rater"].isel(choice=0)[best].values
-    raters = list(dict.fromkeys(asked[asked != ""].tolist()))
-    items = f"each of {len(best)} items" if len(best) > 1 else "one item"
-    return [
-        f"One more response to {items} would lower the expected number of wrong labels by "
-        f"{gain:.1f}: begin with {_names(found['item'].values[best])}; ask raters {_names(raters)} "
-        "(bf.decisions.value_of_response lists all)."
-    ]
-
-
-def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
-    """Return advice on raters who are no better than guessing, or worse."""
-    # rules of one label each are right about one class alone: half of the time, balanced over two
-    if joint_labels.GROUP not in fused.children or is_rules(responses):
-        return []
-    chance = 1.0 / fused["label_posterior"].sizes["class"]
-    table = rater_accuracy(fused)
-    labels = label_probabilities(fused).transpose("item", "class").values[responses.item]
-    met = np.zeros((responses.n_raters, labels.shape[1]))  # expected items by class
-    np.add.at(met, responses.rater, labels)
-    second = pd.Series(np.sort(met, axis=1)[:, -2], responses.raters)
-    table = table[(second.loc[table["rater"]] >= SEVERAL).to_numpy()]  # others met one class
-    table = table[table["responses"] >= MANY]
-    low, high = table["balanced_accuracy_low"], table["balanced_accuracy_high"]
-    said = []
-    if len(against := table.loc[high < chance, "rater"]):
-        said.append(
-            f"Ask what raters {_names(against)} mean by their labels: averaged over the classes, "
-            "they are right less often than by guessing, so they may have confused the classes. "
-            "The models take this into account."
+            "about raters, and probabilities are those of the prior.",
+            "single responses",
         )
-    if len(guessing := table.loc[(low <= chance) & (high >= chance), "rater"]):
-        begin = "Do without" if 2 * len(guessing) <= len(table) else "Check the instructions of"
-        said.append(
-            f"{begin} raters {_names(guessing)}: averaged over the classes, they cannot be told "
-            f"from guessing after {MANY} responses or more (fused.raters() lists all). Their "
-            "responses do no harm here, but cost and add little."
-        )
-    return said
-
-
-def _names(names: Any) -> str:
-    listed = [in_one_line(name) for name in names]
-    shown = ", ".join(listed[:SEVERAL])
-    left_out = len(listed) - SEVERAL
-    return f"{shown} and {left_out:,} more" if left_out > 0 else shown
+    ]

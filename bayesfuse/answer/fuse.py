@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from bayesfuse.answer import findings, known
+from bayesfuse.answer import advice, findings, known
 from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
 from bayesfuse.answer.budget import (
     CHAINS,
@@ -28,6 +28,7 @@ from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.repeats import collapse_repeats, in_words
 from bayesfuse.checks import identifiability
+from bayesfuse.checks.advice import Advice
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.sequences import Sequences
@@ -191,7 +192,7 @@ def fuse(
     inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     with Interruption() as interruption, Progress(progressbar) as progress:
         progress.say("comparing raters")
-        inputs = _examined(inputs, seed)
+        inputs = _examined(inputs)
         part = _part(inputs, minutes, seed)
         fits = [Fit(each.within(draws), each.build(part)) for each in candidates(part)]
         with warnings.catch_warnings():
@@ -232,12 +233,13 @@ def _seed(random_seed: Any) -> int:
     return int(require_seed(random_seed).integers(2**31))
 
 
-def _examined(inputs: Inputs, seed: int) -> Inputs:
+def _examined(inputs: Inputs) -> Inputs:
     """Return the inputs with what the responses show of errors."""
     if not inputs.plain or (inputs.graph is None and is_rules(inputs.responses)):
         return inputs
     given = inputs.given_groups
-    found = examine(inputs.responses, inputs.gold, seed, given)
+    # a property of the table, whatever the seed of the answer
+    found = examine(inputs.responses, inputs.gold, 0, given)
     if inputs.sequences is not None or given is not None:  # no model has groups and an order
         found = replace(found, groups={})
         if inputs.sequences is not None:
@@ -311,10 +313,10 @@ def _answer(
         children["difficulty"] = with_labels(children["difficulty"], labels, table)
     fused = Fused.from_dict(children)
     if done:
-        told = findings.one_more_response(done[0].result, done[0].model, part)
-        advice = findings.advise(fused, inputs, told)
+        told = advice.one_more_response(done[0].result, done[0].model, part)
+        steps, prior = advice.advise(fused, inputs, told), advice.of_prior(inputs)
     else:
-        advice = [_warn_of_votes(fits, minutes)]
+        steps, prior = [_warn_of_votes(fits, minutes)], []
     seen = findings.of_part(inputs, part)
     checks = {fit.candidate.name: fit.checks for fit in done}
     fused.attrs = averaged.attrs | {
@@ -323,10 +325,12 @@ def _answer(
         "random_seed": seed,
         "interrupted": was_interrupted(fits),
         "headline": findings.headline(fused, inputs),
-        "limits": "\n".join([*inputs.limits, *seen]),
+        "limits": "\n".join([*inputs.limits, *prior, *seen]),
+        "prior": "\n".join(prior),
         "known": "\n".join(learnt),
         "checks": "\n".join(findings.together(checks, {type(fit.model).__name__ for fit in done})),
-        "advice": "\n".join(advice),
+        "advice": "\n".join(steps),
+        "advice_calls": "\n".join(step.call for step in steps),
         "code": _code(inputs, done, typed, weights, seed, seen),
     }
     return fused
@@ -387,7 +391,7 @@ def _code(
     return "\n".join(lines)
 
 
-def _warn_of_votes(fits: list[Fit], minutes: float) -> str:
+def _warn_of_votes(fits: list[Fit], minutes: float) -> Advice:
     """Warn that no model was fitted, and return the advice."""
     told = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
     if was_interrupted(fits):
@@ -399,4 +403,6 @@ def _warn_of_votes(fits: list[Fit], minutes: float) -> str:
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
     )
-    return f"These labels are vote shares, and raters are not judged: {remedy}."
+    return Advice(
+        f"These labels are vote shares, and raters are not judged: {remedy}.", "vote shares"
+    )

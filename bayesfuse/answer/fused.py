@@ -139,7 +139,11 @@ class Fused(xr.DataTree):
 
     @property
     def advice(self) -> list[str]:
-        """Advice on what to do next, the most important first."""
+        """Advice on what to do next, the most important first.
+
+        The lines of ``fused.attrs["advice_calls"]`` are the calls that the sentences name, of
+        ``fused``, ``responses`` and arguments that only you can give; a line may be empty.
+        """
         return self._told("advice").splitlines()
 
     @property

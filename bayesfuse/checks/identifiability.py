@@ -8,17 +8,19 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.data.class_names import class_notes
-from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
+from bayesfuse.data.describing import as_columns
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.positive_class import NEGATIVE, positive_class
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
 from bayesfuse.raters.dependence import Groups
+from bayesfuse.results.contents import gold_of, responses_of
 
 YES, ASSUMED, NO = "yes", "with assumptions", "no"
 
@@ -51,7 +53,7 @@ class Identifiability:
 
     facts: pd.Series
     questions: pd.DataFrame
-    problems: list[str]
+    problems: list[Advice]
 
     def __repr__(self) -> str:
         facts = [[TOLD.get(str(name), str(name)), f"{n:,}"] for name, n in self.facts.items()]
@@ -65,7 +67,7 @@ class Identifiability:
 
 
 def identifiability(
-    responses: Table,
+    responses: Table | xr.DataTree,
     gold: Any = None,
     groups: Any = None,
     populations: Any = None,
@@ -83,7 +85,8 @@ def identifiability(
 
     Parameters
     ----------
-    responses, gold, item, rater, label, missing : as in :func:`bayesfuse.fuse`
+    responses : as in :func:`bayesfuse.fuse`, or a result
+    gold, item, rater, label, missing : as in :func:`bayesfuse.fuse`
     groups : raters of one source, as in :class:`bayesfuse.models.LatentGroup`; they count as one
     populations : population of every item, as in :class:`bayesfuse.models.DawidSkene`
 
@@ -95,7 +98,8 @@ def identifiability(
         ``populations``, ``known`` labels of items with responses, ``parameters`` and
         ``degrees_of_freedom``. ``questions``, a DataFrame by ``question`` ("labels", "raters",
         "shares"): ``answer`` ("yes", "with assumptions", "no"), ``because`` and ``remedy``.
-        ``problems``, a list of sentences. ``print`` shows all.
+        ``problems``, a list of sentences. ``print`` shows all. Of a result of ``bf.fuse``, these
+        include how far the class shares depend on the prior of the raters.
 
     Notes
     -----
@@ -114,6 +118,11 @@ def identifiability(
     >>> found.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
+    of_prior: list[Advice] = []
+    if isinstance(responses, xr.DataTree):
+        of_prior = [Advice(line, "prior") for line in responses.attrs.get("prior", "").splitlines()]
+        result, responses = responses, responses_of(responses)
+        gold = gold_of(result, responses) if gold is None else gold
     names: dict[str, Any] = {"item": item, "rater": rater, "label": label}
     table = read_table(responses, **names, missing=missing)[0]
     codes = gold_labels(table, read_gold(gold, table, item, label))
@@ -147,7 +156,10 @@ def identifiability(
     if n_populations > 1 and seen.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
     questions = _questions(table, seen, codes, judged, n_populations)
-    problems = class_notes(table) + _classes(table, codes) + _silent(table, seen, codes)
+    problems = _classes(table, codes) + _silent(table, seen, codes) + of_prior
+    problems += on_repeats(table)
+    if not any(problem.kind == "classes" for problem in problems):
+        problems += on_classes(table)
     if questions["answer"]["labels"] != YES:
         problems = _of_raters(table, seen, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
@@ -264,7 +276,7 @@ def _but_not(these: NDArray[np.bool_], what: str) -> str:
 
 def _of_raters(
     table: Responses, seen: _Seen, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
-) -> list[str]:
+) -> list[Advice]:
     """Return in a sentence why responses do not show who is right, with the remedy."""
     raters = "raters" if facts["raters"] == seen.n_sources else "sources of raters"
     alone = f"No item has responses of two {raters}"
@@ -272,71 +284,87 @@ def _of_raters(
         alone = "Only one rater responded"
     several, rows_alike = int((seen.number > 1).sum()), np.diff(table.item) == 0
     unanimous = table.stated is None and not np.diff(table.label)[rows_alike].any()
+    collect = "bf.fuse(responses, gold=gold)"
     cases = [
         (
             facts["meetings"] == 0,
             f"{alone}, so accuracy cannot be estimated: label probabilities follow from the "
             "prior. Collect responses of three raters to the same items, or give known labels "
             "(gold=).",
+            collect,
         ),
         (
             len(seen.active) == 2 and few,
             f"With two {raters} the table shows how often they agree, not which is right where "
             "they differ: that depends on the prior. Add a third rater, known labels (gold=), or "
-            "populations with different shares of the classes (populations=).",
+            "items of several populations with different class shares "
+            "(bf.models.DawidSkene(responses, populations=populations)).",
+            "bf.models.DawidSkene(responses, populations=populations)",
         ),
-        (facts["parts"] > 1, _of_parts(table, seen)),
+        (facts["parts"] > 1, *_of_parts(table, seen)),
         (
             few,
             f"The model has {facts['parameters']:,} parameters and the table only "
             f"{facts['degrees_of_freedom']:,} degrees of freedom, so part of the answer depends on "
-            'the prior. Add raters or known labels, or use fewer parameters (raters="coin").',
+            "the prior. Add raters or known labels, or use fewer parameters "
+            '(bf.models.DawidSkene(responses, raters="coin")).',
+            "bf.models.DawidSkene(responses, raters='coin')",
         ),
         (
             not judged[seen.active].any(),
             f"No three {raters} have items in common pair by pair, so their agreement does not "
             "show who is right. Let some items have three responses.",
+            "",
         ),
         (
             unanimous and (several >= FEW_AGREED or len(np.unique(table.label)) == 1),
             f"All responses to an item agree (of {several:,} items with several), so the table "
             "does not show how often raters are wrong together, and labels look too certain: known "
             "labels (gold=) would show it.",
+            collect,
         ),
     ]
     beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
-    return [said + beyond for holds, said in cases if holds][:1]
+    return [Advice(words + beyond, "raters", call) for holds, words, call in cases if holds][:1]
 
 
-def _of_parts(table: Responses, seen: _Seen) -> str:
-    """Return a sentence on parts of raters who never respond to the same items."""
+def _of_parts(table: Responses, seen: _Seen) -> tuple[str, str]:
+    """Return a sentence on parts of raters who never respond to the same items, and no call."""
     part = np.where(np.isin(seen.source_of, seen.active), seen.part[seen.source_of], -1)
     parts = np.unique(seen.part[seen.active]).tolist()
-    named = "; ".join(_names(table.raters[part == n]) for n in parts[:LISTED])
+    named = "; ".join(listed(table.raters[part == n], LISTED) for n in parts[:LISTED])
     more = f"; and {len(parts) - LISTED:,} more" if len(parts) > LISTED else ""
     weak = sum(not seen.odd[seen.part == n].any() for n in parts)
     lacks = f" In {weak:,} of them no three raters meet." if weak else ""
     return (
         f"The raters form {len(parts):,} parts that never respond to the same items ({named}"
         f"{more}), so only the prior compares raters of different parts.{lacks} Let raters of "
-        "different parts respond to some items in common."
+        "different parts respond to some items in common.",
+        "",
     )
 
 
-def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
-    """Return in a sentence that labels are no classes, or which classes nobody says."""
+def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
+    """Return in a sentence that labels are not classes, or which classes no response names."""
     names = [str(name) for name in table.classes.tolist()]
     if positive_class(table.classes) is not None:  # such as "-" beside "+"
         names = [name for name in names if name not in NEGATIVE]
     if marks := [repr(name) for name in names if name.strip().casefold() in MARKS]:
         return [
-            f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
-            "responses out if it is."
+            Advice(
+                f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
+                "responses out if it is.",
+                "classes",
+            )
         ]
     if table.n_classes > 2 and 2 * len(np.unique(table.label)) > table.n_responses:
         return [
-            f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
-            "look like measurements or free text: labels must be few classes, shared by responses."
+            Advice(
+                f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
+                "look like measurements or free text: labels must be few classes, shared by "
+                "responses.",
+                "classes",
+            )
         ]
     said = np.bincount(table.label, minlength=table.n_classes) > 0
     said[codes[codes >= 0]] = True
@@ -345,25 +373,27 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[str]:
     if said.all():
         return []
     return [
-        f"No response names the class {_names(table.classes[~said])}, so only the prior determines "
-        "its share: leave it out of classes= if it does not occur, or give known labels."
+        Advice(
+            f"No response names the class {listed(table.classes[~said], LISTED)}, so only the "
+            "prior determines its share: leave it out of classes= of bf.Responses if it "
+            "does not occur, or give known labels.",
+            "unused class",
+        )
     ]
 
 
-def _silent(table: Responses, seen: _Seen, codes: NDArray[np.int64]) -> list[str]:
+def _silent(table: Responses, seen: _Seen, codes: NDArray[np.int64]) -> list[Advice]:
     """Return in a sentence that some items of unknown class have no responses."""
     silent = (seen.number == 0) & (codes < 0)
     if not silent.any():
         return []
     return [
-        f"Items without responses: {table.multiplicity[silent].sum():,} "
-        f"({_names(table.items[silent])}). Unless their neighbours tell more (sequences=, graph=), "
-        "their labels have the probabilities of the class shares: collect responses, or leave "
-        "them out."
+        Advice(
+            f"Items without responses: {table.multiplicity[silent].sum():,} "
+            f"({listed(table.items[silent], LISTED)}). Unless their neighbours tell more "
+            "(sequences=, graph=), their labels have the probabilities of the class shares: "
+            "collect responses, or leave them out.",
+            "silent items",
+            "bf.fuse(responses, graph=graph)",
+        )
     ]
-
-
-def _names(names: Any) -> str:
-    listed = [in_one_line(name) for name in names]
-    left = len(listed) - LISTED
-    return ", ".join(listed[:LISTED]) + (f" and {left:,} more" if left > 0 else "")

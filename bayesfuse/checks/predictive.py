@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
+from bayesfuse.errors import InapplicableError, require_count, require_kind, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
@@ -143,7 +143,7 @@ def neighbour_agreement(
     ordered = as_graph(graph).ordered(data.responses)
     both = (data.responses.per_item[ordered.edges] > 0).all(axis=1)
     if not both.any():
-        raise ModelError(
+        raise InapplicableError(
             "Agreement of neighbours needs an edge between two items with responses. Got: no edge "
             "between such items."
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.checks import predictive
 from bayesfuse.checks.predictive import Replicated
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import InapplicableError, require_count
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
@@ -153,6 +153,11 @@ def conditional_dependence(
 
 
 def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -> str:
+    if not groups and _is_saturated(observation):
+        return (
+            f"{observation.responses.n_raters} raters cannot show shared mistakes: the model "
+            "explains their agreement by accuracies, whatever they share."
+        )
     if not groups:
         return f"No pair of {n_pairs} shares more mistakes than the model expects."
     named = "; ".join(
@@ -168,6 +173,15 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
     if isinstance(observation.raters, Consensus):
         return f"{said} They may {source}"
     return f"{said} Some items may be harder than others: try {model}. Or these raters may {source}"
+
+
+def _is_saturated(observation: Observation) -> bool:
+    """Return whether raters' rows and class shares can fit the frequencies of all responses."""
+    n_raters, n_classes = observation.responses.n_raters, observation.responses.n_classes
+    if observation.labels.needs or n_raters > 3:  # populations, for example, add information
+        return False
+    n_parameters = (n_raters * n_classes + 1) * (n_classes - 1)
+    return bool(n_parameters >= n_classes**n_raters - 1)
 
 
 def item_difficulty(
@@ -207,7 +221,9 @@ def item_difficulty(
     data = Replicated(result, model, draws, random_seed)
     n_items = len(_agreement(data.responses))
     if n_items == 0:
-        raise ModelError("Agreement needs items with two or more responses. Got: no such item.")
+        raise InapplicableError(
+            "Agreement needs items with two or more responses. Got: no such item."
+        )
     edges = np.linspace(0, 1, BINS + 1)
 
     def by_agreement(responses: Responses) -> tuple[Array, float, float]:
@@ -295,7 +311,7 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     shared = shared.tocoo()
     kept = shared.data >= least
     if not kept.any():
-        raise ModelError(
+        raise InapplicableError(
             "Raters are compared on the items they share; least= sets how many these must be. "
             f"Got: no pair of {n_raters} raters with {least} in common."
         )

@@ -15,7 +15,14 @@ from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Names, Table, read_gold, read_table
-from bayesfuse.errors import ResponsesError, require_choice, require_count, require_seed, warn
+from bayesfuse.errors import (
+    ResponsesError,
+    require_choice,
+    require_count,
+    require_number,
+    require_seed,
+    warn,
+)
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
 from bayesfuse.results.contents import known_classes, responses_of
@@ -24,11 +31,17 @@ from bayesfuse.results.summaries import tails
 
 AT_ONCE = 10_000_000  # numbers in memory for bootstrap weights
 
+FLOOR = 1e-4  # probability of a true class that a log-loss counts at least
+
 MOST_PAIRS = 20_000_000  # pairs of responses to one item above which no raters are compared
 
 
 def label_scores(
-    labels: xr.DataTree | xr.DataArray | pd.DataFrame, truth: Any, *, bins: int = 10
+    labels: xr.DataTree | xr.DataArray | pd.DataFrame,
+    truth: Any,
+    *,
+    bins: int = 10,
+    floor: float = FLOOR,
 ) -> dict[str, float]:
     r"""Score label probabilities against known labels, but for those that were given to the result.
 
@@ -37,35 +50,44 @@ def label_scores(
     labels : DataTree, or label probabilities, a DataArray or DataFrame, dims (item, class)
     truth : mapping of item to class, DataFrame or path, as ``gold`` in :func:`bayesfuse.fuse`
     bins : int, default 10: bins of equal width for the calibration error
+    floor : float, default 1e-4
+        Smallest probability of a true class in the log-loss, which the hard labels of a mode would
+        otherwise determine alone; 0 for none.
 
     Returns
     -------
     dict
         ``accuracy`` of the most probable labels (ties count in part); ``log_loss``, the mean of
-        :math:`-\log p(\text{truth})` in nats, infinite (with a warning) if a true class has
-        probability zero; ``brier``, the mean of :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, from
-        0 to 2; ``ece``, the expected calibration error (Naeini, Cooper & Hauskrecht 2015, AAAI) of
-        these labels; ``items``, their number.
+        :math:`-\log \max(p(\text{truth}), \text{floor})` in nats; ``brier``, the mean of
+        :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, from 0 to 2; ``ece``, the expected
+        calibration error (Naeini, Cooper & Hauskrecht 2015, AAAI) of these labels; ``items``, their
+        number; ``floor``; and ``clipped``, the number of items whose true class has a probability
+        below the floor. Without a floor, the log-loss is infinite (with a warning) if a true class
+        has probability zero.
 
     Examples
     --------
     >>> import xarray as xr, bayesfuse as bf
     >>> sure = xr.DataArray([[0.9, 0.1], [0.2, 0.8]], {"item": ["a", "b"], "class": ["no", "yes"]})
     >>> scores = bf.checks.label_scores(sure, {"a": "no", "b": "no"})
-    >>> {name: round(score, 3) for name, score in scores.items()}
-    {'accuracy': 0.5, 'log_loss': 0.857, 'brier': 0.65, 'ece': 0.45, 'items': 2}
+    >>> scores["accuracy"], round(scores["log_loss"], 3), scores["clipped"]
+    (0.5, 0.857, 0)
     """
     probability, true, items = of_known(labels, truth)
-    if len(zeros := np.flatnonzero(probability[np.arange(len(true)), true] == 0.0)):
+    require_number("floor", floor, most=0.5)
+    zeros = np.flatnonzero(probability[np.arange(len(true)), true] == 0.0)
+    if len(zeros) and floor == 0.0:
         warn(
             "A single true class of probability zero makes the log-loss infinite: vote shares may "
             "have zeros, or the model forbids the class (a transition, for example). Got: item "
             f"{plain(items[zeros[0]])!r} ({len(zeros):,} such of {len(true):,})."
         )
-    return _scores(probability, true, bins)
+    return _scores(probability, true, bins, floor)
 
 
-def _scores(probability: Array, true: NDArray[np.int64], bins: int) -> dict[str, float]:
+def _scores(
+    probability: Array, true: NDArray[np.int64], bins: int, floor: float = FLOOR
+) -> dict[str, float]:
     """Return the scores of probabilities (items, classes) of items of known class."""
     require_count("bins", bins)
     every = np.arange(len(true))
@@ -75,7 +97,7 @@ def _scores(probability: Array, true: NDArray[np.int64], bins: int) -> dict[str,
     right = tied[every, true] / tied.sum(axis=1)
     _, count, stated, found = _reliability(top, right, np.arange(bins) / bins)
     with np.errstate(divide="ignore"):
-        log_loss = -np.log(own).mean()
+        log_loss = -np.log(np.maximum(own, floor)).mean()
     apart = probability - np.eye(probability.shape[1])[true]
     return {
         "accuracy": float(right.mean()),
@@ -83,6 +105,8 @@ def _scores(probability: Array, true: NDArray[np.int64], bins: int) -> dict[str,
         "brier": float((apart**2).sum(axis=1).mean()),
         "ece": float((count * np.abs(stated - found)).sum() / count.sum()),
         "items": len(true),
+        "floor": float(floor),
+        "clipped": int((own < floor).sum()),
     }
 
 

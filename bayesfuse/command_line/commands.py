@@ -301,9 +301,12 @@ def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Say what a table can tell."""
     say(f"{fill(tables.read, WIDTH)}\n")
-    say(str(bf.checks.identifiability(tables.responses, tables.gold)))
-    for line in oddities(tables.responses):
-        say(bullet(line))
+    table = bf.checks.identifiability(tables.responses, tables.gold)
+    say(str(table))
+    n_known = 0 if tables.gold is None else len(tables.gold)
+    for line in oddities(tables.responses, n_known):
+        if line not in table.problems:
+            say(bullet(line))
     return 0
 
 

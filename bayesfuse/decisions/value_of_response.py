@@ -15,6 +15,7 @@ from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.decisions.ranks import entropy
 from bayesfuse.errors import (
+    InapplicableError,
     ModelError,
     require_choice,
     require_count,
@@ -126,7 +127,7 @@ def value_of_response(
             np.take_along_axis(each, choice[part], axis=1) for each in (gain, mcse)
         )
     if (nobody := value == -np.inf).all():
-        raise ModelError(
+        raise InapplicableError(
             "One more response is by a rater who has not answered the item; repeats=True asks "
             f"raters again. Got: {len(asked)} raters who have answered all items."
         )

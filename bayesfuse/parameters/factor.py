@@ -111,6 +111,15 @@ class Factor(ABC):
             )
         return supports[name]
 
+    def require(self, values: Mapping[str, Any]) -> None:
+        """Raise ModelError unless values of the parameters, or many draws, are in their supports.
+
+        Whole numbers, of which draws are made by the channel itself, are left out.
+        """
+        for parameter in self.used_parameters:
+            if parameter.name in values and not parameter.support.discrete:
+                parameter.support.require(parameter.name, values[parameter.name])
+
     def named(self, role: Role) -> str | None:
         """Return the name of the parameter with this role, if there is one."""
         return next((p.name for p in self.used_parameters if p.role is role), None)

@@ -108,9 +108,10 @@ def plot_calibration(
     fewest, most = count.min(), count.max()
     size = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}" if len(count) > 1 else "one bin"
+    clipped = f" ({scores['clipped']:,} at the floor)" if scores["clipped"] else ""
     ax.set_title(
         f"{scores['items']:,} items: accuracy {scores['accuracy']:.3f}, "
-        f"log-loss {scores['log_loss']:.3f}, ECE {scores['ece']:.3f}\n{said}",
+        f"log-loss {scores['log_loss']:.3f}{clipped}, ECE {scores['ece']:.3f}\n{said}",
         fontsize="small",
     )
     return ax

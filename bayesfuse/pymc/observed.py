@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pymc.initial_point import make_initial_point_expression
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -23,6 +26,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind, require_name, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, Summed, in_blocks
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import described
 from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 from bayesfuse.raters.base import RaterChannel
@@ -151,8 +155,9 @@ def observe(
     Raises
     ------
     ModelError, ResponsesError
-        Parameters whose shapes do not fit the responses; constants that are no probabilities; a
-        coupling whose prior is not continuous and proper; gold labels of unknown items or classes.
+        Parameters whose shapes do not fit the responses; constants, and values at which the model
+        has a positive prior density, that are not probabilities; a coupling whose prior is not
+        continuous and proper; gold labels of unknown items or classes.
 
     Examples
     --------
@@ -182,6 +187,8 @@ def observe(
                 factor.support(key).require(key, given.data)
             elif given in model.free_RVs:
                 factor.support(key).require_variable(key, given)
+    if type(model).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        _require_values(model, labels, raters, parameters)  # our own models are tested instead
     whole = model.name_for(name)
     rows = "response" if whole == "responses" else f"{whole}_row"
     if isinstance(table, Partitions):
@@ -198,6 +205,83 @@ def observe(
     _latest.append(weakref.ref(model))
     return answers
 
+
+def _require_values(
+    model: pm.Model, labels: LabelPrior, raters: RaterChannel, parameters: Mapping[str, Any]
+) -> None:
+    """Raise ModelError if parameters can leave their support where samplers may go.
+
+    They are evaluated at the initial point and around it, in the coordinates that samplers use.
+    Distributions that are known to stay in the support are left out.
+    """
+    supports = {}
+    for factor in (labels, raters):
+        for name in factor.parameters:
+            support, variable = factor.support(name), parameters[name]
+            is_free = variable in model.free_RVs
+            if isinstance(variable, Constant) or support.discrete:
+                continue
+            if not (is_free and support.coordinates(model, variable) is not None):
+                supports[name] = support
+    if not supports:
+        return
+    graphs = [parameters[name] for name in supports]
+    with plain_python(), np.errstate(all="ignore"):
+        free = [variable for variable in model.free_RVs if variable in set(ancestors(graphs))]
+        inputs = [model.rvs_to_values[variable] for variable in free]
+        try:
+            start = _initial_values(model, free)
+        except NotImplementedError:  # a distribution without initial point or draws
+            return
+        function = pytensor.function(
+            inputs, model.replace_rvs_by_values(graphs), on_unused_input="ignore"
+        )
+        rng = np.random.default_rng(0)
+        for jitter in (0.0, *JITTERS):
+            point = [
+                value + jitter * rng.standard_normal(value.shape)
+                if value.dtype.kind == "f"
+                else value
+                for value in start
+            ]
+            try:
+                for (name, support), value in zip(supports.items(), function(*point), strict=True):
+                    support.require(name, value)
+            except ModelError:
+                if jitter == 0.0 or _has_density(
+                    model, free, dict(zip(inputs, point, strict=True))
+                ):
+                    raise
+
+
+def _initial_values(model: pm.Model, free: list[Any]) -> list[NDArray[Any]]:
+    """Return where samplers begin, in their coordinates."""
+    graphs = make_initial_point_expression(
+        free_rvs=free,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies=model.rvs_to_initial_values,
+        default_strategy="support_point",
+        return_transformed=True,
+    )
+    return [np.asarray(value) for value in pytensor.function([], graphs)()]
+
+
+def _has_density(model: pm.Model, free: list[Any], point: Mapping[Any, Any]) -> bool:
+    """Return whether the prior allows a point; a transform or a potential may exclude it."""
+    graphs = [*model.logp(free, sum=False), *model.replace_rvs_by_values(model.potentials)]
+    total = sum(graph.sum() for graph in graphs)
+    others = [value for value in model.value_vars if value not in point]
+    function = pytensor.function([*point, *others], total, on_unused_input="ignore")
+    return bool(
+        function(
+            *point.values(),
+            *_initial_values(model, [model.values_to_rvs[value] for value in others]),
+        )
+        > -np.inf
+    )
+
+
+JITTERS = 0.5, 1.0, 2.0  # standard deviations around the initial point at which values are checked
 
 _latest: deque[weakref.ref[pm.Model]] = deque(maxlen=1)
 """The model that last observed responses: PyMC tells a step that is made in the call of

@@ -86,10 +86,10 @@ def _advice(observation: Observation, only: NDArray[np.bool_], n_raters: int) ->
     """Return what to do about lost classes, which are the ``only`` label of ``n_raters``."""
     votes = isinstance(observation.raters, Votes)
     remedy = (
-        "give the shares of the classes (class_shares=)"
+        "give the shares of the classes (class_shares= of bf.models.LabellingFunctions)"
         if votes
-        else "use a strong prevalence prior (prevalence_prior= the expected shares times the "
-        "number of items) or another model"
+        else "use a strong prevalence prior (prevalence_prior= of bf.models.DawidSkene: the "
+        "expected shares times the number of items) or another model"
     )
     text = (
         f"Raters who only give such a label: {n_raters}. The responses alone cannot tell whether "

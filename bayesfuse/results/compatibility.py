@@ -153,8 +153,9 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
         require_like(own.shape[2:], variable)
     values = evaluate(model, draws, parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
-    observation.labels.check(shapes, observation.responses)
-    observation.raters.check(shapes, observation.responses)
+    for factor in (observation.labels, observation.raters):
+        factor.check(shapes, observation.responses)
+        factor.require(values)
     return values
 
 

@@ -290,8 +290,9 @@ def see(
                 f"{ANEW}. Got: {parameter.name}, which belongs to single items."
             )
     shapes = {name: value.shape for name, value in first.items()}
-    labels.check(shapes, responses)
-    raters.check(shapes, responses)
+    for factor in (labels, raters):
+        factor.check(shapes, responses)
+        factor.require(values)
     return Observation.build(responses, labels, raters, gold), values, source
 
 

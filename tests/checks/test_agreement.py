@@ -142,7 +142,7 @@ def calibrated():
 def test_scores_are_those_of_scikit_learn(calibrated):
     metrics = pytest.importorskip("sklearn.metrics")
     labels, truth, numbers = calibrated
-    scores = bf.checks.label_scores(labels, truth)
+    scores = bf.checks.label_scores(labels, truth, floor=0.0)
     assert scores["items"] == 4000
     assert scores["log_loss"] == pytest.approx(metrics.log_loss(numbers, labels.values))
     right = metrics.accuracy_score(numbers, labels.values.argmax(axis=1))
@@ -183,9 +183,24 @@ def test_bins_of_equal_counts():
 def test_ties_count_by_their_number():
     labels = probabilities([[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.0, 0.5, 0.5]], list("abc"))
     with pytest.warns(UserWarning, match=r"forbids .* Got: item 'i2' \(1 such of 3\)"):
-        scores = bf.checks.label_scores(labels, {"i0": "b", "i1": "a", "i2": "a"})
+        scores = bf.checks.label_scores(labels, {"i0": "b", "i1": "a", "i2": "a"}, floor=0.0)
     assert scores["accuracy"] == pytest.approx((1 / 2 + 1 / 3 + 0) / 3)
-    assert scores["log_loss"] == np.inf
+    assert scores["log_loss"] == np.inf and scores["clipped"] == 0
+
+
+@pytest.mark.parametrize("floor", [1e-4, 1e-3, 0.2])
+def test_the_floor_of_the_log_loss_and_clipped_items_are_stated(floor):
+    labels = probabilities([[1.0, 0.0], [1e-30, 1.0], [0.1, 0.9], [0.7, 0.3]], [0, 1])
+    truth = {"i0": 1, "i1": 0, "i2": 0, "i3": 0}
+    scores = bf.checks.label_scores(labels, truth, floor=floor)
+    of_truth = np.maximum([0.0, 1e-30, 0.1, 0.7], floor)
+    assert scores["log_loss"] == pytest.approx(-np.log(of_truth).mean())
+    assert scores["floor"] == floor and scores["clipped"] == 2 + (floor > 0.1)
+    if floor == 1e-4:  # the default
+        assert scores == bf.checks.label_scores(labels, truth)
+        assert scores == bf.checks.calibration(labels, truth).attrs
+    with pytest.raises(ModelError, match=r"floor must be .* from 0 to 0.5\. Got: 2"):
+        bf.checks.label_scores(labels, truth, floor=2)
 
 
 def test_intervals_cover_what_is_calibrated(calibrated):

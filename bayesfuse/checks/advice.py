@@ -1,0 +1,77 @@
+"""Advice as a value, and advice on what may be wrong with a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.data.class_names import class_notes
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.tags import mark_spans
+
+RARE = 0.005  # share of the responses below which a class may be a spelling mistake
+LISTED = 5  # names that a sentence lists
+
+
+class Advice(str):
+    """A sentence of advice, its kind, and the call that it names.
+
+    ``call`` is a Python expression of ``bf``, ``np``, ``responses`` and ``fused``, and of the
+    arguments that a user would have to give, by their names. Tests run the call of all advice.
+    """
+
+    kind: str
+    call: str
+
+    def __new__(cls, words: str, kind: str, call: str = "") -> Advice:
+        """Return the sentence with its kind and call."""
+        advice = super().__new__(cls, words)
+        advice.kind, advice.call = kind, call
+        return advice
+
+
+def on_classes(responses: Responses) -> list[Advice]:
+    """Return advice on classes that are rare, spelt alike, or sets of labels."""
+    if notes := class_notes(responses):
+        return [Advice(note, "spelling", "responses.classes") for note in notes]
+    copies = responses.multiplicity[responses.item]
+    number = np.bincount(responses.label, copies, minlength=responses.n_classes)
+    rare = responses.classes[(number > 0) & (number < RARE * number.sum())]
+    if not len(rare) or mark_spans(responses.classes.tolist()):
+        return []
+    return [
+        Advice(
+            f"Check the class {listed(rare)}: very few responses name it. If it is a spelling "
+            "mistake, correct it, because another class makes all labels less certain.",
+            "rare class",
+            f"responses.to_frame().query({f'label in {rare.tolist()!r}'!r})",
+        )
+    ]
+
+
+def on_repeats(responses: Responses) -> list[Advice]:
+    """Return advice on repeated responses of a rater to an item."""
+    pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
+    n_pairs = len(np.unique(pair))
+    if not (again := len(pair) - n_pairs):
+        return []
+    other = len(np.unique(pair * responses.n_classes + responses.label)) - n_pairs
+    return [
+        Advice(
+            f"Check that {again:,} responses are no copies: their raters responded to the same "
+            f"item before (with another label: {other:,}). A rater who responds again is weaker "
+            "evidence than another rater; responses.to_frame().drop_duplicates() leaves exact "
+            "copies out.",
+            "repeats",
+            "bf.Responses.from_long(responses.to_frame().drop_duplicates())",
+        )
+    ]
+
+
+def listed(names: Any, most: int = LISTED) -> str:
+    """Return the first of some names in one line, and the number of the others."""
+    words = [in_one_line(name) for name in names]
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,69 @@
+"""One to three raters do not identify their accuracies: intervals and class shares say so."""
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.answer.candidates import Inputs, candidates
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene
+
+SILENT = {"progressbar": False, "quiet": True}
+
+
+def simulated(n_raters, seed):
+    """Return a table of raters whose accuracies are drawn from .55 to .95, and the truth."""
+    rng = np.random.default_rng(seed)
+    n_items = int(rng.integers(100, 301))
+    truth = rng.choice(2, n_items, p=rng.dirichlet([2.0, 2.0]))
+    right = rng.random((n_items, n_raters)) < rng.uniform(0.55, 0.95, n_raters)
+    labels = np.where(right, truth[:, None], 1 - truth[:, None])
+    return bf.Responses.from_matrix(labels, classes=[0, 1]), truth, right.mean(axis=0)
+
+
+def coverage(results, truths):
+    """Return the share of accuracies on the items that 89 % intervals hold."""
+    holds = []
+    for result, right in zip(results, truths, strict=True):
+        table = result.raters().set_index("rater").sort_index()
+        holds += ((table["low"] <= right) & (right <= table["high"])).tolist()
+    return np.mean(holds)
+
+
+def test_the_accuracy_of_one_rater_has_the_interval_of_its_prior():
+    responses, _, _ = simulated(1, 1)
+    result = bf.sample(DawidSkene(responses), 300, random_seed=1, **SILENT)
+    rows = result["posterior"]["confusion"].values
+    accuracy = np.diagonal(rows, axis1=-2, axis2=-1)[..., 0, :].mean(axis=-1).ravel()
+    low, high = np.quantile(accuracy, [0.055, 0.945])
+    assert low < 0.6 and high > 0.9
+
+
+@pytest.mark.parametrize("n_raters", [1, 2, 3])
+def test_dependent_and_independent_errors_are_averaged(n_raters):
+    names = [each.model for each in candidates(Inputs(simulated(n_raters, 1)[0]))]
+    assert names == ["DawidSkene", "ItemTypes"]
+
+
+def test_shares_depend_on_the_prior_of_two_raters_more_than_of_many():
+    two, many = simulated(2, 3)[0], simulated(6, 3)[0]
+    ranges = []
+    for responses in (two, many):
+        found = bf.checks.prior_dependence(responses, draws=150, random_seed=1)
+        assert found["weight"].values.tolist() == [0.5, 1.0, 2.0]
+        assert (found["low"] <= found["share"]).all() and (found["share"] <= found["high"]).all()
+        ranges.append(float((found["high"] - found["low"]).max()))
+    assert ranges[0] > 1.5 * ranges[1]
+    with pytest.raises(ModelError, match=r"labels only\. Got: a table with silence"):
+        silent = bf.Responses.from_matrix([[0, 1], [1, -1]], abstain=-1)
+        bf.checks.prior_dependence(silent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_raters", [1, 2, 3])
+def test_intervals_of_few_raters_hold_their_accuracies(n_raters):
+    made = [simulated(n_raters, 100 + seed) for seed in range(12)]
+    options = {"minutes": 2, "random_seed": 1, "progressbar": False, "checks": False}
+    results = [bf.fuse(responses, **options) for responses, _, _ in made]
+    # of 84 % at least, two standard errors of 12 tables
+    assert coverage(results, [right for _, _, right in made]) > 0.84 - 0.21 / np.sqrt(n_raters)
