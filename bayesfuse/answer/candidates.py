@@ -277,6 +277,31 @@ def strong(inputs: Inputs) -> list[Candidate]:
     ]
 
 
+def quick(inputs: Inputs) -> list[Candidate]:
+    """Return models that are approximated in seconds, the simplest first.
+
+    The last, with the structure of the items, is used; on a graph the one that predicts best.
+    """
+    alone = replace(
+        OTHERS,
+        name="Dawid–Skene, approximate",
+        why="takes seconds, and is used where the others take too long",
+        told=KNOWN,
+        start="majority",
+    )
+    if inputs.sequences is not None:
+        chain = replace(CHAIN, name="sequences, approximate", told=("sequences", *KNOWN))
+        return [alone, replace(chain, votes=SEQUENCE_VOTES, start="begun")]
+    if inputs.graph is None:
+        return [alone]
+    strongest = [replace(each, start="begun") for each in strong(inputs)[:1]]
+    drawn = [replace(GRAPH[1], start="majority")]
+    return [alone] + [
+        replace(each, name=f"{each.name}, approximate", votes=FEW_VOTES)
+        for each in strongest + drawn
+    ]
+
+
 def is_rules(responses: Responses) -> bool:
     """Return whether sources look like rules: silent on most items, one label each."""
     if responses.n_raters < 2:

@@ -128,7 +128,7 @@ def of_model(
         name = f"bf.checks.{check.__name__}"
         run = partial(check, result, model, draws=REPLICATED, random_seed=seed)
         try:
-            done = budget.timed(run, inputs.responses, inputs.graph is not None)
+            done = budget.timed(run)
         except (ModelError, ResponsesError) as reason:  # such as too few shared items
             found.append(Finding(f"{name} does not apply: {reason}"))
             continue

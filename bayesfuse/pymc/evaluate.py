@@ -19,6 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import check
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.parameters.factor import Factor
@@ -52,6 +53,7 @@ def evaluate(
     n_draws = sizes[0] * sizes[1]
     found: list[Array] = []
     for part in in_parts(n_draws, sum(values[:1].size for values in draws)):
+        check()
         values = function(*(each[part] for each in draws))
         found = found or [np.empty((n_draws, *own.shape[1:]), own.dtype) for own in values]
         for whole, own in zip(found, values, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,13 +46,28 @@ def _room_for(n_items: int) -> int:
     return room if room >= FEWEST else 0
 
 
-def keep(result: xr.DataTree, observation: Observation, parameters: Mapping[str, Array]) -> None:
-    """Add one joint draw of the labels for each of some evenly spaced draws of the parameters."""
+def keep(
+    result: xr.DataTree,
+    observation: Observation,
+    parameters: Mapping[str, Array],
+    seconds: float = math.inf,
+) -> None:
+    """Add one joint draw of the labels for each of some evenly spaced draws of the parameters.
+
+    There are fewer if they would take more than some seconds.
+    """
     most = most_kept(observation)
     if not most:
         return
     n_chains, n_draws = next(iter(parameters.values())).shape[:2]
     number = min(most, n_chains * n_draws)
+    if seconds < math.inf:
+        points = list(spaced_rows(observation, parameters, 1))
+        for _ in range(2):  # the first may compile
+            began = time.monotonic()
+            draw_all(observation, points, 1, np.random.default_rng(0))
+            one = time.monotonic() - began
+        number = min(number, max(int(seconds / one), 2))
     rng = np.random.default_rng(int(result["label_posterior"].attrs[OF_DRAWS], 16))
     labels = draw_all(observation, spaced_rows(observation, parameters, number), number, rng)
     responses = observation.responses
