@@ -32,11 +32,12 @@ are fewer than usual."""
 COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
-FITS, CHECKS = 0.75, 0.9  # shares of the time after which fits and checks have ended
+EXAMINING, FITS, CHECKS = 0.15, 0.75, 0.9
+"""Shares of the time after which the search for dependent raters, fits, and checks have ended."""
 
 DRAWING = 0.75  # share of a fit's time after which its draws have ended, and labels follow
 PLENTY = 60.0, 5_000  # seconds, and responses without a graph, that need no quick fits first
-QUICK_DRAWS, ON_GRAPHS = 60, 8  # draws of a quick fit, fewer on graphs, whose labels take long
+QUICK_DRAWS, ON_GRAPHS = 60, 4  # draws of a quick fit, fewer on graphs, whose labels take long
 QUICK_ITERATIONS = 50
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
@@ -227,6 +228,7 @@ def fit_quickly(
         settings: dict[str, Any] = {
             "draws": QUICK_DRAWS if inputs.graph is None else ON_GRAPHS,
             "iterations": QUICK_ITERATIONS,
+            "tolerance": 1e-5,
             "random_seed": seed,
         }
         start: Any = begun or "majority"
@@ -281,6 +283,7 @@ def sample_all(
                 fit.size = size = budget.size(fit, seed, len(fits) - number)
                 if size is None:
                     continue
+                until = budget.used() + DRAWING * budget.left()
                 count = progress.count(
                     f"fitting: {fit.candidate.name}", CHAINS * (size.draws + size.tune)
                 )
@@ -291,9 +294,7 @@ def sample_all(
                     chains=CHAINS,
                     start=fit.candidate.start,
                     random_seed=seed,
-                    progressbar=partial(
-                        _advance, count, budget, budget.used() + DRAWING * budget.left()
-                    ),
+                    progressbar=partial(_advance, count, budget, until),
                     **options,
                 )
         except ImpossibleDataError as error:

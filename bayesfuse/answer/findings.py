@@ -235,7 +235,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
         f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
         "bf.decisions.rank_items lists all)."
     )
-    return advice + _raters(fused, responses)
+    return advice
 
 
 def oddities(responses: Responses) -> list[str]:
@@ -335,7 +335,7 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ]
 
 
-def _raters(fused: xr.DataTree, responses: Responses) -> list[str]:
+def about_raters(fused: xr.DataTree, responses: Responses) -> list[str]:
     """Return advice on raters who are no better than guessing, or worse."""
     # rules of one label each are right about one class alone: half of the time, balanced over two
     if joint_labels.GROUP not in fused.children or is_rules(responses):

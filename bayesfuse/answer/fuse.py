@@ -14,6 +14,7 @@ from bayesfuse.answer import findings, known
 from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
 from bayesfuse.answer.budget import (
     CHAINS,
+    EXAMINING,
     NO_TIME,
     NOT_TRIED,
     Budget,
@@ -45,7 +46,7 @@ from bayesfuse.errors import (
     takes_seed,
     warn,
 )
-from bayesfuse.numerics.threads import Interruption, interruptible
+from bayesfuse.numerics.threads import Interruption, check, interruptible
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.difficulty import difficulty, with_labels
@@ -180,7 +181,9 @@ def fuse(
     seed = _seed(random_seed)
     with Interruption() as interruption, Progress(progressbar) as progress:
         progress.say("comparing raters")
-        inputs = _examined(inputs, seed)
+        begun = inputs
+        inputs = budget.timed(lambda: _examined(begun, seed), EXAMINING) or begun
+        check()
         part = _part(inputs, minutes, seed)
         fits = [Fit(each.within(draws)) for each in candidates(part)]
         approximate: list[Fit] = []
@@ -336,6 +339,7 @@ def _answer(
         )
         told = told or []
         advice = findings.advise(fused, inputs, told)
+        advice += budget.timed(lambda: findings.about_raters(fused, inputs.responses), 1.0) or []
     else:
         advice = [_warn_of_votes(fits, budget.seconds / 60.0)]
     seen = findings.of_part(inputs, part)

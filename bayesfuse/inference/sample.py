@@ -35,7 +35,7 @@ from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.draws import Draws, Precision, decide
 from bayesfuse.results.posterior import add_constants, complete, order_variables, round_off, store
 
-SECONDS = 1.0  # for the labels of draws that were interrupted
+SECONDS = 0.6  # for the labels of draws that were interrupted
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
