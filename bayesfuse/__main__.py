@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(parse(argv))
     except KeyboardInterrupt:
-        tell("bayesfuse: interrupted before there were draws to write")
+        tell("bayesfuse: interrupted before there was a result to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
         tell(f"bayesfuse: error: {error}")

@@ -207,8 +207,8 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._told:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._told and kind is None:
             print("done", file=sys.stderr, flush=True)
         if not self._bar.disable:  # or rich before 15 ends an empty bar by a line
             self._bar.stop()

@@ -225,6 +225,7 @@ class Interruption:
         self._first, self._outer = _pressed, outer.presses
         presses = _pressed if outer.presses == -math.inf else outer.presses
         self._limit = _Limit(presses, outer.until)
+        self._limit.held = outer.held
         self._token = _limit.set(self._limit)
         self._before = signal.getsignal(signal.SIGINT)
         inner = getattr(self._before, "__func__", None) is Interruption._note
