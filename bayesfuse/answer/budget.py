@@ -39,6 +39,7 @@ DRAWING = 0.75  # share of a fit's time after which its draws have ended, and la
 PLENTY = 60.0, 5_000  # seconds, and responses without a graph, that need no quick fits first
 QUICK_DRAWS, ON_GRAPHS = 60, 4  # draws of a quick fit, fewer on graphs, whose labels take long
 QUICK_ITERATIONS = 50
+BEGUN = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
 NO_TIME, NOT_TRIED = "no time was left", "not tried"
@@ -245,9 +246,9 @@ def fit_quickly(
             rows = at.result["posterior"].dataset
             if not begun and "confusion" in rows:
                 begun = {"confusion": rows["confusion"].mean(("chain", "draw")).values}
-            at.code = ", ".join(
-                ["'cavi'", f"start={start!r}"] + [f"{n}={v!r}" for n, v in settings.items()]
-            )
+            shown = repr(start) if isinstance(start, str) else BEGUN.format(fits[0].candidate.name)
+            own = [f"{name}={value!r}" for name, value in settings.items()]
+            at.code = ", ".join(["'cavi'", f"start={shown}", *own])
         except TimeIsUp:
             pass
         except KeyboardInterrupt:
@@ -269,7 +270,8 @@ def sample_all(
 ) -> None:
     """Fit one model after the other while there is time."""
     options: dict[str, Any] = {"precision": "single", "quiet": True}
-    for number, fit in enumerate(fits):
+    # the sort is stable: the most important first
+    for number, fit in enumerate(sorted(fits, key=lambda fit: fit.candidate.tabulates)):
         if interruption.seen:  # when the model before was complete
             fit.outcome = INTERRUPTED
             break

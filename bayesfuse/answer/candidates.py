@@ -113,6 +113,11 @@ class Candidate:
         most, tune = self.sweeps
         return replace(self, sweeps=(min(draws or most, most), tune))
 
+    @property
+    def tabulates(self) -> bool:
+        """Whether building it may take long, for a table of the constants of a coupling."""
+        return self.options.get("edges") == "given" and "trust" not in self.options
+
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
         told = {name: getattr(inputs, name) for name in self._told(inputs)}
@@ -291,15 +296,13 @@ def quick(inputs: Inputs) -> list[Candidate]:
     )
     if inputs.sequences is not None:
         chain = replace(CHAIN, name="sequences, approximate", told=("sequences", *KNOWN))
-        return [alone, replace(chain, votes=SEQUENCE_VOTES, start="begun")]
+        return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
     if inputs.graph is None:
         return [alone]
     strongest = [replace(each, start="begun") for each in strong(inputs)[:1]]
     drawn = [replace(GRAPH[1], start="majority")]
-    return [alone] + [
-        replace(each, name=f"{each.name}, approximate", votes=FEW_VOTES)
-        for each in strongest + drawn
-    ]
+    graphs = [replace(each, name=f"{each.name}, approximate") for each in strongest + drawn]
+    return [replace(each, votes=FEW_VOTES) for each in (alone, *graphs)]
 
 
 def is_rules(responses: Responses) -> bool:

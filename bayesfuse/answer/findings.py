@@ -174,13 +174,13 @@ def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.floa
 
     R-hat is that of the indicators of the classes in the joint draws, NaN without several chains.
     """
-    import arviz as az
-
     error = result["label_posterior"].dataset["mcse"].max("class", skipna=False).values
     chains = result["posterior"].sizes["chain"] if "posterior" in result.children else 1
     worst = np.full(len(error), np.nan)
     if joint_labels.GROUP not in result.children or chains < 2:
         return error, worst
+    import arviz as az  # slow to import
+
     parts = np.array_split(joint_labels.stored(result), chains)  # samples are chain by chain
     size = min(map(len, parts))
     drawn = np.array([part[:size] for part in parts])
