@@ -32,7 +32,7 @@ are fewer than usual."""
 COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
-EXAMINING, FITS, CHECKS = 0.15, 0.75, 0.9
+EXAMINING, FITS, CHECKS = 0.15, 0.75, 0.85
 """Shares of the time after which the search for dependent raters, fits, and checks have ended."""
 
 DRAWING = 0.75  # share of a fit's time after which its draws have ended, and labels follow
@@ -111,10 +111,10 @@ class Budget:
         """Return the remaining seconds of a share of the fits, zero or less if there are none."""
         return share * self._fits * self.seconds - self.used()
 
-    def timed(self, work: Callable[[], Any], share: float = CHECKS) -> Any:
+    def timed(self, work: Callable[[], Any], share: float | None = None) -> Any:
         """Return the outcome of optional work, None if the time or Ctrl-C has ended it."""
         try:
-            with extension(share * self.seconds - self.used()):
+            with extension((CHECKS if share is None else share) * self.seconds - self.used()):
                 return work() if check() else None
         except KeyboardInterrupt:
             return None

@@ -24,6 +24,8 @@ from typing import Any
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
 
+EVERY = 0.2  # seconds between looks at signals while others work
+
 _team: ContextVar[tuple[ThreadPoolExecutor, int, int] | None] = ContextVar("team", default=None)
 """Threads of a call, their number, and the process that made them: a fork copies no threads."""
 # Threads see a context of their own, so work within a thread of a team is done there.
@@ -99,6 +101,9 @@ def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     # the caller only waits: a thread that works and wakes others may share its core with them
     try:
         for worker in workers:
+            # a signal just before a wait without end would not wake this thread
+            while not wait([worker], EVERY).done:
+                pass
             worker.result()
     except BaseException:  # Ctrl-C, which raises an exception in this thread alone
         for _ in left:
