@@ -126,8 +126,8 @@ class Budget:
         there is no time. The remaining fits share the remaining time; one that needs more than its
         share may take all, because the first models are the most important.
         """
-        model, (draws, tune) = fit.model, fit.candidate.sweeps
-        assert model is not None
+        model: Any = fit.model
+        draws, tune = fit.candidate.sweeps
         plan = make_plan(model)
         step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
         most = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)

@@ -46,7 +46,7 @@ from bayesfuse.errors import (
     takes_seed,
     warn,
 )
-from bayesfuse.numerics.threads import Interruption, check, interruptible
+from bayesfuse.numerics.threads import Interruption, check
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.difficulty import difficulty, with_labels
@@ -63,7 +63,6 @@ of independent errors, which are quicker), and at least; other labels are predic
 
 
 @takes_seed
-@interruptible
 def fuse(
     responses: Table,
     *,
