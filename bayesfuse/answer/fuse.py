@@ -11,7 +11,15 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.answer import findings, known
-from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
+from bayesfuse.answer.average import (
+    FEW_PREDICTED,
+    PREDICTED,
+    VOTES,
+    compare,
+    mixture,
+    of_all_items,
+    weigh,
+)
 from bayesfuse.answer.budget import (
     CHAINS,
     EXAMINING,
@@ -55,6 +63,7 @@ APPROXIMATE = (
     "An approximation in seconds, whose intervals are too narrow: more minutes= (--time) draw from "
     "the posterior."
 )
+HASTE = 0.8  # share of the time after which fewer draws predict labels
 MINUTES = 3.0  # default of the time that fits may take
 
 PART, PART_INDEPENDENT, LEAST_PART = (60_000, 100_000), 200_000, 10_000
@@ -303,7 +312,9 @@ def _answer(
     done = [fit for fit in fits if fit.done]
     results, table = {fit.candidate.name: fit.result for fit in done}, part.responses
     weights: dict[str, float] = weighed["weight"].to_series().to_dict()
-    averaged = of_all_items(results, weights, inputs, part, seed)
+    in_haste = was_interrupted(fits) or budget.used() > HASTE * budget.seconds
+    number = FEW_PREDICTED if in_haste else PREDICTED
+    averaged = of_all_items(results, weights, inputs, part, seed, number)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     worst = {}
     for fit in done:

@@ -101,9 +101,13 @@ def independent(probability: xr.DataArray, number: int, rng: np.random.Generator
     """Draw labels item by item from their probabilities (item, class)."""
     up_to = probability.values.cumsum(axis=1)
     up_to /= up_to[:, -1:]
-    small = smallest_integer(up_to.shape[1])
-    drawn = [(rng.random((len(up_to), 1)) >= up_to).sum(axis=1) for _ in range(number)]
-    return np.array(drawn, dtype=small).reshape(number, len(up_to))
+    columns = np.ascontiguousarray(up_to.T)
+    drawn = np.zeros((number, len(up_to)), dtype=smallest_integer(len(columns)))
+    for row in drawn:
+        chosen = rng.random(len(up_to))
+        for column in columns:
+            row += chosen >= column
+    return drawn
 
 
 def add_votes_in_sequence(
@@ -217,6 +221,7 @@ def pooled(
         own = result["label_posterior"].dataset if "label_posterior" in result.children else labels
         place = own.get_index("item").get_indexer(items.values)
         code = classes.to_index().get_indexer(own["class"].values)
+        code = code.astype(smallest_integer(len(classes)))
         if not number or _dropped(result):
             return None
         if GROUP in result.children:
@@ -226,8 +231,9 @@ def pooled(
             return None
         else:
             drawn = independent(own["probability"], share, rng)
-        parts.append(code[drawn[:, place]])
-    mixed = rng.permutation(np.concatenate(parts)).astype(smallest_integer(len(classes)))
+        in_order = np.array_equal(place, np.arange(drawn.shape[1]))
+        parts.append(code[drawn if in_order else drawn[:, place]])
+    mixed = rng.permutation(np.concatenate(parts))
     return as_draws(mixed, items.values, classes.values)
 
 
