@@ -32,8 +32,7 @@ are fewer than usual."""
 COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
-EXAMINING, FITS, CHECKS = 0.15, 0.75, 0.85
-"""Shares of the time after which the search for dependent raters, fits, and checks have ended."""
+FITS, CHECKS = 0.75, 0.85  # shares of the time after which fits and checks have ended
 
 DRAWING = 0.75  # share of a fit's time after which its draws have ended, and labels follow
 PLENTY = 60.0, 5_000  # seconds, and responses without a graph, that need no quick fits first

@@ -22,7 +22,7 @@ from bayesfuse.answer.average import (
 )
 from bayesfuse.answer.budget import (
     CHAINS,
-    EXAMINING,
+    FITS,
     NO_TIME,
     NOT_TRIED,
     Budget,
@@ -54,7 +54,7 @@ from bayesfuse.errors import (
     takes_seed,
     warn,
 )
-from bayesfuse.numerics.threads import Interruption, check
+from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.difficulty import difficulty, with_labels
@@ -188,23 +188,25 @@ def fuse(
     inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     seed = _seed(random_seed)
     with Interruption() as interruption, Progress(progressbar) as progress:
-        progress.say("comparing raters")
-        begun = inputs
-        inputs = budget.timed(lambda: _examined(begun, seed), EXAMINING) or begun
-        check()
-        part = _part(inputs, minutes, seed)
-        fits = [Fit(each.within(draws)) for each in candidates(part)]
         approximate: list[Fit] = []
+        small = _part(inputs, minutes, seed)
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
-            if not budget.is_plenty(part):
-                approximate = [Fit(each) for each in quick(part)]
-                fit_quickly(approximate, part, budget, seed, progress)
+            if not budget.is_plenty(small):
+                approximate = [Fit(each) for each in quick(small)]
+                fit_quickly(approximate, small, budget, seed, progress)
+            progress.say("comparing raters")
+            begun = inputs
+            if not interruption.seen:
+                inputs = budget.timed(lambda: _examined(begun, seed), FITS) or begun
+            part = _part(inputs, minutes, seed)
+            fits = [Fit(each.within(draws)) for each in candidates(part)]
             sample_all(fits, part, budget, seed, progress, interruption)
         if interruption.seen or was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
+        part = part if any(fit.done for fit in fits) else small
         fits += _needed(approximate, fits, inputs)
         done = {fit.candidate.name: fit for fit in fits if fit.done}
         results = {name: fit.result for name, fit in done.items()}
