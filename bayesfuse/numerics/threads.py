@@ -281,9 +281,10 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_called_by_numba(frame: FrameType | None) -> bool:
-    """Return whether numba's C code has called this frame, for the arguments of a kernel.
+    """Return whether exceptions here are lost: numba has called for the arguments of a kernel.
 
-    It ignores exceptions there. Compilation, which takes seconds, does not.
+    It ignores exceptions there, as Python does in callbacks of weak references. Compilation, which
+    takes seconds, does not.
     """
     package = __name__.partition(".")[0]
     while frame is not None:
@@ -291,7 +292,7 @@ def _is_called_by_numba(frame: FrameType | None) -> bool:
         if module.partition(".")[0] == package or function == "_compile_for_args":
             return False
         # of random numbers, numba reads a named tuple that NumPy makes
-        if module.startswith(("numba.", "namedtuple_", "ctypes")):
+        if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref")):
             return True
         frame = frame.f_back
     return False

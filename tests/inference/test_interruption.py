@@ -48,7 +48,7 @@ calls = {
     "sample types": lambda: bf.sample(typed, 10**5, **quiet),
     "fit": again(lambda: bf.fit(model, draws=100, **quiet)),
     "find_map": again(lambda: bf.find_map(model)),
-    "fuse": again(lambda: bf.fuse(crowd.responses, minutes=5, **quiet)),
+    "fuse": lambda: bf.fuse(crowd.responses, minutes=5, **quiet),
     "predict": again(lambda: bf.predict(fitted, crowd.responses)),
     "class_shares": again(lambda: bf.class_shares(fitted, groups)),
     "draw_labels": again(lambda: bf.draw_labels(fitted, model, 200, random_seed=1)),
