@@ -210,9 +210,6 @@ def pooled(
     seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
     rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]
     number = _room_for(len(items))
-    kept = [own[GROUP].sizes["sample"] for own in results.values() if _has_samples(own)]
-    if kept:  # more would repeat these
-        number = min(number, max(*kept, FEWEST))
     exact = number * np.asarray(weights)
     shares = exact.astype(np.int64)
     shares[np.argsort(shares - exact, kind="stable")[: number - shares.sum()]] += 1
@@ -250,10 +247,6 @@ def stored(result: xr.DataTree) -> NDArray[Any]:
         )
     drawn = result[GROUP]["label"].transpose(..., "item").values
     return np.asarray(drawn.reshape(-1, drawn.shape[-1]))
-
-
-def _has_samples(result: xr.DataTree) -> bool:
-    return GROUP in result.children and "sample" in result[GROUP].dims
 
 
 def _dropped(result: xr.DataTree) -> bool:
