@@ -142,7 +142,7 @@ def interval_of_errors(
         wrong = wrong * (expected / wrong.mean())
     low, high = np.quantile(wrong, ends, method="inverted_cdf")
     low, high = around(wrong[:, None], np.array([expected]), low, high)
-    return float(low[0]), float(high[0]), "joint draws of the labels"
+    return math.floor(low[0]), math.ceil(high[0]), "joint draws of the labels"
 
 
 def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:
