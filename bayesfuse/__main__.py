@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(parse(argv))
     except KeyboardInterrupt:
-        tell("bayesfuse: interrupted before there were draws to write")
+        tell("bayesfuse: interrupted before there was a result to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
         from bayesfuse.errors import discreet  # which imports NumPy

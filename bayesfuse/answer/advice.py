@@ -74,7 +74,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, responses_advice: list[Advice]) -
             "bf.decisions.rank_items(fused)",
         )
     )
-    return advice + _raters(fused, responses)
+    return advice
 
 
 def _also(inputs: Inputs) -> str:
@@ -148,7 +148,7 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ]
 
 
-def _raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
+def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     """Return advice on raters who are probably no better than guessing, or worse."""
     # rules of one label each are right about one class alone: half of the time, balanced over two
     if joint_labels.GROUP not in fused.children or is_rules(responses):

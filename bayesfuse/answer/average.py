@@ -32,7 +32,7 @@ they gave better or equal labels, by .05 to .14 on five where they gave equal or
 VOTES = "vote shares"  # name of the vote shares among the models
 MIXED = "models"  # name of the average of the models, as an input of WeightedVotes
 SOURCES = "raters"  # group of predictions that says what is known of each rater
-PREDICTED = 60  # draws from which labels of a large table are predicted
+PREDICTED, FEW_PREDICTED = 60, 15  # draws that predict labels of a large table, fewer in haste
 
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 """Variables that mean the same in every model that has them."""
@@ -218,6 +218,7 @@ def of_all_items(
     inputs: Inputs,
     part: Inputs,
     seed: int,
+    draws: int = PREDICTED,
 ) -> xr.DataTree:
     """Return the averaged labels of all items, of which models were fitted to a part."""
     gold = dict(inputs.gold or {})
@@ -226,7 +227,7 @@ def of_all_items(
         if votes and results and inputs.sequences is not None:
             add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
         return average({**results, **votes}, weights)
-    found = averaged(results, inputs.responses, weights, draws=PREDICTED).drop_nodes(SOURCES)
+    found = averaged(results, inputs.responses, weights, draws=draws).drop_nodes(SOURCES)
     if gold:
         labels = found["label_posterior"].to_dataset().transpose("item", "class")
         number = pd.Index(inputs.responses.items).get_indexer(list(gold))

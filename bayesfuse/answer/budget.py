@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import xarray as xr
 
-from bayesfuse.answer.candidates import Candidate
-from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ImpossibleDataError
+from bayesfuse.answer.candidates import Candidate, Inputs
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.inference import variational
 from bayesfuse.inference.drawing import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
-from bayesfuse.numerics.threads import Interruption
+from bayesfuse.numerics.threads import Interruption, TimeIsUp, check, deadline, extension
 from bayesfuse.pymc.model import LabelModel
 
 CHAINS = 4
@@ -30,10 +32,13 @@ are fewer than usual."""
 COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large
 
-FITS, CHECKS = 0.75, 0.9  # shares of the time after which fits and checks have ended
+FITS, CHECKS = 0.75, 0.85  # shares of the time after which fits and checks have ended
 
-SECONDS_OF_CHECK, ON_GRAPHS = 4e-5, 20.0
-"""Seconds of the first check per response, and the factor on graphs, where labels need sweeps."""
+DRAWING = 0.75  # share of a fit's time after which its draws have ended, and labels follow
+PLENTY = 60.0, 5_000  # seconds, and responses without a graph, that need no quick fits first
+QUICK_DRAWS, ON_GRAPHS = 60, 4  # draws of a quick fit, fewer on graphs, whose labels take long
+QUICK_ITERATIONS = 50
+BEGUN = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
 NO_TIME, NOT_TRIED = "no time was left", "not tried"
@@ -62,9 +67,10 @@ class Fit:
     """A model that was tried, and its outcome."""
 
     candidate: Candidate
-    model: LabelModel
+    model: LabelModel | None = None  # built when it is tried
     outcome: str = NO_TIME
     size: Size | None = None
+    code: str = ""  # of a quick fit, as a user would write it
     seconds: float = 0.0
     cut: bool = False  # by the user, perhaps after enough draws
     result: xr.DataTree = field(default_factory=xr.DataTree)
@@ -88,7 +94,13 @@ class Budget:
     def __init__(self, minutes: float, checks: bool = True) -> None:
         self.seconds = 60.0 * minutes
         self._fits = FITS if checks else CHECKS
-        self._began, self._longest = time.monotonic(), 0.0
+        self._began = time.monotonic()
+
+    def is_plenty(self, inputs: Inputs) -> bool:
+        """Return whether models can be sampled for sure."""
+        seconds, most = PLENTY
+        small = inputs.graph is None and inputs.responses.n_responses <= most
+        return small and self.seconds >= seconds
 
     def used(self) -> float:
         """Return the seconds since the beginning."""
@@ -98,18 +110,13 @@ class Budget:
         """Return the remaining seconds of a share of the fits, zero or less if there are none."""
         return share * self._fits * self.seconds - self.used()
 
-    def timed(self, check: Callable[[], Any], responses: Responses, on_graph: bool) -> Any:
-        """Return the outcome of a check, None if there is no time for it.
-
-        It is expected to take as long as the longest before it, and at least what sizes say.
-        """
-        expected = SECONDS_OF_CHECK * responses.n_responses * (ON_GRAPHS if on_graph else 1.0)
-        began = self.used()
-        if began + max(expected, self._longest) > CHECKS * self.seconds:
+    def timed(self, work: Callable[[], Any], share: float | None = None) -> Any:
+        """Return the outcome of optional work, None if the time or Ctrl-C has ended it."""
+        try:
+            with extension((CHECKS if share is None else share) * self.seconds - self.used()):
+                return work() if check() else None
+        except KeyboardInterrupt:
             return None
-        found = check()
-        self._longest = max(self._longest, self.used() - began)
-        return found
 
     def size(self, fit: Fit, seed: int, fits_left: int) -> Size | None:
         """Return the length of a fit, None if too little time is left.
@@ -118,7 +125,8 @@ class Budget:
         there is no time. The remaining fits share the remaining time; one that needs more than its
         share may take all, because the first models are the most important.
         """
-        model, (draws, tune) = fit.model, fit.candidate.sweeps
+        model: Any = fit.model
+        draws, tune = fit.candidate.sweeps
         plan = make_plan(model)
         step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
         most = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
@@ -141,8 +149,8 @@ class Budget:
         options: dict[str, Any] = {"log_likelihood": False, "progressbar": False, "quiet": True}
         pilot = sample(model, PILOT, tune=PILOT, chains=1, random_seed=seed, **options)
         took = time.monotonic() - began
-        # an interrupted sample returns the draws until then
-        if pilot["posterior"].sizes["draw"] < PILOT or "missing" in pilot.attrs:
+        check()
+        if pilot["posterior"].sizes["draw"] < PILOT:  # as an interrupted sample returns
             raise KeyboardInterrupt
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
@@ -199,42 +207,101 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._told:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._told and kind is None:
             print("done", file=sys.stderr, flush=True)
         if not self._bar.disable:  # or rich before 15 ends an empty bar by a line
             self._bar.stop()
 
 
+def fit_quickly(
+    fits: list[Fit], inputs: Inputs, budget: Budget, seed: int, progress: Progress
+) -> None:
+    """Approximate models in seconds, the simplest first, until the time of fits ends.
+
+    The later ones begin with the raters of the first.
+    """
+    begun: dict[str, Any] = {}
+    for at in fits:
+        progress.say(f"approximating: {at.candidate.name}")
+        before = budget.used()
+        settings: dict[str, Any] = {
+            "draws": QUICK_DRAWS if inputs.graph is None else ON_GRAPHS,
+            "iterations": QUICK_ITERATIONS,
+            "tolerance": 1e-5,
+            "random_seed": seed,
+        }
+        start: Any = begun or "majority"
+        if at.candidate.start != "begun":
+            start = at.candidate.start
+        try:
+            with deadline(budget.left()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the answer says that it is approximate
+                at.model = at.candidate.build(inputs)
+                at.result = variational.fit(
+                    at.model, "cavi", start=start, progressbar=False, **settings
+                )
+            at.outcome = FITTED
+            rows = at.result["posterior"].dataset
+            if not begun and "confusion" in rows:
+                begun = {"confusion": rows["confusion"].mean(("chain", "draw")).values}
+            shown = repr(start) if isinstance(start, str) else BEGUN.format(fits[0].candidate.name)
+            own = [f"{name}={value!r}" for name, value in settings.items()]
+            at.code = ", ".join(["'cavi'", f"start={shown}", *own])
+        except TimeIsUp:
+            pass
+        except KeyboardInterrupt:
+            at.outcome = INTERRUPTED
+            break
+        except (ImpossibleDataError, ModelError) as error:
+            at.outcome = str(error)
+        finally:
+            at.seconds = budget.used() - before
+
+
 def sample_all(
-    fits: list[Fit], budget: Budget, seed: int, progress: Progress, interruption: Interruption
+    fits: list[Fit],
+    inputs: Inputs,
+    budget: Budget,
+    seed: int,
+    progress: Progress,
+    interruption: Interruption,
 ) -> None:
     """Fit one model after the other while there is time."""
     options: dict[str, Any] = {"precision": "single", "quiet": True}
-    for number, fit in enumerate(fits):
+    # the sort is stable: the most important first
+    for number, fit in enumerate(sorted(fits, key=lambda fit: fit.candidate.tabulates)):
         if interruption.seen:  # when the model before was complete
             fit.outcome = INTERRUPTED
             break
         progress.say(f"trying: {fit.candidate.name}")
-        before = budget.used()
+        before, left = budget.used(), budget.left()
+        if left < 0.0:
+            continue
         try:
-            fit.size = size = budget.size(fit, seed, len(fits) - number)
-            if size is None:
-                continue
-            result = sample(
-                fit.model,
-                size.draws,
-                tune=size.tune,
-                chains=CHAINS,
-                start=fit.candidate.start,
-                random_seed=seed,
-                progressbar=progress.count(
+            with deadline(left):
+                fit.model = fit.model or fit.candidate.build(inputs)
+                fit.size = size = budget.size(fit, seed, len(fits) - number)
+                if size is None:
+                    continue
+                until = budget.used() + DRAWING * budget.left()
+                count = progress.count(
                     f"fitting: {fit.candidate.name}", CHAINS * (size.draws + size.tune)
-                ),
-                **options,
-            )
+                )
+                result = sample(
+                    fit.model,
+                    size.draws,
+                    tune=size.tune,
+                    chains=CHAINS,
+                    start=fit.candidate.start,
+                    random_seed=seed,
+                    progressbar=partial(_advance, count, budget, until),
+                    **options,
+                )
         except ImpossibleDataError as error:
             fit.outcome = str(error)
+            continue
+        except TimeIsUp:
             continue
         except KeyboardInterrupt:
             fit.outcome = INTERRUPTED
@@ -243,13 +310,22 @@ def sample_all(
             fit.seconds = budget.used() - before
         sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
         few = sizes["chain"] < CHAINS or sizes["draw"] < min(LEAST, kept)
-        if few or "missing" in result.attrs:
+        if few or "label_posterior" not in result.children:
+            if not interruption.seen and budget.left() <= 0.0:
+                continue
             fit.outcome = INTERRUPTED
             break
-        fit.cut = sizes["draw"] < kept
+        fit.size = Size(sizes["draw"] * result.attrs["thin"], size.tune)
+        fit.cut = sizes["draw"] < kept and budget.left() > 0.0
         fit.result, fit.outcome = result, FITTED
         if fit.cut:  # the draws until then are enough
             break
+
+
+def _advance(count: Callable[[int], None], budget: Budget, until: float, made: int) -> None:
+    count(made)
+    if budget.used() > until:
+        raise TimeIsUp
 
 
 def was_interrupted(fits: list[Fit]) -> int:

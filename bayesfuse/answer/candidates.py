@@ -114,6 +114,11 @@ class Candidate:
         most, tune = self.sweeps
         return replace(self, sweeps=(min(draws or most, most), tune))
 
+    @property
+    def tabulates(self) -> bool:
+        """Whether building it may take long, for a table of the constants of a coupling."""
+        return self.options.get("edges") == "given" and "trust" not in self.options
+
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
         told = {name: getattr(inputs, name) for name in self._told(inputs)}
@@ -288,6 +293,29 @@ def strong(inputs: Inputs) -> list[Candidate]:
         for factor in STRONG
         if 0.0 < critical < np.inf
     ]
+
+
+def quick(inputs: Inputs) -> list[Candidate]:
+    """Return models that are approximated in seconds, the simplest first.
+
+    The last, with the structure of the items, is used; on a graph the one that predicts best.
+    """
+    alone = replace(
+        OTHERS,
+        name="Dawid–Skene, approximate",
+        why="takes seconds, and is used where the others take too long",
+        told=KNOWN,
+        start="majority",
+    )
+    if inputs.sequences is not None:
+        chain = replace(CHAIN, name="sequences, approximate", told=("sequences", *KNOWN))
+        return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
+    if inputs.graph is None:
+        return [alone]
+    strongest = [replace(each, start="begun") for each in strong(inputs)[:1]]
+    drawn = [replace(GRAPH[1], start="majority")]
+    graphs = [replace(each, name=f"{each.name}, approximate") for each in strongest + drawn]
+    return [replace(each, votes=FEW_VOTES) for each in (alone, *graphs)]
 
 
 def is_rules(responses: Responses) -> bool:

@@ -21,6 +21,7 @@ from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import DawidSkene
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.threads import check
 from bayesfuse.raters.dependence import Groups
 
 EXAMINED, OF_EACH = 200_000, 50
@@ -169,6 +170,7 @@ def error_correlation(
     observed, replicated, scale, wrong = [], [], [], 0.0
     probability = _labels(responses, responses.label, shares, rows)
     for _ in range(REPLICATES):
+        check()
         truth = _drawn(probability, rng)
         observed.append(_products(responses, responses.label, truth, rows)[0])
         mistaken = responses.label != truth[number]

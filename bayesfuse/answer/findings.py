@@ -117,7 +117,7 @@ def of_model(
         name = f"bf.checks.{check.__name__}"
         run = partial(check, result, model, draws=REPLICATED, random_seed=seed)
         try:
-            done = budget.timed(run, inputs.responses, inputs.graph is not None)
+            done = budget.timed(run)
         except InapplicableError as reason:  # such as too few shared items
             found.append(Finding(f"{name} is not possible for this table: {reason}"))
             continue
@@ -166,13 +166,13 @@ def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.floa
 
     R-hat is that of the indicators of the classes in the joint draws, NaN without several chains.
     """
-    import arviz as az
-
     error = result["label_posterior"].dataset["mcse"].max("class", skipna=False).values
     chains = result["posterior"].sizes["chain"] if "posterior" in result.children else 1
     worst = np.full(len(error), np.nan)
     if joint_labels.GROUP not in result.children or chains < 2:
         return error, worst
+    import arviz as az  # slow to import
+
     parts = np.array_split(joint_labels.stored(result), chains)  # samples are chain by chain
     size = min(map(len, parts))
     drawn = np.array([part[:size] for part in parts])

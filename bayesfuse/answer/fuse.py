@@ -11,19 +11,29 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.answer import advice, findings, known
-from bayesfuse.answer.average import VOTES, compare, mixture, of_all_items, weigh
+from bayesfuse.answer.average import (
+    FEW_PREDICTED,
+    PREDICTED,
+    VOTES,
+    compare,
+    mixture,
+    of_all_items,
+    weigh,
+)
 from bayesfuse.answer.budget import (
     CHAINS,
+    FITS,
     NO_TIME,
     NOT_TRIED,
     Budget,
     Finding,
     Fit,
     Progress,
+    fit_quickly,
     sample_all,
     was_interrupted,
 )
-from bayesfuse.answer.candidates import Inputs, candidates, is_rules
+from bayesfuse.answer.candidates import Inputs, candidates, is_rules, quick
 from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.repeats import collapse_repeats, in_words
@@ -46,11 +56,16 @@ from bayesfuse.errors import (
     takes_seed,
     warn,
 )
-from bayesfuse.numerics.threads import Interruption, interruptible
+from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.difficulty import difficulty, with_labels
 
+APPROXIMATE = (
+    "An approximation in seconds, whose intervals are too narrow: more minutes= (--time) draw from "
+    "the posterior."
+)
+HASTE = 0.8  # share of the time after which fewer draws predict labels
 MINUTES = 3.0  # default of the time that fits may take
 
 PART, PART_INDEPENDENT, LEAST_PART = (60_000, 100_000), 200_000, 10_000
@@ -191,35 +206,45 @@ def fuse(
     inputs = known.mend_tags(inputs)
     inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
     with Interruption() as interruption, Progress(progressbar) as progress:
-        progress.say("comparing raters")
-        inputs = _examined(inputs)
-        part = _part(inputs, minutes, seed)
-        fits = [Fit(each.within(draws), each.build(part)) for each in candidates(part)]
+        approximate: list[Fit] = []
+        small = _part(inputs, minutes, seed)
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
-            sample_all(fits, budget, seed, progress, interruption)
-        if was_interrupted(fits):
+            if not budget.is_plenty(small):
+                approximate = [Fit(each) for each in quick(small)]
+                fit_quickly(approximate, small, budget, seed, progress)
+            progress.say("comparing raters")
+            begun = inputs
+            if not interruption.seen:
+                inputs = budget.timed(lambda: _examined(begun), FITS) or begun
+            part = _part(inputs, minutes, seed)
+            fits = [Fit(each.within(draws)) for each in candidates(part)]
+            sample_all(fits, part, budget, seed, progress, interruption)
+        if interruption.seen or was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
+        part = part if any(fit.done for fit in fits) else small
+        fits += _needed(approximate, fits, inputs)
         done = {fit.candidate.name: fit for fit in fits if fit.done}
         results = {name: fit.result for name, fit in done.items()}
+        # the first press ends what may be left out, a second all
+        interruption.wait(0 if interruption.seen else 1)
         if not done:
             alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
-            return _answer(inputs, inputs, fits, alone, seed, minutes)
+            return _answer(inputs, inputs, fits, alone, seed, budget)
         votes = max(fit.candidate.votes for fit in done.values())
-        interruption.wait(1)  # a press ends the checks, not the weights
-        comparison = weigh(results, votes, part.responses, inputs.rivals)
-        interruption.wait(0)
+        only_best = inputs.rivals or (graph is not None and all(fit.code for fit in done.values()))
+        comparison = weigh(results, votes, part.responses, only_best)
         if checks:  # of the models with most weight first, because time may end
             order = comparison.sortby("weight", ascending=False)["model"].values
             first = [done[name] for name in order if name in done]
             stopped = interruption.seen or bool(was_interrupted(fits))
-            _check_all(first, part, seed, budget, progress, stopped)
+            _check_all(first, part, seed, budget, progress, interruption, stopped)
         progress.say("averaging")
-        interruption.wait(1)  # seconds, after which all is complete
-        fused = _answer(inputs, part, fits, comparison, seed, minutes)
+        fused = _answer(inputs, part, fits, comparison, seed, budget)
         fused.attrs["interrupted"] |= int(interruption.seen)
+        interruption.wait(0)
         if fused.attrs["interrupted"]:
             fused.attrs["headline"] = f"Interrupted, so incomplete. {fused.headline}"
         return fused
@@ -268,34 +293,55 @@ def _check_all(
     seed: int,
     budget: Budget,
     progress: Progress,
+    interruption: Interruption,
     interrupted: bool,
 ) -> None:
     """Check every fit while there is time; interrupting ends the checks, not the answer."""
     for fit in fits:
-        try:
-            if not interrupted:
-                progress.say(f"checking: {fit.candidate.name}")
-                with interruptible:
-                    fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
-        except KeyboardInterrupt:
-            interrupted = True
+        if not interrupted:
+            progress.say(f"checking: {fit.candidate.name}")
+            presses = interruption.presses
+            fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
+            interrupted = interruption.presses > presses
         if interrupted:
             fit.checks = [Finding("The checks were interrupted.")]
 
 
+def _needed(approximate: list[Fit], fits: list[Fit], inputs: Inputs) -> list[Fit]:
+    """Return the approximate fits that have a place in the answer, beside sampled ones.
+
+    Those of labels on a graph are rivals; others replace models that time did not allow for.
+    """
+    done = [fit for fit in approximate if fit.done]
+    sampled = [fit for fit in fits if fit.done]
+    if inputs.graph is not None:
+        return done if not sampled or (inputs.rivals and len(sampled) < len(fits)) else []
+    if sampled:
+        return []
+    return done[-1:] or approximate[:1]
+
+
 def _answer(
-    inputs: Inputs, part: Inputs, fits: list[Fit], weighed: xr.Dataset, seed: int, minutes: float
+    inputs: Inputs,
+    part: Inputs,
+    fits: list[Fit],
+    weighed: xr.Dataset,
+    seed: int,
+    budget: Budget,
 ) -> Fused:
     """Return the average of the complete fits and vote shares, of the latter alone if of no fit."""
     done = [fit for fit in fits if fit.done]
     results, table = {fit.candidate.name: fit.result for fit in done}, part.responses
     weights: dict[str, float] = weighed["weight"].to_series().to_dict()
-    averaged = of_all_items(results, weights, inputs, part, seed)
+    in_haste = was_interrupted(fits) or budget.used() > HASTE * budget.seconds
+    number = FEW_PREDICTED if in_haste else PREDICTED
+    averaged = of_all_items(results, weights, inputs, part, seed, number)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     worst = {}
     for fit in done:
         error, rhat = findings.of_labels(fit.result)
-        fit.checks = findings.of_chains(error, rhat) + fit.checks
+        chains = findings.of_chains(error, rhat) if not fit.code else [Finding(APPROXIMATE)]
+        fit.checks = chains + fit.checks
         worst[fit.candidate.name] = error.max(), np.fmax.reduce(rhat)
     children["comparison"] = compare(fits, weighed, worst, inputs)
     held = {name: result for name, result in results.items() if weights[name] > 0.0}
@@ -306,17 +352,25 @@ def _answer(
     of_types = (fit for fit in done if isinstance(observed(fit.model)[1].raters, Consensus))
     typed = next(of_types, None)
     if typed is not None and inputs.responses is table:
-        children["difficulty"] = difficulty(typed.result, typed.model, draws=findings.REPLICATED)
+        own = typed
+        found = budget.timed(
+            lambda: difficulty(own.result, own.model, draws=findings.REPLICATED), 1.0
+        )
+        if found is not None:
+            children["difficulty"] = found
     learnt = known.improve(children, inputs, seed)
     if "difficulty" in children:
         labels = children["label_posterior"]["probability"].transpose("item", "class").values
         children["difficulty"] = with_labels(children["difficulty"], labels, table)
     fused = Fused.from_dict(children)
     if done:
-        told = advice.one_more_response(done[0].result, done[0].model, part)
-        steps, prior = advice.advise(fused, inputs, told), advice.of_prior(inputs)
+        first = done[0]
+        more = budget.timed(lambda: advice.one_more_response(first.result, first.model, part), 1.0)
+        steps = advice.advise(fused, inputs, more or [])
+        steps += budget.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
+        prior = budget.timed(lambda: advice.of_prior(inputs), 1.0) or []
     else:
-        steps, prior = [_warn_of_votes(fits, minutes)], []
+        steps, prior = [_warn_of_votes(fits, budget.seconds / 60.0)], []
     seen = findings.of_part(inputs, part)
     checks = {fit.candidate.name: fit.checks for fit in done}
     fused.attrs = averaged.attrs | {
@@ -365,11 +419,14 @@ def _code(
     lines += [*(f"# {note}" for note in notes), "results = {}"]
     for fit in done:
         size = f"draws={fit.size.draws}, tune={fit.size.tune}, chains={CHAINS}" if fit.size else ""
+        call = (
+            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
+            f'random_seed={seed}, precision="single", quiet=True,\n)'
+        )
         lines += [
             f"# {fit.candidate.why}",
             f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
-            f'random_seed={seed}, precision="single", quiet=True,\n)',
+            f"result = bf.fit(model, {fit.code})" if fit.code else call,
             *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
             *(
                 [f"difficulty = bf.difficulty(result, model, draws={findings.REPLICATED})"]

@@ -17,7 +17,7 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.budget import Budget, Progress
+from bayesfuse.answer.budget import DRAWING, Budget, Progress
 from bayesfuse.answer.findings import oddities
 from bayesfuse.answer.fused import WIDTH, bullet, rater_table
 from bayesfuse.command_line import INTERRUPTED, CommandError
@@ -36,7 +36,7 @@ from bayesfuse.command_line.outputs import (
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
-from bayesfuse.numerics.threads import Interruption
+from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline, hold
 from bayesfuse.pymc.evaluate import add_data
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.compatibility import observation_of
@@ -217,7 +217,7 @@ def _sample(
     plans, chains = make_plans(model).values(), arguments.chains
     tune, thin = bf.LabelGibbs.default_tune_steps, options["thin"]
     if not all(plan.whole for plan in plans):
-        interruption.wait(1)  # so that the current draw is completed and recorded
+        hold()  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS
     if before is not None:
         tune = 0
@@ -228,14 +228,15 @@ def _sample(
         def advance(made: int) -> None:
             nonlocal ended
             count(made)
-            ended = budget.left(share) < 0
+            ended = budget.left(DRAWING * share) < 0
             if interruption.seen or ended:
-                raise KeyboardInterrupt
+                raise TimeIsUp
 
         options["progressbar"] = advance
         try:
             if before is None:
-                return bf.sample(model, draws, chains=chains, **options)
+                with deadline(budget.left()):
+                    return bf.sample(model, draws, chains=chains, **options)
             seeds = np.random.SeedSequence(options.pop("random_seed")).spawn(chains)
             more = []
             for at, point in enumerate(_last_points(before, model)):
@@ -253,6 +254,8 @@ def _sample(
             raise CommandError(
                 f"no draw could be made in this time; give more --time. Got: {budget.seconds:g} s"
             ) from None
+        finally:
+            hold(False)
     return _lengthened(model, before, more)
 
 

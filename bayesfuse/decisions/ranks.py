@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from bayesfuse.errors import (
 from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, tails
+from bayesfuse.results.summaries import around, balanced_accuracy, most_uncertain, tails
 
 
 def rank_items(result: xr.DataTree | xr.DataArray) -> pd.DataFrame:
@@ -70,8 +71,8 @@ def expected_errors(
     r"""Return the expected number of wrong labels among the most probable ones, with an interval.
 
     The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, or if the result
-    has ``label_draws``, the interval is from joint draws of the labels (widened to hold the
-    expected number). Else labels are treated as independent given the data (Poisson-binomial), and
+    has ``label_draws``, the interval is from joint draws of the labels, scaled to have this mean.
+    Else labels are treated as independent given the data (Poisson-binomial), and
     the interval is too narrow if raters are few or of uncertain accuracy.
 
     Parameters
@@ -120,21 +121,30 @@ def interval_of_errors(
     if drawn is None or (copies != 1).any():
         below = number_of_errors(1 - probability.max(axis=1), copies).cumsum()
         low, high = np.searchsorted(below, ends)
+        expected = float(copies @ (1 - probability.max(axis=1)))
+        if 0.0 < expected:  # strictly inside, also where nearly all of the probability is at zero
+            low, high = min(low, math.ceil(expected) - 1), max(high, math.floor(expected) + 1)
         return float(low), float(high), "independent items"
     wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
     expected = float((1 - probability.max(axis=1)).sum())
-    if 0.0 < wrong.mean() < 0.9 * expected:  # draws in sequence fit their probabilities roughly
+    if wrong.mean() > 0.0:  # of fewer draws than probabilities, which draws in sequence fit roughly
         wrong = wrong * (expected / wrong.mean())
     low, high = np.quantile(wrong, ends, method="inverted_cdf")
-    # of an average with a small weight of vote shares, few draws have very many errors
-    return min(float(low), expected), max(float(high), expected), "joint draws of the labels"
+    low, high = around(wrong[:, None], np.array([expected]), low, high)
+    return math.floor(low[0]), math.ceil(high[0]), "joint draws of the labels"
 
 
 def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:
     """Return the Poisson-binomial distribution of the number of errors, by convolution in pairs."""
-    used = (error > 0) & (copies > 0)
-    pairs = zip(error[used], copies[used], strict=True)
-    parts = [scipy.stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs] or [np.ones(1)]
+    one, several = (error > 0) & (copies == 1), (error > 0) & (copies > 1)
+    rows = np.column_stack([1.0 - error[one], error[one]])
+    while len(rows) > 1:
+        if len(rows) % 2:
+            rows = np.vstack([rows, np.eye(1, rows.shape[1])])  # surely no error
+        rows = scipy.signal.fftconvolve(rows[::2], rows[1::2], axes=1)
+    pairs = zip(error[several], copies[several], strict=True)
+    parts = [*rows, *(scipy.stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs)]
+    parts = parts or [np.ones(1)]
     while len(parts) > 1:
         paired = [scipy.signal.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
         parts = paired + parts[len(parts) - len(parts) % 2 :]

@@ -226,6 +226,8 @@ def _judge(
 ) -> float:
     """Return the Pareto shape of draws of log rows (draw, …)."""
     log_ratio = np.empty(len(next(iter(rows.values()))))
+    if len(log_ratio) < FEW_DRAWS:
+        return float("nan")
     for draw in range(len(log_ratio)):
         at = {name: drawn[draw] for name, drawn in rows.items()}
         log_ratio[draw] = observation.evidence(at | held)[0] + log_density(priors, at)

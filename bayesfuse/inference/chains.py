@@ -17,7 +17,7 @@ from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.chains import ACCEPTED, TRIED, TURN, chain_of
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.threads import interruptible
+from bayesfuse.numerics.threads import check, limited
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Factor, InChain
@@ -68,17 +68,16 @@ class SteppedChain(Chain):
         until = time.perf_counter() + seconds
         while not self.complete:
             state = self.state
-            with interruptible:
-                for _ in range(self.sweeps):
-                    if self.stopped:
-                        return
-                    state = step(self.sweep, state, self.rng)
-                if self.done >= self.tune:
-                    at = self.done - self.tune
-                    for name, draws in self.kept.items():
-                        draws[at] = state.rows[name]
-                    if self.watch is not None:
-                        self.watch(state.rows, state.labels)
+            for _ in range(self.sweeps):
+                if self.stopped:
+                    return
+                state = step(self.sweep, state, self.rng)
+            if self.done >= self.tune:
+                at = self.done - self.tune
+                for name, draws in self.kept.items():
+                    draws[at] = state.rows[name]
+                if self.watch is not None:
+                    self.watch(state.rows, state.labels)
             self.done += 1
             self.state = state.tuned() if self.done == self.tune else state
             if time.perf_counter() > until:
@@ -246,20 +245,23 @@ def run(chains: list[Any], cores: int, progress: Callable[[int], None]) -> None:
         if cores == 1:
             while going := [chain for chain in chains if not chain.complete]:
                 for chain in going:
+                    check()
                     before = chain.done
                     chain.advance(SLICE)
                     progress(chain.done - before)
             return
         with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
-            running = {pool.submit(chain.advance, SLICE): (chain, 0) for chain in chains}
+            advance = {chain: limited(chain.advance) for chain in chains}
+            running = {pool.submit(advance[chain], SLICE): (chain, 0) for chain in chains}
             try:
                 while running:
+                    check()
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         chain, before = running.pop(future)
                         future.result()
                         progress(chain.done - before)
                         if not chain.complete:
-                            running[pool.submit(chain.advance, SLICE)] = chain, chain.done
+                            running[pool.submit(advance[chain], SLICE)] = chain, chain.done
             except BaseException:
                 for chain in chains:
                     chain.stopped = True

@@ -22,14 +22,14 @@ from pytensor.compile.ops import wrap_py
 from pytensor.tensor.type import TensorType
 from rich.progress import MofNCompleteColumn, Progress
 
-from bayesfuse.errors import ModelError, require_mapping
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
 from bayesfuse.inference.gibbs import Sweep, step
-from bayesfuse.inference.gradients import Gradients, Tilts, start_of, values_of
+from bayesfuse.inference.gradients import GIVEN, Gradients, Tilts, start_at, start_of, values_of
 from bayesfuse.inference.plan import Plan
-from bayesfuse.inference.start import Start, find_start
+from bayesfuse.inference.start import find_start
 from bayesfuse.inference.step_method import LabelGibbs
-from bayesfuse.numerics.threads import available, threads
+from bayesfuse.numerics.threads import available, check, hold, threads
 from bayesfuse.observation import Observation, Rows, with_matrices
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -45,7 +45,6 @@ WORTH_A_THREAD = 5e-4  # seconds of a sweep in Python above which chains run sid
 OF_CHAINS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar", "quiet"}
 OF_CHAINS |= {"compute_convergence_checks"}
 
-GIVEN = "given"  # the start at values that a user gives
 SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
 
 _log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
@@ -62,7 +61,7 @@ class Beginning:
         self.plan, self.plain = plan, plan.observation
         self.rest: Gradients | None = None
         if not isinstance(method, str):
-            self.start = given(plan, method)
+            self.start = start_at(plan, method)
             return
         if not plan.pooled:
             self.start, self.rest = start_of(plan, method)
@@ -116,31 +115,6 @@ class Beginning:
     def values(self, rng: np.random.Generator) -> dict[str, Any]:
         """Return values of the model's variables at which a chain begins, off any boundary."""
         return values_of(self.plan, self.rest, self.rows(rng))
-
-
-def given(plan: Plan, values: Mapping[str, Any]) -> Start:
-    """Return a start at given values, and at PyMC's initial ones where none are given."""
-    require_mapping("start, unless it is a word,", values)
-    blocks = {block.variable.name: block for block in plan.all_blocks}
-    if unknown := set(values) - set(blocks):
-        raise ModelError(
-            f"A start must give values to free variables that sweeps draw, {sorted(blocks)}; "
-            f"pm.sample takes those of others as initvals=. Got: {sorted(unknown)}."
-        )
-    rows: Rows = {n: prior.centre() for n, prior in plan.priors().items() if not prior.free}
-    point = plan.model.initial_point(0)
-    for name, block in blocks.items():
-        initial = block.support.from_kernel(np.asarray(block.read(point)))
-        value = values.get(name, initial)
-        if np.shape(value) != initial.shape:
-            needed, got = initial.shape, np.shape(value)
-            raise ModelError(f"The start of {name} must have shape {needed}. Got: shape {got}.")
-        block.support.require(name, value)
-        with np.errstate(divide="ignore"):  # zero is a legal probability
-            rows[block.parameter] = np.asarray(block.support.to_kernel(np.asarray(value)))
-    for pooled in plan.pools:
-        rows |= pooled.rows(pooled.values(rows))
-    return Start(rows, GIVEN)
 
 
 def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
@@ -265,10 +239,13 @@ def _chains(
             with Progress(*columns, disable=not shown) as bar:
                 task = bar.add_task("Sampling", total=n_chains * sum(sizes.values()))
                 run(chains, at_once, lambda made: bar.advance(task, made))
+    hold()  # what there is must not be lost
     n_draws = min(chain.n_kept for chain in chains)
     kept = {n: np.stack([each.kept[n][:n_draws] for each in chains]) for n in chains[0].kept}
     seconds = time.perf_counter() - began
     if n_draws == 0:  # interrupted before there were draws
+        hold(False)
+        check()
         raise KeyboardInterrupt
     values = {
         block.variable.name: block.support.from_kernel(kept.pop(block.parameter))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pymc as pm
 import xarray as xr
 
@@ -21,7 +24,7 @@ from bayesfuse.results.posterior import complete
 def find_map(
     model: pm.Model,
     *,
-    start: str = DEFAULT,
+    start: str | Mapping[str, Any] = DEFAULT,
     iterations: int = 1000,
     tolerance: float = 1e-8,
     cores: int | None = None,

@@ -13,6 +13,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
 from bayesfuse.numerics.kernels import Array
@@ -20,6 +21,7 @@ from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior
 
+GIVEN = "given"  # the start at values that a user gives
 VALUE = "value of "  # before names of values, in PyMC's coordinates, of other variables in rows
 AVERAGE = "log-odds of average items"  # the value that stands for the class shares
 WIDEST = 1.0  # largest standard deviation, in PyMC's coordinates, that starting points differ by
@@ -212,10 +214,37 @@ class Tilts(Gradients):
         return rows | found | {self._label: odds}
 
 
-def start_of(plan: Plan, method: str) -> tuple[Start, Gradients | None]:
+def start_of(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Gradients | None]:
     """Return the start of a model as it is, and the gradients of what has no closed form."""
     rest = None if plan.complete else Gradients(plan)
+    if not isinstance(method, str):
+        return start_at(plan, method), rest
     return find_start(plan.begun(), plan.continuous_priors(), method, rest), rest
+
+
+def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
+    """Return a start at given values, and at PyMC's initial ones where none are given."""
+    require_mapping("start, unless it is a word,", values)
+    blocks = {block.variable.name: block for block in plan.all_blocks}
+    if unknown := set(values) - set(blocks):
+        raise ModelError(
+            f"A start must give values to free variables that sweeps draw, {sorted(blocks)}; "
+            f"pm.sample takes those of others as initvals=. Got: {sorted(unknown)}."
+        )
+    rows: Rows = {n: prior.centre() for n, prior in plan.priors().items() if not prior.free}
+    point = plan.model.initial_point(0)
+    for name, block in blocks.items():
+        initial = block.support.from_kernel(np.asarray(block.read(point)))
+        value = values.get(name, initial)
+        if np.shape(value) != initial.shape:
+            needed, got = initial.shape, np.shape(value)
+            raise ModelError(f"The start of {name} must have shape {needed}. Got: shape {got}.")
+        block.support.require(name, value)
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            rows[block.parameter] = np.asarray(block.support.to_kernel(np.asarray(value)))
+    for pooled in plan.pools:
+        rows |= pooled.rows(pooled.values(rows))
+    return Start(rows, GIVEN)
 
 
 def values_of(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,12 +20,22 @@ from bayesfuse.inference.drawing import (
 )
 from bayesfuse.inference.plan import Plan, make_plans
 from bayesfuse.inference.start import DEFAULT
-from bayesfuse.numerics.threads import interruptible, threads
+from bayesfuse.numerics.threads import (
+    accept,
+    extension,
+    hold,
+    interruptible,
+    is_over,
+    seconds_left,
+    threads,
+)
 from bayesfuse.pymc.evaluate import add_deterministics, check_convergence, evaluate
 from bayesfuse.results import joint_labels
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.draws import Draws, Precision, decide
 from bayesfuse.results.posterior import add_constants, complete, order_variables, round_off, store
+
+SECONDS = 0.6  # for the labels of draws that were interrupted
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
@@ -93,8 +104,9 @@ def sample(
         graph with circles those drawn with the parameters (chain, draw, item), up to 10⁸ values.
         A model of several tables (``bf.observe`` with names) is sampled by NUTS and has a child
         with the labels of each; other functions take ``result[name]``, ``bf.part(model, name)``.
-        Ctrl-C keeps the draws that all chains have made (attribute ``interrupted``), and after
-        sampling leaves out what is not computed yet (a warning, and the attribute ``missing``).
+        Ctrl-C keeps the draws that all chains have made (attribute ``interrupted``). Labels are
+        then those of as many of them as take about a second; log likelihoods may be left out
+        (attribute ``missing``), and after a second Ctrl-C all that is not computed yet.
 
     Raises
     ------
@@ -180,6 +192,7 @@ def sample(
         result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
         result = thinned(sample_nuts(beginnings, nuts_sampler, settings), kept.thin)
+    hold()  # the draws must not be lost
     cut = result["posterior"].sizes["draw"] < -(-settings["draws"] // kept.thin)
     if cut and seen is None:  # fewer draws may have room for it
         kept = kept._replace(log_likelihood=log_likelihood)
@@ -204,53 +217,80 @@ def _complete(
     *,
     checks: bool,
 ) -> None:
-    """Add what follows from the draws; an interruption leaves out the rest, with a warning."""
-    groups = {"label_posterior"} | ({"log_likelihood"} if kept.log_likelihood else set())
+    """Add what follows from the draws, after an interruption in about a second.
+
+    Label probabilities are then averaged over as many draws as there is time for. A second
+    interruption leaves out the rest, with a warning.
+    """
     one = len(plans) == 1
+    groups = {"label_posterior"} | ({"log_likelihood"} if kept.log_likelihood else set())
     if one:
         (plan,) = plans.values()
         add_constants(result, plan.observation)
         if joint_labels.most_kept(plan.observation):
             groups.add(joint_labels.GROUP)
+    if seen is not None:  # at once: labels that were drawn cannot be computed anew
+        groups = seen.groups
+        store(seen, result)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
-    try:
-        with interruptible, threads(cores):
-            if seen is not None:  # at once: labels that were drawn cannot be computed anew
-                groups = seen.groups
-                store(seen, result)
+
+    def add() -> None:
+        with threads(cores):
             if missing:
                 add_deterministics(result, model)
                 missing.clear()
-            if checks:
-                check_convergence(result, model)
-            if seen is None:
-                for name, plan in plans.items():
-                    add_labels(result, None if one else name, plan, kept.log_likelihood)
-            else:
-                order_variables(result)
-            if checks and one:
+            for name, plan in plans.items() if seen is None else ():
+                seconds = (SECONDS if is_cut else seconds_left()) / len(plans) / 2
+                own = None if one else name
+                add_labels(result, own, plan, kept.log_likelihood, seconds=seconds)
+        order_variables(result)
+
+    is_cut = is_over()
+    hold(False)
+    try:
+        if not is_cut:
+            try:
+                add()
+            except KeyboardInterrupt:
+                is_cut = True
+        if is_cut:
+            with extension(math.inf):
+                add()
+        elif checks:
+            check_convergence(result, model)
+            if one:
                 warn_of_collapse(result, plan.observation)
     except KeyboardInterrupt:
+        is_cut = True
+    if is_cut:
+        accept()
+        result.attrs["interrupted"] = 1
         missing |= groups - set(result.children)
-        if missing:
-            result.attrs["missing"] = ", ".join(sorted(missing))
-            errors.warn(
-                "An interrupted result keeps the draws of the parameters that were made before it "
-                f"was completed. Got: an interruption before {result.attrs['missing']}.",
-                errors.IncompleteWarning,
-            )
+    if missing:
+        result.attrs["missing"] = ", ".join(sorted(missing))
+    if missing - {"log_likelihood"}:
+        errors.warn(
+            "An interrupted result keeps the draws of the parameters that were made before it "
+            f"was completed. Got: an interruption before {result.attrs['missing']}.",
+            errors.IncompleteWarning,
+        )
     round_off(result, kept.precision)
 
 
 def add_labels(
-    result: xr.DataTree, name: str | None, plan: Plan, log_likelihood: bool | None
+    result: xr.DataTree,
+    name: str | None,
+    plan: Plan,
+    log_likelihood: bool | None,
+    seconds: float = math.inf,
 ) -> None:
     """Add the labels of a table, to the child of its name if there are several."""
     posterior = result["posterior"].dataset
     values = evaluate(plan.model, posterior, plan.variables)
     tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
-    complete(tree, plan.observation, values, log_likelihood=log_likelihood)
-    joint_labels.keep(tree, plan.observation, values)
+    how: dict[str, Any] = {"log_likelihood": log_likelihood, "seconds": seconds}
+    complete(tree, plan.observation, values, **how)
+    joint_labels.keep(tree, plan.observation, values, seconds)
     if name is not None:
         del tree["posterior"]
         result[name] = tree

@@ -16,7 +16,7 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
 from bayesfuse.inference.plan import Block, Plan, make_plan
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.threads import interruptible
+from bayesfuse.numerics.threads import Interruption
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import depends, value_function
 from bayesfuse.parameters.variables import SeatingRV
@@ -173,7 +173,7 @@ class LabelGibbs(BlockedStep):
         for pooled in sweep.pools:
             rows |= pooled.rows(pooled.values(rows))
         self.state = self.state._replace(rows=rows)
-        with interruptible:
+        with Interruption():
             for _ in range(self.sweeps):
                 self.state = step(sweep, self.state, self.rng)
         point = dict(point)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -43,7 +43,7 @@ def fit(
     method: Method = "auto",
     *,
     draws: int = 1000,
-    start: str = DEFAULT,
+    start: str | Mapping[str, Any] = DEFAULT,
     sweeps: int = 0,
     batch_size: int | None = None,
     batches: Iterable[Responses] | None = None,

@@ -93,12 +93,33 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
     is breadth first; every round goes from its end to its beginning and back, so one round is exact
     on a forest.
     """
+    message = np.ones((neighbour.size, likelihood.shape[1]))
+    stale = np.ones(len(likelihood), dtype=np.bool_)
+    graph = coupling, start, neighbour, weight, reverse, order
+    done, change = pass_on(prevalence, likelihood, *graph, message, stale, 0, rounds)
+    return message, done, change
+
+
+@kernel
+def pass_on(
+    prevalence,
+    likelihood,
+    coupling,
+    start,
+    neighbour,
+    weight,
+    reverse,
+    order,
+    message,
+    stale,
+    done,
+    rounds,
+):
+    """Pass messages on in place, after ``done`` rounds; return rounds done and the last change."""
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
-    message = np.ones((neighbour.size, n_classes))
     share, cavity = np.empty(n_classes), np.empty(n_classes)
-    stale = np.ones(n_items, dtype=np.bool_)
-    done, change = 0, np.inf
+    change = np.inf
     while done < rounds and change > TOLERANCE:
         change = 0.0
         damping = 0.5 if done > PATIENCE else 0.0
@@ -112,7 +133,7 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
             stale[n] |= damping > 0.0 and moved > TOLERANCE  # damped, so not converged
             change = max(change, moved)
         done += 1
-    return message, done, change
+    return done, change
 
 
 @kernel
@@ -156,10 +177,18 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 def marginal(coupling, likelihood, log_scale, *structure):
     """Sum the labels out; the evidence of an item is given all others and does not add up."""
     prevalence, start, neighbour, weight, reverse, order = structure[:6]
+    graph = coupling.item(), start, neighbour, weight, reverse, order
+    message, _, _ = propagate(prevalence, likelihood, *graph, ROUNDS)
+    return at_messages(coupling, likelihood, log_scale, message, *structure)
+
+
+@kernel
+def at_messages(coupling, likelihood, log_scale, message, *structure):
+    """Return what :func:`marginal` does, at these messages."""
+    prevalence, start, neighbour, weight, reverse = structure[:5]
     knots, total_weight = structure[-2:]
     beta = coupling.item()
     graph = start, neighbour, weight, reverse
-    message, _, _ = propagate(prevalence, likelihood, beta, *graph, order, ROUNDS)
     total, log_evidence, probability, agreement = bethe(
         prevalence, likelihood, log_scale, beta, *graph, message
     )

@@ -17,6 +17,7 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import check, limited
 
 EXACT_COUPLINGS = 129
 """Couplings of an exact table: the error of its integral is then about 1e-8 per edge."""
@@ -130,6 +131,7 @@ def drawn_agreement(
         settle, drawn = max(n_sweeps // 4, 2), np.empty(n_sweeps)
         common = prevalence, likelihood, coupling, *rows
         for i in range(-settle, n_sweeps):
+            check()
             gibbs, clusters = rngs[start].integers(0, 2**64, 2, dtype=np.uint64)
             swendsen_wang(labels, *common, clusters)
             gibbs_sweep(labels, *common, graph.colour_order, gibbs)
@@ -161,7 +163,7 @@ def drawn_agreement(
 
     begun = drawn_couplings(graph, n_classes, max_coupling)
     with ThreadPoolExecutor(2) as threads:  # kernels release the GIL
-        up, down = threads.map(walk, (0, 1), (begun, begun[::-1]), (random, one))
+        up, down = threads.map(limited(walk), (0, 1), (begun, begun[::-1]), (random, one))
         rungs |= {c: [up[c], down[c]] for c in begun.tolist()}
         while len(rungs) < MOST_COUPLINGS:
             # between ends whose slopes, which increase, differ most
@@ -170,7 +172,7 @@ def drawn_agreement(
             ends = coupling[worst : worst + 2].tolist()
             near = [rungs[c][start][0] for start, c in enumerate(ends)]
             middle = sum(ends) / 2
-            rungs[middle] = list(threads.map(draw, (0, 1), (middle, middle), near))
+            rungs[middle] = list(threads.map(limited(draw), (0, 1), (middle, middle), near))
     return results()
 
 

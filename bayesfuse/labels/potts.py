@@ -13,7 +13,7 @@ from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.labels import belief_propagation, potts_kernels
-from bayesfuse.labels.base import LabelPrior, Words
+from bayesfuse.labels.base import LabelPrior, Marginal, Words
 from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
 from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import (
@@ -25,7 +25,7 @@ from bayesfuse.labels.partition_function import (
 )
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
-from bayesfuse.numerics.threads import shared, side_by_side
+from bayesfuse.numerics.threads import check, shared, side_by_side
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
 
@@ -39,6 +39,8 @@ weak responses it gives six times the effective draws of the coupling per second
 SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
 FROM_PRIOR = 400  # further sweeps for draws from the prior
 MODES = 1000  # maximum passes of iterated conditional modes
+PASSES = 10  # of these or of messages, between which Python notices interruptions
+MANY = 10_000  # items from which on passes take so long
 
 
 class Potts(LabelPrior):
@@ -145,7 +147,7 @@ class Potts(LabelPrior):
             self.table = self._inferred(graph, prevalence)
             return self.table.knots, total_weight
         flat = np.ones((graph.n_items, len(prevalence)))
-        message, *_ = belief_propagation.propagate(prevalence, flat, self._fixed, *rows, ROUNDS)
+        message, _ = _propagate(prevalence, flat, self._fixed, *rows)
         log_z, _, _, slope = belief_propagation.bethe(  # exact on a forest
             prevalence, flat, np.zeros(len(flat)), self._fixed, *rows[:-1], message
         )
@@ -169,6 +171,7 @@ class Potts(LabelPrior):
             labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
         own, sweeps = (labels, prevalence, likelihood), SETTLE if previous is None else 1
         for _ in range(sweeps):
+            check()
             clusters = sweeps > 1 or rng.random() < CLUSTERS
             crowd = self._crowd(labels, graph[0], len(prevalence), rng)
             if clusters:
@@ -240,7 +243,11 @@ class Potts(LabelPrior):
         found = []
         for begun in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
             labels = begun.astype(np.int32)
-            potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, MODES)
+            done = PASSES
+            for _ in range(MODES // PASSES):
+                if check() and done < PASSES:
+                    break
+                done = potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, PASSES)
             with np.errstate(divide="ignore"):
                 own_part = np.log(prevalence * likelihood)[np.arange(len(labels)), labels].sum()
             pull = graph[0] * potts_kernels.agreement(labels, start, neighbour, weight)
@@ -265,10 +272,23 @@ class Potts(LabelPrior):
             return np.full(n_classes, 1 / n_classes)
         return self._prevalence
 
+    def marginal(self, log_parameters, likelihood, log_scale, structure):
+        if type(self).marginal_kernel is not belief_propagation.marginal or len(likelihood) < MANY:
+            return super().marginal(log_parameters, likelihood, log_scale, structure)
+        (coupling,), (prevalence, *rows) = log_parameters, structure[:6]
+        message, _ = _propagate(prevalence, likelihood, float(coupling), *rows)
+        total, log_evidence, probability, expected = belief_propagation.at_messages(
+            coupling, likelihood, log_scale, message, *structure
+        )
+        return Marginal(total, log_evidence, probability, (expected,))
+
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, reverse, order, *_ = structure
         graph = float(log_parameters[0]), start, neighbour, weight, reverse
-        *_, change = self.iterate_kernel(prevalence, likelihood, *graph, order, ROUNDS)
+        iterate = self.iterate_kernel
+        if iterate is belief_propagation.propagate and len(likelihood) >= MANY:
+            return _propagate(prevalence, likelihood, *graph, order)[1] <= TOLERANCE
+        *_, change = iterate(prevalence, likelihood, *graph, order, ROUNDS)
         return change <= TOLERANCE
 
 
@@ -298,6 +318,22 @@ class MeanFieldPotts(Potts):
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
         self.moves_labels = not self.exact  # probabilities from drawn labels are better
+
+
+def _propagate(
+    prevalence: Array, likelihood: Array, coupling: float, *rows: NDArray[Any]
+) -> tuple[Array, float]:
+    """Pass messages as :func:`belief_propagation.propagate` does, a few rounds at a time."""
+    *graph, order = rows
+    message = np.ones((graph[1].size, likelihood.shape[1]))
+    stale = np.ones(len(likelihood), dtype=np.bool_)
+    done, change = 0, np.inf
+    while done < ROUNDS and change > TOLERANCE:
+        check()
+        until = min(done + PASSES, ROUNDS)
+        own = prevalence, likelihood, coupling, *graph, order
+        done, change = belief_propagation.pass_on(*own, message, stale, done, until)
+    return message, change
 
 
 def _sweep(

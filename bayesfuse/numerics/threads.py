@@ -1,13 +1,21 @@
-"""Work side by side on threads, as kernels release Python's lock, and Ctrl-C in kernels."""
+"""Work side by side on threads, as kernels release Python's lock; Ctrl-C and time limits.
+
+A handler of SIGINT counts presses of Ctrl-C, and raises KeyboardInterrupt unless numba's C code is
+running, which would turn it into a SystemError or lose it. Every loop calls :func:`check` between
+kernels, in all threads, which raises it after any press, or :class:`TimeIsUp` after a deadline.
+Signals reach the main thread alone: elsewhere, and where SIGINT is ignored, only deadlines count.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from types import FrameType
@@ -15,6 +23,8 @@ from typing import Any
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
+
+EVERY = 0.2  # seconds between looks at signals while others work
 
 _team: ContextVar[tuple[ThreadPoolExecutor, int, int] | None] = ContextVar("team", default=None)
 """Threads of a call, their number, and the process that made them: a fork copies no threads."""
@@ -57,7 +67,7 @@ def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
         cores = kwargs.get("cores")
         if cores is not None:
             require_count("cores", cores)
-        with interruptible, threads(cores):
+        with Interruption(), threads(cores):
             return function(*args, **kwargs)
 
     return inner
@@ -73,48 +83,138 @@ def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     """Return the values of a function, in order; the threads of :func:`threads` share the work."""
     team, calls = _team.get(), list(zip(*columns, strict=True))
     if team is None or not shared() or len(calls) < 2:
-        return [function(*call) for call in calls]
+        return [function(*call) for call in calls if check()]
     found: list[Any] = [None] * len(calls)
     left = iter(range(len(calls)))  # whoever is free takes the next
 
     def work() -> None:
         try:
             for at in left:
+                check()
                 found[at] = function(*calls[at])
         except BaseException:
             for _ in left:  # the others need not go on
                 pass
             raise
 
-    workers = [team[0].submit(work) for _ in range(min(team[1], len(calls)))]
+    workers = [team[0].submit(limited(work)) for _ in range(min(team[1], len(calls)))]
     # the caller only waits: a thread that works and wakes others may share its core with them
-    for worker in workers:
-        worker.result()
+    try:
+        for worker in workers:
+            # a signal just before a wait without end would not wake this thread
+            while not wait([worker], EVERY).done:
+                pass
+            worker.result()
+    except BaseException:  # Ctrl-C, which raises an exception in this thread alone
+        for _ in left:
+            pass
+        wait(workers)  # what they write to must not change any more
+        raise
     return found
 
 
-class _Interruptible(ContextDecorator):
-    """Raise KeyboardInterrupt where an interrupted kernel led to a chain of SystemErrors."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        cause = error
-        while isinstance(cause, SystemError):
-            cause = cause.__cause__
-        if cause is not error and isinstance(cause, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
+class TimeIsUp(KeyboardInterrupt):
+    """A deadline has passed; it is treated as an interruption by the user."""
 
 
-interruptible = _Interruptible()  # not a generator, because every sweep enters it
+class _Limit:
+    """When work ends: after more than ``presses`` of Ctrl-C in this process, or at a time."""
+
+    def __init__(self, presses: float, until: float) -> None:
+        self.presses, self.until, self.held = presses, until, False
+
+    def reason(self) -> type[KeyboardInterrupt] | None:
+        """Return why work must end, None if it may go on."""
+        if _pressed > self.presses:
+            return KeyboardInterrupt
+        return TimeIsUp if time.monotonic() > self.until else None
+
+
+_limit: ContextVar[_Limit | None] = ContextVar("limit", default=None)
+_pressed = 0  # how often Ctrl-C was pressed, as far as this process has noticed
+
+
+def check() -> bool:
+    """Return True, or raise KeyboardInterrupt after Ctrl-C, and TimeIsUp after a deadline."""
+    limit = _limit.get()
+    if limit is not None and not limit.held and (reason := limit.reason()) is not None:
+        raise reason
+    return True
+
+
+def is_over() -> bool:
+    """Return whether Ctrl-C was pressed, or the deadline has passed."""
+    limit = _limit.get()
+    return limit is not None and limit.reason() is not None
+
+
+def hold(held: bool = True) -> None:
+    """Let short work that must not be lost go on despite Ctrl-C and deadlines, or no more."""
+    if (limit := _limit.get()) is not None:
+        limit.held = held
+
+
+def accept() -> None:
+    """Take presses until now as noticed, because the result says that it was interrupted."""
+    if (limit := _limit.get()) is not None:
+        limit.presses = max(limit.presses, _pressed)
+
+
+def limited(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for another thread, which ends where this one does."""
+    limit = _limit.get()
+
+    def inner(*args: Any) -> Any:
+        token = _limit.set(limit)
+        try:
+            return function(*args)
+        finally:
+            _limit.reset(token)
+
+    return inner
+
+
+def seconds_left() -> float:
+    """Return the seconds until the deadline, infinity without one."""
+    limit = _limit.get()
+    return math.inf if limit is None else limit.until - time.monotonic()
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Let :func:`check` raise TimeIsUp after so many seconds, or at an earlier deadline."""
+    limit = _limit.get() or _Limit(math.inf, math.inf)
+    token = _limit.set(_Limit(limit.presses, min(limit.until, time.monotonic() + seconds)))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+@contextmanager
+def extension(seconds: float) -> Iterator[None]:
+    """Grant so many seconds, whatever the deadline; the next press of Ctrl-C ends them."""
+    token = _limit.set(_Limit(_pressed, time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 class Interruption:
-    """Counts presses of Ctrl-C, some without raising; the first may be answered on stderr."""
+    """Lets loops end after Ctrl-C, and counts its presses; the first may be answered on stderr.
+
+    A press is in force, here and in whatever encloses this, until :meth:`wait` or an
+    :func:`extension`; one that nothing has noticed raises KeyboardInterrupt at the end.
+    """
 
     def __init__(self, answer: str = "") -> None:
-        self.presses, self._noted, self._answer = 0, 0.0, answer
+        self._answer = answer
+
+    @property
+    def presses(self) -> int:
+        """Number of presses so far."""
+        return _pressed - self._first
 
     @property
     def seen(self) -> bool:
@@ -122,31 +222,77 @@ class Interruption:
         return self.presses > 0
 
     def wait(self, presses: float) -> None:
-        """Count the given number of further presses without raising KeyboardInterrupt."""
-        self._noted = self.presses + presses
+        """Take those until now as noticed, and so many further ones without KeyboardInterrupt."""
+        self._limit.presses = max(self._outer, _pressed + presses)
 
     def __enter__(self) -> Interruption:
+        outer = _limit.get() or _Limit(-math.inf, math.inf)
+        self._first, self._outer = _pressed, outer.presses
+        presses = _pressed if outer.presses == -math.inf else outer.presses
+        self._limit = _Limit(presses, outer.until)
+        self._limit.held = outer.held
+        self._token = _limit.set(self._limit)
         self._before = signal.getsignal(signal.SIGINT)
-        ignored = self._before is signal.SIG_IGN  # in background jobs of scripts
-        # other threads may not set handlers, and are not interrupted
-        self._set = threading.current_thread() is threading.main_thread() and not ignored
+        inner = getattr(self._before, "__func__", None) is Interruption._note
+        # other threads may not set handlers, and are not interrupted; nor are background jobs of
+        # scripts, which ignore the signal
+        main = threading.current_thread() is threading.main_thread()
+        self._set = main and not inner and self._before is not signal.SIG_IGN
         if self._set:
             signal.signal(signal.SIGINT, self._note)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        noticed = _pressed <= self._limit.presses
+        _limit.reset(self._token)
         if self._set:
             signal.signal(signal.SIGINT, self._before)
+        # what fails after a press has failed because of it, as PyMC does without any draw
+        if not noticed and (isinstance(error, Exception) or (error is None and self._set)):
+            raise KeyboardInterrupt from error
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.presses += 1
+        global _pressed
+        if callable(self._before) and self._before is not signal.default_int_handler:
+            try:
+                self._before(number, frame)
+            except KeyboardInterrupt:
+                pass
+            else:  # a handler of the user's that does without
+                return
+        _pressed += 1
         if self.presses == 1 and self._answer:
             with suppress(OSError):  # not print, which may be what is interrupted
                 os.write(2, f"\n{self._answer}\n".encode())
-        try:
-            if not callable(self._before):
-                raise KeyboardInterrupt
-            self._before(number, frame)
-        except KeyboardInterrupt:
-            if self.presses > self._noted:
-                raise
+        limit = _limit.get() or self._limit
+        if _pressed > limit.presses and not (limit.held or _is_called_by_numba(frame)):
+            raise KeyboardInterrupt
+
+
+def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function end after Ctrl-C: see :class:`Interruption`."""
+
+    @wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        with Interruption():
+            return function(*args, **kwargs)
+
+    return inner
+
+
+def _is_called_by_numba(frame: FrameType | None) -> bool:
+    """Return whether exceptions here are lost: numba has called for the arguments of a kernel.
+
+    It ignores exceptions there, as Python does in callbacks of weak references. Compilation, which
+    takes seconds, does not.
+    """
+    package = __name__.partition(".")[0]
+    while frame is not None:
+        module, function = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        if module.partition(".")[0] == package or function == "_compile_for_args":
+            return False
+        # of random numbers, numba reads a named tuple that NumPy makes
+        if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref")):
+            return True
+        frame = frame.f_back
+    return False

@@ -16,6 +16,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import check
 from bayesfuse.parameters.contract import Statistic, Support
 from bayesfuse.parameters.factor import Counts, Rows, Used, weight_of
 from bayesfuse.raters.base import RaterChannel
@@ -172,6 +173,7 @@ class Observation:
 
     def likelihood(self, rows: Rows) -> tuple[Array, Array]:
         """Return p(responses to n | truth k), (table items, classes), and the rows' log scale."""
+        check()  # every computation on all responses begins here
         channel, structure = self.raters.at(rows, self.rater_structure)
         likelihood, log_scale = channel.likelihood_kernel(*self.tables(rows), *structure)
         return likelihood, log_scale
@@ -194,6 +196,7 @@ class Observation:
 
     def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
         """Return log evidence and counts at the kernels' tables, which PyMC's density makes."""
+        check()
         labels, raters = self.labels, self.raters
         likelihood, log_scale = raters.likelihood_kernel(*tables, *self.rater_structure)
         found = labels.marginal(label_tables, likelihood, log_scale, self.label_structure)

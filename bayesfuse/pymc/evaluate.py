@@ -10,7 +10,7 @@ import pandas as pd
 import pymc as pm
 import pytensor
 import xarray as xr
-from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
+from pymc.backends.arviz import find_constants, find_observations
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
@@ -19,6 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import check
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.parameters.factor import Factor
@@ -52,6 +53,7 @@ def evaluate(
     n_draws = sizes[0] * sizes[1]
     found: list[Array] = []
     for part in in_parts(n_draws, sum(values[:1].size for values in draws)):
+        check()
         values = function(*(each[part] for each in draws))
         found = found or [np.empty((n_draws, *own.shape[1:]), own.dtype) for own in values]
         for whole, own in zip(found, values, strict=True):
@@ -100,13 +102,16 @@ def add_data(result: xr.DataTree, model: pm.Model) -> None:
 
 def _named(model: pm.Model, values: Mapping[str, Any], first: tuple[str, ...] = ()) -> xr.Dataset:
     """Give values of the model's variables its names; ``first`` are dimensions before its own."""
-    coords, dims = coords_and_dims_for_inferencedata(model)
+    dims = {name: own for name, own in model.named_vars_to_dims.items() if name in values}
     found = {}
     for name, value in values.items():
         unnamed = [f"{name}_dim_{axis}" for axis in range(np.ndim(value) - len(first))]
         found[name] = ((*first, *dims.get(name, unnamed)), value)
     used = {dim for own, _ in found.values() for dim in own}
-    return xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
+    named = {dim: names for dim, names in model.coords.items() if dim in used and names is not None}
+    return xr.Dataset(
+        found, {d: np.array(n) if isinstance(n, tuple) else n for d, n in named.items()}
+    )
 
 
 def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> None:

@@ -16,6 +16,7 @@ from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_names, require_seed
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import interruptible
 from bayesfuse.results import joint_labels
 from bayesfuse.results.contents import known_classes, observed_rows
 from bayesfuse.results.group_shares import by_differences, in_groups
@@ -49,6 +50,7 @@ class ClassShares(NamedTuple):
         return f"{text}\n\n{contrasts[PRINTED].to_string(index=False)}"
 
 
+@interruptible
 def class_shares(
     result: xr.DataTree,
     by: Any = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -38,8 +39,20 @@ def sum_up(
     *,
     log_likelihood: bool | None,
     units: int | None = None,
+    seconds: float = math.inf,
 ) -> Draws:
-    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
+    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any.
+
+    Label probabilities are averaged over as many evenly spaced draws as take about so many seconds,
+    without log likelihoods if these are not all.
+    """
+    number = sizes[1]
+    if seconds < math.inf and labels is None:
+        number = _affordable(observation, parameters, sizes, seconds)
+    if number < sizes[1]:
+        spaced = np.linspace(0, sizes[1] - 1, number).round().astype(np.int64)
+        parameters = {name: draws[:, spaced] for name, draws in parameters.items()}
+        sizes, log_likelihood = (sizes[0], number), False
     seen = Draws(
         observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None, units=units
     )
@@ -54,6 +67,21 @@ def sum_up(
         return _by_block(seen, observation, parameters)
     side_by_side(add, range(sizes[0]))
     return seen
+
+
+def _affordable(
+    observation: Observation,
+    parameters: Mapping[str, Array],
+    sizes: tuple[int, int],
+    seconds: float,
+) -> int:
+    """Return how many draws of every chain can be summed up in so many seconds, at least one."""
+    point = observation.rows({name: draws[0, -1] for name, draws in parameters.items()})
+    for _ in range(2):  # the first may compile kernels, or cut the table
+        began = time.monotonic()
+        observation.marginal(point)
+        one = time.monotonic() - began
+    return int(np.clip(seconds / (one * sizes[0]), 1, sizes[1]))
 
 
 def weigh_up(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -45,13 +47,28 @@ def _room_for(n_items: int) -> int:
     return room if room >= FEWEST else 0
 
 
-def keep(result: xr.DataTree, observation: Observation, parameters: Mapping[str, Array]) -> None:
-    """Add one joint draw of the labels for each of some evenly spaced draws of the parameters."""
+def keep(
+    result: xr.DataTree,
+    observation: Observation,
+    parameters: Mapping[str, Array],
+    seconds: float = math.inf,
+) -> None:
+    """Add one joint draw of the labels for each of some evenly spaced draws of the parameters.
+
+    There are fewer if they would take more than some seconds.
+    """
     most = most_kept(observation)
     if not most:
         return
     n_chains, n_draws = next(iter(parameters.values())).shape[:2]
     number = min(most, n_chains * n_draws)
+    if seconds < math.inf:
+        points = list(spaced_rows(observation, parameters, 1))
+        for _ in range(2):  # the first may compile
+            began = time.monotonic()
+            draw_all(observation, points, 1, np.random.default_rng(0))
+            one = time.monotonic() - began
+        number = min(number, max(int(seconds / one), 2))
     rng = np.random.default_rng(int(result["label_posterior"].attrs[OF_DRAWS], 16))
     labels = draw_all(observation, spaced_rows(observation, parameters, number), number, rng)
     responses = observation.responses
@@ -85,9 +102,13 @@ def independent(probability: xr.DataArray, number: int, rng: np.random.Generator
     """Draw labels item by item from their probabilities (item, class)."""
     up_to = probability.values.cumsum(axis=1)
     up_to /= up_to[:, -1:]
-    small = smallest_integer(up_to.shape[1])
-    drawn = [(rng.random((len(up_to), 1)) >= up_to).sum(axis=1) for _ in range(number)]
-    return np.array(drawn, dtype=small).reshape(number, len(up_to))
+    columns = np.ascontiguousarray(up_to.T)
+    drawn = np.zeros((number, len(up_to)), dtype=smallest_integer(len(columns)))
+    for row in drawn:
+        chosen = rng.random(len(up_to))
+        for column in columns:
+            row += chosen >= column
+    return drawn
 
 
 def add_votes_in_sequence(
@@ -198,6 +219,7 @@ def pooled(
         own = result["label_posterior"].dataset if "label_posterior" in result.children else labels
         place = own.get_index("item").get_indexer(items.values)
         code = classes.to_index().get_indexer(own["class"].values)
+        code = code.astype(smallest_integer(len(classes)))
         if not number or _dropped(result):
             return None
         if GROUP in result.children:
@@ -207,8 +229,9 @@ def pooled(
             return None
         else:
             drawn = independent(own["probability"], share, rng)
-        parts.append(code[drawn[:, place]])
-    mixed = rng.permutation(np.concatenate(parts)).astype(smallest_integer(len(classes)))
+        in_order = np.array_equal(place, np.arange(drawn.shape[1]))
+        parts.append(code[drawn if in_order else drawn[:, place]])
+    mixed = rng.permutation(np.concatenate(parts))
     return as_draws(mixed, items.values, classes.values)
 
 

@@ -24,6 +24,7 @@ from bayesfuse.errors import (
     takes_seed,
 )
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import interruptible
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
 from bayesfuse.results.contents import evenly_spaced, kept_labels, responses_of, sequences_of
@@ -78,6 +79,7 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
 
 
 @takes_seed
+@interruptible
 def draw_labels(
     result: xr.DataTree, model: pm.Model | None = None, draws: int = 200, *, random_seed: Any = None
 ) -> xr.DataArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,15 +38,20 @@ def complete(
     *,
     log_likelihood: bool | None = None,
     labels: NDArray[Any] | None = None,
+    seconds: float = math.inf,
 ) -> xr.DataTree:
-    """Add labels, log likelihoods and data; ``parameters`` and ``labels`` are (chain, draw, …)."""
+    """Add labels, log likelihoods and data; ``parameters`` and ``labels`` are (chain, draw, …).
+
+    Labels are those of fewer draws, without log likelihoods, if all would take more ``seconds``.
+    """
     add_constants(result, observation)  # first: an interrupted result must know its model, too
     posterior = result["posterior"].dataset
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
     if isinstance(observation, Spread):
         _complete_parts(result, observation, parameters, sizes, log_likelihood)
     else:
-        store(sum_up(observation, parameters, labels, sizes, log_likelihood=log_likelihood), result)
+        how: dict[str, Any] = {"log_likelihood": log_likelihood, "seconds": seconds}
+        store(sum_up(observation, parameters, labels, sizes, **how), result)
     order_variables(result)
     return result
 

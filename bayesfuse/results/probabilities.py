@@ -21,6 +21,7 @@ from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_tab
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables
@@ -144,6 +145,7 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})
 
 
+@interruptible
 def predict(
     result: xr.DataTree,
     responses: Table,

@@ -269,12 +269,24 @@ def _table(
         mean, (low, high) = values.mean(), values.quantile(list(level)).to_numpy()
         prefix = "" if name == "accuracy" else f"{name}_"
         table[name] = mean
-        # of few responses nearly all draws may be the same share, and the mean another
-        table[f"{prefix}low"], table[f"{prefix}high"] = np.fmin(low, mean), np.fmax(high, mean)
+        low, high = around(values.to_numpy(), mean.to_numpy(), low, high)
+        table[f"{prefix}low"], table[f"{prefix}high"] = low, high
     table["known"] = on_known
     table["known_accuracy"] = right / table["known"]  # NaN without any
     table = table.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
     return with_positive_class(table, classes)
+
+
+def around(draws: Array, mean: Array, low: Any, high: Any) -> tuple[Array, Array]:
+    """Return intervals (columns,) that hold the means of draws (draws, columns) inside.
+
+    If nearly all draws are the same number, the mean may be beyond their quantiles; the interval
+    then ends at the next draw.
+    """
+    above = np.where(draws > mean, draws, np.inf).min(axis=0)
+    below = np.where(draws < mean, draws, -np.inf).max(axis=0)
+    above, below = (np.where(np.isfinite(ends), ends, mean) for ends in (above, below))
+    return np.fmin(low, below), np.fmax(high, above)
 
 
 def _measures(count: NDArray[Any], classes: NDArray[Any]) -> dict[str, Array]:

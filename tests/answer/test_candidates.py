@@ -16,6 +16,7 @@ from bayesfuse.answer.average import weigh, why_less
 from bayesfuse.answer.budget import Budget, Progress, Size
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules
 from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed
 
 
@@ -205,25 +206,15 @@ def test_less_time_gives_fewer_draws_that_fit(clock, model, monkeypatch):
     assert Budget(0.3).size(model, 1, 1) is None  # no time to compile gradients
 
 
-def test_time_is_kept_for_checks_that_end_within_it(clock, model):
-    """No check starts unless one like the longest so far, or as sizes say, can end in time."""
-    clock.step, left = 0.06, Budget(1.5)
-    size = left.size(model, 1, 1)
-    budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
-    assert 0.55 * 90 < clock.time < budget.FITS * 90
-    table = bf.Responses.from_matrix([[0, 1], [1, 1]])
-    large = SimpleNamespace(n_responses=90 / budget.SECONDS_OF_CHECK)
+def test_optional_work_ends_with_its_share_of_the_time():
+    def work():
+        while True:
+            check()
 
-    def check():
-        clock.time += 7.0
-        return "checked"
-
-    assert left.timed(check, large, False) is None
-    while left.timed(check, table, False):
-        pass
-    assert clock.time <= budget.CHECKS * 90 < clock.time + 7.0
-    slow = SimpleNamespace(n_responses=1.0 / budget.SECONDS_OF_CHECK)
-    assert Budget(0.05).timed(check, slow, False) and not Budget(0.05).timed(check, slow, True)
+    left = Budget(0.001)
+    assert left.timed(lambda: "checked") == "checked"
+    assert left.timed(work, 2.0) is None and 0.1 < left.used() < 5.0
+    assert left.timed(lambda: "checked") is None
 
 
 def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):

@@ -234,7 +234,7 @@ def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
 def test_interrupted_before_the_first_draw(folder, capsys, monkeypatch):
     interrupt_in(monkeypatch, 7)
     assert fit() == 130
-    assert "interrupted before there were draws to write" in capsys.readouterr().err
+    assert "interrupted before there was a result to write" in capsys.readouterr().err
     assert names(folder) == {"films.csv"}
 
 

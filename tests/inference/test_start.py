@@ -10,7 +10,8 @@ from slowly import with_slow
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.inference import em, start
-from bayesfuse.inference.drawing import Beginning, given
+from bayesfuse.inference.drawing import Beginning
+from bayesfuse.inference.gradients import start_at
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start, majority
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
@@ -231,7 +232,7 @@ def test_values_to_begin_with_are_the_rows_to_begin_with(name):
     plan = make_plan(MODELS[name]())
     begun = Beginning(plan, "majority")
     rows, values = (get(np.random.default_rng(1)) for get in (begun.rows, begun.values))
-    again = given(plan, values).rows
+    again = start_at(plan, values).rows
     for block in plan.all_blocks:
         own = block.support.from_kernel(rows[block.parameter])
         np.testing.assert_allclose(values[block.variable.name], own, rtol=1e-9, atol=1e-12)
