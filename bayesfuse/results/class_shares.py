@@ -16,9 +16,9 @@ from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_names, require_seed
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results import joint_labels
+from bayesfuse.results import item_knowledge, joint_labels
 from bayesfuse.results.contents import known_classes, observed_rows
-from bayesfuse.results.group_shares import by_differences, in_groups
+from bayesfuse.results.group_shares import by_differences, expected_share, in_groups, of_all
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -162,33 +162,50 @@ def class_shares(
             own /= own.sum(axis=3, keepdims=True)
         if method == "posterior" or honest is None:
             return own
-        centre = by_differences(len(labels), probability.values[rows], honest[rows], place, rng)
+        centre = by_differences(
+            len(labels), probability.values[rows], honest[rows], place, rng, gold[rows] >= 0
+        )
         new = np.clip(centre + own[1] - own[0], 0.0, 1.0)
         return np.stack([centre, new / new.sum(axis=2, keepdims=True)])
 
-    found = share(every, np.zeros_like(every), labels)
-    means = [probability.values.mean(axis=0)[None] if method == "posterior" else found[0].mean(0)]
+    residual = None
+    if method == "posterior":
+        residual = of_all(len(labels), probability.values, honest, rng)
+    found = share(every, np.zeros_like(every), labels, residual)
+    means = [found[0].mean(axis=0)]
+    if residual is not None:
+        means = [expected_share(probability.values, gold, residual)]
     names, code = np.array([], dtype=object), every
     rows = []
     if by is not None:
         names, code = read_populations(items, by, what="by=", group="group")
-        shift = None
-        if method == "posterior":
-            labels, shift = in_groups(labels, probability.values, honest, code, rng)
+        shift = mean = None
+        if residual is not None:
+            known = item_knowledge.stored(result)
+            labels, shift, mean = in_groups(
+                labels, probability.values, honest, code, gold, known, residual, rng
+            )
         own = share(every, code, labels, shift)
         found = np.concatenate([found, own], axis=2)
-        means.append(own[0].mean(axis=0))
+        mean = own[0].mean(axis=0) if mean is None else mean
+        means.append(mean)
         for pair in combinations(range(len(names)), 2) if contrasts else ():
-            two, number = own[:, :, list(pair)], 0
+            two, number, difference = own[:, :, list(pair)], 0, mean[pair[0]] - mean[pair[1]]
             if pairs is not None:
                 both = np.intersect1d(*(unit[code == at] for at in pair))
                 if number := len(both):
                     at = np.flatnonzero(np.isin(code, pair) & np.isin(unit, both))
                     second = (code[at] == pair[1]).astype(np.int64)
                     two = share(at, second, labels, None if shift is None else shift[:, list(pair)])
+                    difference = (two[0, :, 0] - two[0, :, 1]).mean(axis=0)
             head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
-            rows.append(pd.DataFrame(head | {"pairs": number} | _contrast(two, level)))
+            head |= {"pairs": number, "difference": difference}
+            rows.append(pd.DataFrame(head | _contrast(two, level)))
     shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
+    if method == "ppi":  # numbers of items are whole, as counts of draws are
+        for end, whole in (("low", np.floor), ("high", np.ceil)):
+            number = (shares[end] * shares["items"]).round(6)
+            shares[end] = whole(number) / shares["items"]
     compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
     return ClassShares(shares, compared[OF_CONTRASTS])
 
@@ -256,8 +273,6 @@ def _contrast(shares: Array, level: tuple[float, float]) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for prefix, each in zip(("", "new_"), shares, strict=True):
         first, second = each[:, 0], each[:, 1]
-        if not prefix:
-            found["difference"] = (first - second).mean(axis=0)
         found[f"{prefix}low"], found[f"{prefix}high"] = np.quantile(first - second, level, axis=0)
         found[f"{prefix}better"] = ((first > second) + 0.5 * (first == second)).mean(axis=0)
     first, second = shares[0][:, 0], shares[0][:, 1]
