@@ -88,9 +88,10 @@ ROWS = {
         lambda r, y, rng: DawidSkene(r, classifier=classifier(y, rng), **TYPES),
     ),
     "chain": (in_sequence, lambda r, y, rng: HiddenMarkov(r, SEQUENCES, **TYPES)),
-    "graph": (on_grid, lambda r, y, rng: MarkovRandomField(r, neighbours(), **TYPES)),
+    "graph": (on_grid, lambda r, y, rng: MarkovRandomField(r, bf.Graph.from_edges(neighbours()), **TYPES)),
 }
 SLOW = "covariates", "noisy covariates", "classifier"
+"""Models of which NUTS moves a part: one chain; gradients are in Python, as tables differ."""
 
 
 def respond(y, rng):
@@ -110,7 +111,8 @@ def one_table(name, differ, seed, draws):
     with plain_python(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = build(responses, y, rng)
-        result = bf.sample(model, draws, tune=100, random_seed=seed, **FIT)
+        settings = FIT | {"chains": 1} if name in SLOW else FIT
+        result = bf.sample(model, draws, tune=60, random_seed=seed, **settings)
     found = bf.class_shares(result, GROUP, ci_prob=0.9, random_seed=seed)
     table = found.shares[found.shares["class"] == 1]
     real = np.array([y.mean(), y[GROUP == 0].mean(), y[GROUP == 1].mean()])
@@ -135,10 +137,9 @@ def coverage(names, sets, draws):
         f" {'contrast':>8} {'differ':>6}{'equal':>6} {'new':>5} {'width':>6} {'error':>6}{'bare':>6}"
     )
     for name in names:
-        size = max(sets // 2, 3) if name in SLOW else sets
+        size, fewer = sets, draws // 2 if name in SLOW else draws
         found = np.array(
-            [one_table(name, seed % 2 == 0, seed, draws // 2 if name in SLOW else draws)
-             for seed in range(size)], dtype=float,
+            [one_table(name, seed % 2 == 0, seed, fewer) for seed in range(size)], dtype=float
         )
         groups = found[:, 1:3].mean(axis=1)
         print(
@@ -147,3 +148,112 @@ def coverage(names, sets, draws):
             f"{found[::2, 3].mean():>6.2f}{found[1::2, 3].mean():>6.2f} {found[:, 4].mean():>5.2f} "
             f"{found[:, 5].mean():>6.3f} {found[:, 7].mean():>6.3f}{found[:, 8].mean():>6.3f}"
         , flush=True)
+
+
+def predictions(kind, y, share, rng):
+    """Return predictions of labels: good, fair, useless, blind to half, or calling too many."""
+    noise = rng.standard_normal(y.shape)
+    if kind == "useless":
+        return np.clip(share + 0.05 * noise, 0.001, 0.999)
+    if kind == "misses half":
+        return np.where((y == 1) & (rng.random(y.shape) < 0.5), 0.97, 0.01)
+    if kind == "calls more":
+        return np.where((y == 1) | (rng.random(y.shape) < 0.15), 0.95, 0.02)
+    far, spread = (4.5, 3.0) if kind == "good" else (1.0, 1.4)
+    logit = np.log(share / (1 - share)) + far * (2 * y - 1) + spread * noise
+    return 1.0 / (1.0 + np.exp(-logit))
+
+
+SHARES = 0.02, 0.05, 0.1, 0.2, 0.5
+KINDS = "good", "fair", "useless", "misses half", "calls more"
+
+
+def ppi_by_itself(cells, repetitions):
+    print("\nPPI: coverage of 90 % intervals / their width / least width, by share of the class;")
+    print("last rows: coverage / width of the known items alone (Jeffreys)")
+    print(f"{'predictions':<14}{'known':>6}{'items':>6}" + "".join(f"{share:>17}" for share in SHARES))
+    for kind in KINDS:
+        for n, size in cells:
+            cell = [ppi_cell(kind, n, size, share, repetitions) for share in SHARES]
+            words = "".join(f"   {c[0]:.3f}/{c[1]:.2f}/{c[2]:.3f}" for c in cell)
+            print(f"{kind:<14}{n:>6}{size:>6}{words}", flush=True)
+            if kind == KINDS[-1]:
+                words = "".join(f"   {c[3]:.3f}/{c[4]:.2f}      " for c in cell)
+                print(f"{'known alone':<14}{n:>6}{size:>6}{words}", flush=True)
+
+
+def ppi_cell(kind, n, size, share, repetitions):
+    """Return coverage, mean and least width; and coverage and width of known items alone."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(repetitions):
+        y = (rng.random(size) < share).astype(int)
+        f = predictions(kind, y, share, rng)
+        probability = np.column_stack([1 - f, f])
+        honest = np.full_like(probability, np.nan)
+        honest[:n] = probability[:n]
+        probability[:n] = np.eye(2)[y[:n]]
+        drawn = by_differences(200, probability, honest, np.zeros(size, dtype=int), rng)[:, 0, 1]
+        low, high = np.quantile(drawn, [0.05, 0.95])
+        low, high = np.floor((low * size).round(6)) / size, np.ceil((high * size).round(6)) / size
+        ones = y[:n].sum()
+        ends = beta.ppf([0.05, 0.95], ones + 0.5, n - ones + 0.5)
+        real = y.mean()
+        found.append(
+            [low - 1e-9 <= real <= high + 1e-9, high - low, ends[0] <= real <= ends[1], np.ptp(ends)]
+        )
+    inside, width, alone, other = np.array(found, dtype=float).T
+    return inside.mean(), width.mean(), width.min(), alone.mean(), other.mean()
+
+
+def ppi_of_results(sets, shares):
+    """Print coverage with the real fit: five raters, 200 items, 20 or 50 known labels."""
+    print("\nThe same by bf.class_shares(method=...) of WeightedVotes: coverage / width / least width")
+    print(f"{'share':<8}{'known':>6}{'tables':>7}{'ppi':>18}{'ppi, new items':>18}{'posterior':>18}")
+    for share in shares:
+        for n in (20, 50):
+            rows = np.array([real_ppi(share, n, seed) for seed in range(sets)], dtype=float)
+            words = ""
+            for at in range(3):
+                inside, width = rows[:, at], rows[:, 3 + at]
+                words += f"{inside.mean():>8.2f}/{width.mean():.2f}/{width.min():.2f}"
+            print(f"{share:<8}{n:>6}{sets:>7}{words}", flush=True)
+
+
+def real_ppi(share, n, seed):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(200) < share).astype(int)
+    responses = respond(y, rng)
+    gold = {int(item): int(y[item]) for item in rng.choice(200, n, replace=False)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = WeightedVotes(responses, gold)
+        result = bf.sample(model, 100, chains=2, random_seed=seed, progressbar=False)
+    tables = [
+        bf.class_shares(result, method=how, ci_prob=0.9, random_seed=seed).shares.iloc[1]
+        for how in ("ppi", "posterior")
+    ]
+    ends = [(tables[0]["low"], tables[0]["high"]), (tables[0]["new_low"], tables[0]["new_high"])]
+    ends.append((tables[1]["low"], tables[1]["high"]))
+    real = [y.mean(), share, y.mean()]
+    inside = [low - 1e-9 <= x <= high + 1e-9 for x, (low, high) in zip(real, ends, strict=True)]
+    return [*inside, *(high - low for low, high in ends)]
+
+
+def main() -> None:
+    parser = Arguments(__doc__, "two models, few tables")
+    parser.add_argument("--sets", type=int, default=200, help="tables per row")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    options = parser.parse_args()
+    if options.quick:
+        coverage(["nothing", "populations"], 3, 60)
+        ppi_by_itself([(20, 100)], 3)
+        ppi_of_results(2, [0.1])
+    else:
+        coverage(options.rows, options.sets, 250)
+        ppi_by_itself([(20, 200), (20, 2000), (50, 200)], 2 * options.sets)
+        ppi_of_results(options.sets // 2, SHARES)
+
+
+if __name__ == "__main__":
+    main()

@@ -301,24 +301,21 @@ def by_differences(
         left = np.vstack([truth[own] - power * predicted[own], more_truth - power * more_predicted])
         weight = np.append(np.ones(n), np.full(4, HALF))
         left_mean = left[:n].mean(axis=0) if n else left.mean(axis=0)
-        spread = np.atleast_2d(np.cov(left.T, aweights=weight, ddof=0))
         number = n + 4 * HALF
-        variance = np.diag(spread) / (number - 1.0) * (1.0 + number / free)
+        spread = (weight[:, None] * (left - np.average(left, 0, weight)) ** 2).sum(axis=0)
+        variance = spread / number / (number - 1.0) * (1.0 + number / free)
         least = np.minimum(np.sqrt(variance), 0.5)  # a share has a mean above its deviation
         mean = left_mean + power * every[unknown].mean(axis=0)
         mean = np.clip(mean, least, 1.0 - least)
         size = mean * (1.0 - mean) / np.maximum(variance, TINY) - 1.0
         size = np.maximum(size, 1.0 / np.minimum(mean, 1.0 - mean))
+        even = mean / mean.sum()
+        odds = np.sqrt(even / (1.0 - even))
+        together = np.where(np.eye(n_classes) > 0, 1.0, -np.outer(odds, odds))  # multinomial
         normal = rng.multivariate_normal(
-            np.zeros(n_classes), _correlation(spread), samples, "ignore", method="eigh"
+            np.zeros(n_classes), together, samples, "ignore", method="eigh"
         )
         drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
         drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
         found[:, group] = (in_class + free * drawn) / here.sum()
-    return found
-
-
-def _correlation(covariance: Array) -> Array:
-    scale = np.sqrt(np.maximum(np.diag(covariance), TINY**2))
-    found: Array = covariance / np.outer(scale, scale)
     return found
