@@ -72,11 +72,14 @@ ROWS = {
         independent,
         lambda r, y, rng: DawidSkene(r, populations=np.arange(N_ITEMS) // 30, **TYPES),
     ),
-    "coarser populations": (
+    "other populations": (
         independent,
         lambda r, y, rng: DawidSkene(r, populations=np.arange(N_ITEMS) % 2, **TYPES),
     ),
-    "covariates": (independent, lambda r, y, rng: DawidSkene(r, covariates=GROUP[:, None], **TYPES)),
+    "covariates": (
+        independent,
+        lambda r, y, rng: DawidSkene(r, covariates=GROUP[:, None], **TYPES),
+    ),
     "noisy covariates": (
         independent,
         lambda r, y, rng: DawidSkene(
@@ -88,7 +91,10 @@ ROWS = {
         lambda r, y, rng: DawidSkene(r, classifier=classifier(y, rng), **TYPES),
     ),
     "chain": (in_sequence, lambda r, y, rng: HiddenMarkov(r, SEQUENCES, **TYPES)),
-    "graph": (on_grid, lambda r, y, rng: MarkovRandomField(r, bf.Graph.from_edges(neighbours()), **TYPES)),
+    "graph": (
+        on_grid,
+        lambda r, y, rng: MarkovRandomField(r, bf.Graph.from_edges(neighbours()), **TYPES),
+    ),
 }
 SLOW = "covariates", "noisy covariates", "classifier"
 """Models of which NUTS moves a part: one chain; gradients are in Python, as tables differ."""
@@ -134,7 +140,8 @@ def coverage(names, sets, draws):
     print("label probabilities. Shares of the two groups, equal in half of the tables.")
     print(
         f"{'model knows':<20}{'tables':>6}  {'all':>4} {'group':>6} {'differ':>6}{'equal':>6}"
-        f" {'contrast':>8} {'differ':>6}{'equal':>6} {'new':>5} {'width':>6} {'error':>6}{'bare':>6}"
+        f" {'contrast':>8} {'differ':>6}{'equal':>6} {'new':>5} {'width':>6} {'error':>6}"
+        f"{'bare':>6}"
     )
     for name in names:
         size, fewer = sets, draws // 2 if name in SLOW else draws
@@ -146,8 +153,9 @@ def coverage(names, sets, draws):
             f"{name:<20}{size:>6} {found[:, 0].mean():>5.2f} {groups.mean():>6.3f} "
             f"{groups[::2].mean():>6.2f}{groups[1::2].mean():>6.2f} {found[:, 3].mean():>8.3f} "
             f"{found[::2, 3].mean():>6.2f}{found[1::2, 3].mean():>6.2f} {found[:, 4].mean():>5.2f} "
-            f"{found[:, 5].mean():>6.3f} {found[:, 7].mean():>6.3f}{found[:, 8].mean():>6.3f}"
-        , flush=True)
+            f"{found[:, 5].mean():>6.3f} {found[:, 7].mean():>6.3f}{found[:, 8].mean():>6.3f}",
+            flush=True,
+        )
 
 
 def predictions(kind, y, share, rng):
@@ -171,7 +179,9 @@ KINDS = "good", "fair", "useless", "misses half", "calls more"
 def ppi_by_itself(cells, repetitions):
     print("\nPPI: coverage of 90 % intervals / their width / least width, by share of the class;")
     print("last rows: coverage / width of the known items alone (Jeffreys)")
-    print(f"{'predictions':<14}{'known':>6}{'items':>6}" + "".join(f"{share:>17}" for share in SHARES))
+    print(
+        f"{'predictions':<14}{'known':>6}{'items':>6}" + "".join(f"{share:>17}" for share in SHARES)
+    )
     for kind in KINDS:
         for n, size in cells:
             cell = [ppi_cell(kind, n, size, share, repetitions) for share in SHARES]
@@ -200,7 +210,12 @@ def ppi_cell(kind, n, size, share, repetitions):
         ends = beta.ppf([0.05, 0.95], ones + 0.5, n - ones + 0.5)
         real = y.mean()
         found.append(
-            [low - 1e-9 <= real <= high + 1e-9, high - low, ends[0] <= real <= ends[1], np.ptp(ends)]
+            [
+                low - 1e-9 <= real <= high + 1e-9,
+                high - low,
+                ends[0] <= real <= ends[1],
+                np.ptp(ends),
+            ]
         )
     inside, width, alone, other = np.array(found, dtype=float).T
     return inside.mean(), width.mean(), width.min(), alone.mean(), other.mean()
@@ -208,8 +223,12 @@ def ppi_cell(kind, n, size, share, repetitions):
 
 def ppi_of_results(sets, shares):
     """Print coverage with the real fit: five raters, 200 items, 20 or 50 known labels."""
-    print("\nThe same by bf.class_shares(method=...) of WeightedVotes: coverage / width / least width")
-    print(f"{'share':<8}{'known':>6}{'tables':>7}{'ppi':>18}{'ppi, new items':>18}{'posterior':>18}")
+    print(
+        "\nThe same by bf.class_shares(method=...) of WeightedVotes: coverage / width / least width"
+    )
+    print(
+        f"{'share':<8}{'known':>6}{'tables':>7}{'ppi':>18}{'ppi, new items':>18}{'posterior':>18}"
+    )
     for share in shares:
         for n in (20, 50):
             rows = np.array([real_ppi(share, n, seed) for seed in range(sets)], dtype=float)

@@ -116,7 +116,9 @@ def group_sums(values: Array, code: NDArray[np.int64]) -> Array:
     return np.stack(found, axis=1)
 
 
-def _without_total(ratio: Array, probability: Array, code: NDArray[np.int64], total: Array) -> Array:
+def _without_total(
+    ratio: Array, probability: Array, code: NDArray[np.int64], total: Array
+) -> Array:
     """Return ratios that leave the totals of all items, which the model knows, as they are."""
     wanted = np.maximum(total.sum(axis=0), TINY)
     for _ in range(TURNS):

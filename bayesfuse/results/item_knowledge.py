@@ -134,9 +134,7 @@ def stored(result: xr.DataTree) -> ItemKnowledge:
     return ItemKnowledge(np.tile(mean, (len(probability), 1)), depends=depends)
 
 
-def store_average(
-    result: xr.DataTree, results: Mapping[str, xr.DataTree], weights: Array
-) -> None:
+def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weights: Array) -> None:
     """Add what models know of items to their average; vote shares know nothing and say nothing."""
     target = result["label_posterior"].dataset
     prior, sums = 0.0, np.zeros(2)  # weights of models, and of those that know something

@@ -10,7 +10,7 @@ from drawn_results import drawn_result
 
 import bayesfuse as bf
 from bayesfuse.inference.sample import add_labels
-from bayesfuse.models import DawidSkene, ItemTypes, WeightedVotes
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, MarkovRandomField, WeightedVotes
 from bayesfuse.pymc.evaluate import as_result
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results import group_shares, item_knowledge
@@ -45,15 +45,28 @@ def at_a_point(model, seed=1, draws=100):
     return result
 
 
-@pytest.mark.parametrize("name", [*MODELS, "chain", "graph"])
-def test_groups_that_the_model_knows_are_counted(name, fits):
-    result = at_a_point(MODELS[name]()) if name in MODELS else fits[name][1]
-    number = bf.label_probabilities(result).sizes["item"]
-    group = GROUP if name in MODELS else GROUP[::2][:number].repeat(2)[:number]
-    draws = result["label_draws"]["label"].values.reshape(-1, number)
+def dependent():
+    """A result of labels in sequence or on a graph."""
+    rng = np.random.default_rng(2)
+    result = drawn_result((rng.random((100, 30)) < rng.random(30)).astype(int), [0, 1])
+    structures = {
+        "sequences": (HiddenMarkov, bf.Sequences.from_lengths([15, 15])),
+        "graph": (MarkovRandomField, bf.Graph.grid((5, 6))),
+    }
+    for build, structure in structures.values():
+        item_knowledge.store(result, observed(build(TABLE, structure))[1], [])
+        assert result["label_posterior"].attrs.pop(item_knowledge.DEPEND) == 1
+    result["label_posterior"].attrs[item_knowledge.DEPEND] = 1
+    return result
+
+
+@pytest.mark.parametrize("name", [*MODELS, "sequences or a graph"])
+def test_groups_that_the_model_knows_are_counted(name):
+    result = at_a_point(MODELS[name]()) if name in MODELS else dependent()
+    number, group, names = 30, GROUP, np.unique(GROUP)
+    draws = result["label_draws"]["label"].values
     found = bf.class_shares(result, group, ci_prob=0.8, random_seed=1)
     one = found.shares[found.shares["class"] == 1].set_index("group")
-    names = np.unique(group)
     for own in names:
         ends = np.quantile(draws[:, group == own].mean(axis=1), [0.1, 0.9])
         np.testing.assert_allclose(one.loc[own, ["low", "high"]].astype(float), ends, atol=1e-9)
@@ -85,10 +98,10 @@ def test_knowledge_is_averaged_with_results():
     np.testing.assert_allclose(item_knowledge.stored(layered).unexplained(code), 0.25)
 
 
-def test_averages_with_labels_in_sequence_depend_on_other_items(fits):
-    result = fits["chain"][1]
-    chained = bf.average({"one": result, "other": fits["independent"][1]}, {"one": 1, "other": 3})
-    assert item_knowledge.stored(chained).depends
+def test_averages_with_labels_that_depend_on_other_items():
+    results = {"chain": dependent(), "votes": bf.vote_shares(TABLE)}
+    del results["votes"]["constant_data"]
+    assert item_knowledge.stored(bf.average(results, {"chain": 1, "votes": 3})).depends
 
 
 def test_what_inputs_leave_unexplained():
