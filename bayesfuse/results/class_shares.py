@@ -62,8 +62,9 @@ def class_shares(
 ) -> ClassShares:
     """Return the share of items in each class, by group, and differences between groups.
 
-    Shares are of the posterior true labels, with known labels fixed; those of groups are partially
-    pooled towards those of all items, with raters who are alike in all groups [1]_.
+    Shares are of the posterior true labels, with known labels fixed. Groups that the model knows
+    (by populations, covariates, a classifier, sequences, a graph) are counted over joint draws;
+    others are partially pooled towards the model's prior [1]_, with raters alike in all groups.
 
     Parameters
     ----------
@@ -104,9 +105,18 @@ def class_shares(
 
     Notes
     -----
-    Differences of known labels from their probabilities without them (``bf.fuse(gold=…)``) are
-    added by group, partially pooled towards zero [2]_. New items are drawn by the Bayesian
-    bootstrap [3]_ of items or questions, with one more of an unknown class in every group.
+    Where the model knows a group in part, the prior variance of the group's log-odds is in
+    proportion to what the inputs of the label prior leave unexplained of the group's indicator, by
+    linear regression. Differences of known labels from their probabilities without them
+    (``bf.fuse(gold=…)``) are added for all items and by group, partially pooled towards zero [2]_.
+    ``share`` of groups, weighted by ``items``, averages to that of all items; ends of intervals do
+    not. New items are drawn by the Bayesian bootstrap [3]_ of items or questions, with one more of
+    an unknown class in every group.
+
+    Intervals of ``method="ppi"`` allow for items unlike the known ones: variances are of the known
+    items and of one more in the class and one not, so few known labels of one class do not give an
+    interval without width. They end at whole numbers of items, and groups, each estimated from its
+    known items, do not average to the whole.
 
     References
     ----------
@@ -179,7 +189,8 @@ def class_shares(
     rows = []
     if by is not None:
         names, code = read_populations(items, by, what="by=", group="group")
-        shift = mean = None
+        shift: Array | None = None
+        mean: Array | None = None
         if residual is not None:
             known = item_knowledge.stored(result)
             labels, shift, mean = in_groups(

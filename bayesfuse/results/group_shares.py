@@ -57,7 +57,7 @@ def in_groups(
     if n_groups == 1:
         return GroupShares(labels, shift, whole / len(code))
     at, seen = _checked(honest), probability
-    if len(at):
+    if honest is not None and len(at):
         seen = probability.copy()
         seen[at] = honest[at]
     unknown = np.bincount(code, gold < 0, minlength=n_groups)
@@ -74,7 +74,7 @@ def in_groups(
             tilted = _tilted(probability, ratio[code])
             _relabel(labels[sample], probability, tilted, rng)
             expected += group_sums(tilted, code) / len(labels)
-        if len(at):  # known labels are zeros and ones
+        if honest is not None and len(at):  # known labels are zeros and ones
             left = probability[at] - _tilted(honest[at], ratio[code[at]])
             drawn = residuals(left, code[at], n_groups, rng)
             shift[sample] += drawn - unknown @ drawn / max(unknown.sum(), 1.0)
@@ -89,7 +89,7 @@ def of_all(
 ) -> Array:
     """Draw the mean residual of known labels among all items (samples, 1, classes)."""
     drawn = np.zeros((samples, 1, probability.shape[1]))
-    if len(at := _checked(honest)):
+    if honest is not None and len(at := _checked(honest)):
         left = probability[at] - honest[at]
         for sample in range(samples):
             drawn[sample] = residuals(left, np.zeros_like(at), 1, rng)
@@ -101,12 +101,13 @@ def expected_share(probability: Array, gold: NDArray[np.int64], shift: Array) ->
     share = probability.mean(axis=0) + (gold < 0).mean() * shift.mean(axis=0)
     certain = np.where((gold >= 0)[:, None], probability, 0.0).mean(axis=0)
     share = np.maximum(share, certain)
-    return share * (1.0 / share.sum())
+    found: Array = share / share.sum()
+    return found
 
 
 def _checked(honest: Array | None) -> NDArray[np.int64]:
     """Return the known items with probabilities without their labels, none if they are few."""
-    at = np.flatnonzero(np.isfinite([] if honest is None else honest[:, 0]))
+    at = np.arange(0) if honest is None else np.flatnonzero(np.isfinite(honest[:, 0]))
     return at if len(at) >= FEWEST else at[:0]
 
 

@@ -20,6 +20,9 @@ DEPEND, SHARE = "labels_depend", "item_knowledge"
 """Attributes of label_posterior: whether labels depend on those of other items (or on inputs that
 are not stored), and the weight, in an average, of the models that know something of items."""
 
+BEFORE = "population_index", "covariate_mean", "classifier_mean"
+"""Variables of constant_data of models whose prior differs between items."""
+
 TINY = 1e-9  # unexplained share of the variance of a group that is rounding error
 
 
@@ -75,13 +78,10 @@ def store(result: xr.DataTree, observation: Observation, points: Iterable[Rows])
         return
     if labels.population is None:
         return
-    place, prior, number = observation.full_structure[1], 0.0, 0
+    place, number, total = observation.full_structure[1], 0, np.zeros(1)
     for rows in points:
-        prior, number = prior + np.exp(observation.label_tables(rows)[0]), number + 1
-    _add(
-        result,
-        ItemKnowledge((prior / number)[place], *_inputs(labels)),
-    )
+        total, number = total + np.exp(observation.label_tables(rows)[0]), number + 1
+    _add(result, ItemKnowledge((total / number)[place], *_inputs(labels)))
 
 
 def _inputs(labels: Independent) -> tuple[NDArray[np.int64] | None, Array | None]:
@@ -125,6 +125,8 @@ def stored(result: xr.DataTree) -> ItemKnowledge:
             depends,
             float(labels.attrs.get(SHARE, 1.0)),
         )
+    # of versions that did not store priors
+    depends |= any(str(name).endswith(BEFORE) for name in data.data_vars)
     share = None
     if "posterior" in result.children:
         share = named(result["posterior"].dataset, "prevalence")
@@ -137,7 +139,7 @@ def stored(result: xr.DataTree) -> ItemKnowledge:
 def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weights: Array) -> None:
     """Add what models know of items to their average; vote shares know nothing and say nothing."""
     target = result["label_posterior"].dataset
-    prior, sums = 0.0, np.zeros(2)  # weights of models, and of those that know something
+    prior, sums = np.zeros((1, 1)), np.zeros(2)  # weights of all models, and of those with inputs
     some: ItemKnowledge | None = None
     for each, weight in zip(results.values(), weights, strict=True):
         if "label_posterior" not in each.children or weight == 0.0:
@@ -158,5 +160,5 @@ def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weigh
             )
             some = ItemKnowledge(known.prior, population, inputs)
     if some is not None:
-        prior = np.asarray(prior) / np.sum(prior, axis=1, keepdims=True)
+        prior = prior / prior.sum(axis=1, keepdims=True)
         _add(result, some._replace(prior=prior, share=float(sums[1] / sums[0])))
