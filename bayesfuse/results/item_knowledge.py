@@ -54,8 +54,8 @@ class ItemKnowledge(NamedTuple):
         total = size * (1.0 - size / len(code))
         population = np.zeros_like(code) if self.population is None else self.population
         count = np.bincount(population)
-        both = np.bincount(code * len(count) + population, minlength=n_groups * len(count))
-        both = both.reshape(n_groups, -1)
+        cell = np.bincount(code * len(count) + population, minlength=n_groups * len(count))
+        both = cell.reshape(n_groups, -1)
         left = size - (both**2 / np.maximum(count, 1)).sum(axis=1)
         if self.inputs is not None and self.inputs.shape[1]:
             mean = np.zeros((len(count), self.inputs.shape[1]))
