@@ -133,6 +133,9 @@ class WeightedVotes(LabelModel):
         self.result_names = list(results)
         for name, own in results.items():
             _require_unseen(name, own)
+        self.given_results = {
+            name: own for name, own in results.items() if isinstance(own, xr.DataTree)
+        }
         self.terms = terms = _terms(responses, results)
         known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
         if not len(known):

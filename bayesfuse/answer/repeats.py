@@ -214,7 +214,7 @@ def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Gen
         item * n_classes + table.label[verdict], minlength=table.n_items * n_classes
     )
     labels: Array = votes.reshape(-1, n_classes) + 1.0 / n_classes
-    labels /= labels.sum(axis=1, keepdims=True)
+    labels = labels / labels.sum(axis=1, keepdims=True)
     right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
     verdicts: Array = labels[item]
 

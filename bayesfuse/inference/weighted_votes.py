@@ -15,6 +15,7 @@ from bayesfuse.data.vote_terms import Terms, contrasts
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.evaluate import as_posterior
+from bayesfuse.results import item_knowledge
 from bayesfuse.results.contents import named
 from bayesfuse.results.joint_labels import LabelDraws
 from bayesfuse.results.posterior import order_variables
@@ -255,6 +256,8 @@ def _add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> No
         summed.add(some, probability)
     honest[items] = apart / apart.sum(axis=1, keepdims=True)
     summed.store(result, model, {"left_out": honest, "given": given})
+    weights = np.full(len(model.given_results), 1.0 / max(len(model.given_results), 1))
+    item_knowledge.store_average(result, model.given_results, weights)
     dims = ("chain", "draw", "item")
     names = model.terms.responses.items[items]
     # draws of nothing to correct have equal values, for which ArviZ's leave-one-out has no tail

@@ -14,7 +14,7 @@ import xarray as xr
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_choice, require_mapping, require_weights
 from bayesfuse.pymc.model import observed
-from bayesfuse.results import joint_labels
+from bayesfuse.results import item_knowledge, joint_labels
 from bayesfuse.results.compatibility import parameters, require_alike
 from bayesfuse.results.contents import constants, in_double, require_result
 from bayesfuse.results.probabilities import label_posterior
@@ -172,6 +172,7 @@ def average(
     if drawn is not None:
         children[joint_labels.GROUP] = drawn
     averaged = xr.DataTree.from_dict(children)
+    item_knowledge.store_average(averaged, results, share)
     averaged.attrs = {"models": names, "weights": share.tolist()}
     return averaged
 

@@ -17,9 +17,9 @@ from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_names, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
-from bayesfuse.results import joint_labels
+from bayesfuse.results import item_knowledge, joint_labels
 from bayesfuse.results.contents import known_classes, observed_rows
-from bayesfuse.results.group_shares import by_differences, in_groups
+from bayesfuse.results.group_shares import by_differences, expected_share, in_groups, of_all
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -64,8 +64,9 @@ def class_shares(
 ) -> ClassShares:
     """Return the share of items in each class, by group, and differences between groups.
 
-    Shares are of the posterior true labels, with known labels fixed; those of groups are partially
-    pooled towards those of all items, with raters who are alike in all groups [1]_.
+    Shares are of the posterior true labels, with known labels fixed. Groups that the model knows
+    (by populations, covariates, a classifier, sequences, a graph) are counted over joint draws;
+    others are partially pooled towards the model's prior [1]_, with raters alike in all groups.
 
     Parameters
     ----------
@@ -106,9 +107,18 @@ def class_shares(
 
     Notes
     -----
-    Differences of known labels from their probabilities without them (``bf.fuse(gold=…)``) are
-    added by group, partially pooled towards zero [2]_. New items are drawn by the Bayesian
-    bootstrap [3]_ of items or questions, with one more of an unknown class in every group.
+    Where the model knows a group in part, the prior variance of the group's log-odds is in
+    proportion to what the inputs of the label prior leave unexplained of the group's indicator, by
+    linear regression. Differences of known labels from their probabilities without them
+    (``bf.fuse(gold=…)``) are added for all items and by group, partially pooled towards zero [2]_.
+    ``share`` of groups, weighted by ``items``, averages to that of all items; ends of intervals do
+    not. New items are drawn by the Bayesian bootstrap [3]_ of items or questions, with one more of
+    an unknown class in every group.
+
+    Intervals of ``method="ppi"`` allow for items unlike the known ones: variances are of the known
+    items and of one more in the class and one not, so few known labels of one class do not give an
+    interval without width. They end at whole numbers of items, and groups, each estimated from its
+    known items, do not average to the whole.
 
     References
     ----------
@@ -164,33 +174,51 @@ def class_shares(
             own /= own.sum(axis=3, keepdims=True)
         if method == "posterior" or honest is None:
             return own
-        centre = by_differences(len(labels), probability.values[rows], honest[rows], place, rng)
+        centre = by_differences(
+            len(labels), probability.values[rows], honest[rows], place, rng, gold[rows] >= 0
+        )
         new = np.clip(centre + own[1] - own[0], 0.0, 1.0)
         return np.stack([centre, new / new.sum(axis=2, keepdims=True)])
 
-    found = share(every, np.zeros_like(every), labels)
-    means = [probability.values.mean(axis=0)[None] if method == "posterior" else found[0].mean(0)]
+    residual = None
+    if method == "posterior":
+        residual = of_all(len(labels), probability.values, honest, rng)
+    found = share(every, np.zeros_like(every), labels, residual)
+    means = [found[0].mean(axis=0)]
+    if residual is not None:
+        means = [expected_share(probability.values, gold, residual)]
     names, code = np.array([], dtype=object), every
     rows = []
     if by is not None:
         names, code = read_populations(items, by, what="by=", group="group")
-        shift = None
-        if method == "posterior":
-            labels, shift = in_groups(labels, probability.values, honest, code, rng)
+        shift: Array | None = None
+        mean: Array | None = None
+        if residual is not None:
+            known = item_knowledge.stored(result)
+            labels, shift, mean = in_groups(
+                labels, probability.values, honest, code, gold, known, residual, rng
+            )
         own = share(every, code, labels, shift)
         found = np.concatenate([found, own], axis=2)
-        means.append(own[0].mean(axis=0))
+        mean = own[0].mean(axis=0) if mean is None else mean
+        means.append(mean)
         for pair in combinations(range(len(names)), 2) if contrasts else ():
-            two, number = own[:, :, list(pair)], 0
+            two, number, difference = own[:, :, list(pair)], 0, mean[pair[0]] - mean[pair[1]]
             if pairs is not None:
                 both = np.intersect1d(*(unit[code == at] for at in pair))
                 if number := len(both):
                     at = np.flatnonzero(np.isin(code, pair) & np.isin(unit, both))
                     second = (code[at] == pair[1]).astype(np.int64)
                     two = share(at, second, labels, None if shift is None else shift[:, list(pair)])
+                    difference = (two[0, :, 0] - two[0, :, 1]).mean(axis=0)
             head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
-            rows.append(pd.DataFrame(head | {"pairs": number} | _contrast(two, level)))
+            head |= {"pairs": number, "difference": difference}
+            rows.append(pd.DataFrame(head | _contrast(two, level)))
     shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
+    if method == "ppi":  # numbers of items are whole, as counts of draws are
+        for end, whole in (("low", np.floor), ("high", np.ceil)):
+            number = (shares[end] * shares["items"]).round(6)
+            shares[end] = whole(number) / shares["items"]
     compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
     return ClassShares(shares, compared[OF_CONTRASTS])
 
@@ -258,8 +286,6 @@ def _contrast(shares: Array, level: tuple[float, float]) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for prefix, each in zip(("", "new_"), shares, strict=True):
         first, second = each[:, 0], each[:, 1]
-        if not prefix:
-            found["difference"] = (first - second).mean(axis=0)
         found[f"{prefix}low"], found[f"{prefix}high"] = np.quantile(first - second, level, axis=0)
         found[f"{prefix}better"] = ((first > second) + 0.5 * (first == second)).mean(axis=0)
     first, second = shares[0][:, 0], shares[0][:, 1]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.item_knowledge import ItemKnowledge
 
+TURNS = 3  # of corrections to the totals of the classes
 BURN, THIN = 30, 3  # sweeps before the first sample and between samples
 FEWEST = 5  # known labels below which their residuals say nothing
-OWN = 10  # known labels of a group above which differences have its own variance
+OWN = 10.0  # known items of its own that all others count for in the power of a group
+HALF = 0.5  # weight of each of four items that may be among the unknown ones
 TINY = 1e-9
 
 SPREAD = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7])
@@ -19,35 +24,119 @@ RESIDUAL = np.array([0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.26, 0.33, 0.42, 0.55, 
 """Standard deviations of the mean residuals of groups, in those of a residual; half-normal(.5)."""
 
 
+class GroupShares(NamedTuple):
+    """Labels given the groups, and what known labels add: see :func:`in_groups`."""
+
+    labels: NDArray[np.int64]  # (samples, items)
+    shift: Array  # of the share among unknown items (samples, groups, classes)
+    mean: Array  # expected shares (groups, classes)
+
+
 def in_groups(
     labels: NDArray[np.int64],
     probability: Array,
     honest: Array | None,
     code: NDArray[np.int64],
+    gold: NDArray[np.int64],
+    known: ItemKnowledge,
+    overall: Array,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.int64], Array]:
-    """Return labels (samples, items) given the groups, and residuals (samples, groups, classes).
+) -> GroupShares:
+    """Return labels given the groups, residuals of known labels, and the expected shares.
 
-    Probabilities are multiplied by ratios of the shares of groups. Residuals are mean differences
-    of known labels from ``honest`` probabilities, without these labels, where there are any.
+    Joint draws are the posterior in groups that the model knows. In others, prior probabilities of
+    the model are multiplied by ratios, whose spread is in proportion to what the model leaves
+    unexplained. Residuals are mean differences of known labels from ``honest`` probabilities,
+    without these labels, where there are any; on average over groups they are ``overall`` (samples,
+    1, classes), so that groups weighted by their size give the shares of all items.
     """
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
-    shift = np.zeros((len(labels), n_groups, n_classes))
+    size, total = np.bincount(code), group_sums(probability, code)
+    shift = np.tile(overall, (1, n_groups, 1))
+    whole = expected_share(probability, gold, overall) * len(code)
     if n_groups == 1:
-        return labels, shift
-    seen, known = probability, None
-    if honest is not None and (given := np.isfinite(honest[:, 0])).sum() >= FEWEST:
-        known = np.flatnonzero(given)
-        seen = np.where(given[:, None], honest, probability)
-    labels = labels.copy()
-    for sample, ratio in enumerate(_ratios(len(labels), seen, code, rng)):
-        by_item = ratio[code]
-        _relabel(labels[sample], probability, by_item, rng)
-        if known is not None and honest is not None:
-            truth = probability[known]  # zeros and ones
-            left = truth - _tilted(honest[known], by_item[known])
-            shift[sample] = residuals(left, code[known], n_groups, rng)
-    return labels, shift
+        return GroupShares(labels, shift, whole / len(code))
+    at, seen = _checked(honest), probability
+    if honest is not None and len(at):
+        seen = probability.copy()
+        seen[at] = honest[at]
+    unknown = np.bincount(code, gold < 0, minlength=n_groups)
+    unexplained = known.unexplained(code)
+    moved = np.flatnonzero((unexplained > 0.0)[code])
+    labels, expected = labels.copy(), total
+    ratios = np.ones((len(labels), n_groups, n_classes))
+    if len(moved):
+        ratios = _ratios(len(labels), seen, code, rng, known.prior, unexplained)
+        expected = np.zeros_like(total)
+    for sample, ratio in enumerate(ratios):
+        if len(moved):
+            ratio = _without_total(ratio, probability, code, total)
+            tilted = _tilted(probability, ratio[code])
+            _relabel(labels[sample], probability, tilted, rng)
+            expected += group_sums(tilted, code) / len(labels)
+        if honest is not None and len(at):  # known labels are zeros and ones
+            left = probability[at] - _tilted(honest[at], ratio[code[at]])
+            drawn = residuals(left, code[at], n_groups, rng)
+            shift[sample] += drawn - unknown @ drawn / max(unknown.sum(), 1.0)
+    expected = expected + unknown[:, None] * shift.mean(axis=0)
+    certain = group_sums(np.where((gold >= 0)[:, None], probability, 0.0), code)
+    free = _with_margins(expected - certain, unknown, whole[0] - certain.sum(axis=0))
+    return GroupShares(labels, shift, (certain + free) / size[:, None])
+
+
+def of_all(
+    samples: int, probability: Array, honest: Array | None, rng: np.random.Generator
+) -> Array:
+    """Draw the mean residual of known labels among all items (samples, 1, classes)."""
+    drawn = np.zeros((samples, 1, probability.shape[1]))
+    if honest is not None and len(at := _checked(honest)):
+        left = probability[at] - honest[at]
+        for sample in range(samples):
+            drawn[sample] = residuals(left, np.zeros_like(at), 1, rng)
+    return drawn
+
+
+def expected_share(probability: Array, gold: NDArray[np.int64], shift: Array) -> Array:
+    """Return the shares of all items (1, classes), with the mean ``shift`` of unknown ones."""
+    share = probability.mean(axis=0) + (gold < 0).mean() * shift.mean(axis=0)
+    certain = np.where((gold >= 0)[:, None], probability, 0.0).mean(axis=0)
+    share = np.maximum(share, certain)
+    found: Array = share / share.sum()
+    return found
+
+
+def _checked(honest: Array | None) -> NDArray[np.int64]:
+    """Return the known items with probabilities without their labels, none if they are few."""
+    at = np.arange(0) if honest is None else np.flatnonzero(np.isfinite(honest[:, 0]))
+    return at if len(at) >= FEWEST else at[:0]
+
+
+def group_sums(values: Array, code: NDArray[np.int64]) -> Array:
+    """Return the sums of values (items, classes) by group (groups, classes)."""
+    found = [np.bincount(code, column) for column in values.T]
+    return np.stack(found, axis=1)
+
+
+def _without_total(
+    ratio: Array, probability: Array, code: NDArray[np.int64], total: Array
+) -> Array:
+    """Return ratios that leave the totals of all items, which the model knows, as they are."""
+    wanted = np.maximum(total.sum(axis=0), TINY)
+    for _ in range(TURNS):
+        now = _tilted(probability, ratio[code]).sum(axis=0)
+        ratio = ratio * (wanted / np.maximum(now, TINY))
+    return ratio
+
+
+def _with_margins(table: Array, rows: Array, columns: Array) -> Array:
+    """Return a table with these sums by row and column: iterative proportional fitting."""
+    found = np.maximum(table, TINY)
+    for _ in range(1000):
+        found = found * (rows / np.maximum(found.sum(axis=1), 1e-300))[:, None]
+        found = found * (columns / np.maximum(found.sum(axis=0), 1e-300))
+        if np.abs(found.sum(axis=1) - rows).max() < 1e-12 * max(rows.sum(), 1.0):
+            break
+    return found
 
 
 def _tilted(probability: Array, ratio: Array) -> Array:
@@ -63,43 +152,73 @@ def _draw(weight: Array, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _ratios(
-    samples: int, probability: Array, code: NDArray[np.int64], rng: np.random.Generator
+    samples: int,
+    probability: Array,
+    code: NDArray[np.int64],
+    rng: np.random.Generator,
+    prior: Array | None = None,
+    unexplained: Array | None = None,
 ) -> Array:
-    """Return Gibbs draws of shares of groups over those of all items (samples, groups, classes).
+    """Return Gibbs draws of shares of groups over their prior ones (samples, groups, classes).
 
-    Shares are Dirichlet around those of all items, with a concentration from a grid.
+    Shares are Dirichlet around the mean of the ``prior`` probabilities (items, classes) in the
+    group, with a concentration from a grid, divided by what is ``unexplained`` of the group. Items
+    with different priors have a normaliser, which a gamma variable by item makes conjugate.
     """
     from scipy.special import gammaln
 
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
-    share = np.maximum(probability.mean(axis=0), TINY)
-    share /= share.sum()
-    grid = 4.0 / SPREAD**2  # of two even classes, the variance of log-odds is 4 / concentration
-    prior = -0.5 * SPREAD**2 + np.log(np.gradient(SPREAD))
-    sizes = np.bincount(code)
-    around = grid[:, None, None] * share
-    fixed = prior + n_groups * (gammaln(grid) - gammaln(grid[:, None] * share).sum(axis=1))
-    fixed -= gammaln(grid[:, None] + sizes).sum(axis=1)
-    own, found = np.tile(share, (n_groups, 1)), np.empty((samples, n_groups, n_classes))
+    found = np.ones((samples, n_groups, n_classes))
+    active = np.ones(n_groups, dtype=bool) if unexplained is None else unexplained > 0.0
+    if prior is None:
+        prior = np.broadcast_to(probability.mean(axis=0), probability.shape)
+    some = active[code]
+    number = np.cumsum(active) - 1
+    probability, prior, code = probability[some], np.maximum(prior[some], TINY), number[code[some]]
+    left = np.ones(len(active)) if unexplained is None else unexplained
+    left, sizes = left[active], np.bincount(code)
+    mean = group_sums(prior, code) / sizes[:, None]
+    is_same = bool(np.abs(prior - mean[code]).max() < TINY)
+    mean /= mean.sum(axis=1, keepdims=True)
+    # of two even classes, the variance of log-odds is 4 / concentration
+    total = 4.0 / SPREAD[:, None] ** 2 / left
+    around = total[:, :, None] * mean
+    fixed = -0.5 * SPREAD**2 + np.log(np.gradient(SPREAD))
+    fixed += (gammaln(total) - gammaln(around).sum(axis=2)).sum(axis=1)
+    own = mean.copy()
     for sweep in range(-BURN, samples * THIN):
-        ratio = np.where(share > 2 * TINY, own / share, 1.0)
+        ratio = np.where(mean > 2 * TINY, own / mean, 1.0)
         if sweep >= 0 and sweep % THIN == 0:
-            found[sweep // THIN] = ratio
+            found[sweep // THIN, active] = ratio
         label = _draw(probability * ratio[code], rng)
         count = np.bincount(code * n_classes + label, minlength=own.size).reshape(own.shape)
-        evidence = fixed + gammaln(around + count).sum(axis=(1, 2))
+        if is_same:  # with the shares summed out
+            evidence = fixed + gammaln(around + count).sum(axis=(1, 2))
+            evidence -= gammaln(total + sizes).sum(axis=1)
+        else:
+            evidence = fixed + ((around - 1.0) * np.log(own)).sum(axis=(1, 2))
         weight = np.exp(evidence - evidence.max())
-        at = rng.choice(len(grid), p=weight / weight.sum())
-        own = rng.standard_gamma(around[at] + count) + 1e-300
+        at = rng.choice(len(SPREAD), p=weight / weight.sum())
+        shape = around[at] + count
+        pull = 0.0 if is_same else _pull(own, prior / mean[code], total[at], code, rng)
+        own = rng.standard_gamma(shape) / (1.0 + pull) + 1e-300
         own /= own.sum(axis=1, keepdims=True)
     return found
 
 
+def _pull(
+    share: Array, relative: Array, total: Array, code: NDArray[np.int64], rng: np.random.Generator
+) -> Array:
+    """Return rates of the gamma variables behind shares, given one more variable by item."""
+    level = share * rng.standard_gamma(total)[:, None]
+    normaliser = np.maximum((relative * level[code]).sum(axis=1, keepdims=True), 1e-300)
+    return group_sums(rng.standard_exponential((len(code), 1)) / normaliser * relative, code)
+
+
 def _relabel(
-    labels: NDArray[np.int64], probability: Array, ratio: Array, rng: np.random.Generator
+    labels: NDArray[np.int64], probability: Array, then: Array, rng: np.random.Generator
 ) -> None:
-    """Make labels draws of tilted probabilities; few change, so what they share is kept."""
-    then = _tilted(probability, ratio)
+    """Make labels draws of other probabilities; few change, so what they share is kept."""
     rows = np.arange(len(labels))
     now = np.maximum(probability[rows, labels], 1e-300)
     change = np.flatnonzero(rng.random(len(labels)) * now >= then[rows, labels])
@@ -140,33 +259,66 @@ def by_differences(
     honest: Array,
     code: NDArray[np.int64],
     rng: np.random.Generator,
+    is_certain: NDArray[np.bool_] | None = None,
 ) -> Array:
     """Draw shares (samples, groups, classes) by PPI++: mean predictions, corrected by known labels.
 
-    Predictions are ``honest`` label probabilities, scaled by the power of least variance. Draws are
-    of Student's distribution; groups without known labels have any share.
+    Predictions are ``honest`` label probabilities, scaled by the power of least variance. Variances
+    are of the known items and of two more, one in the class and one not, half of each where
+    predictions are high and half where they are low: known items of one class do not show that
+    there are no others. Shares of the unknown items are Beta with this mean and variance.
     """
+    from scipy.special import betaincinv, ndtr
+
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
-    known = np.flatnonzero(np.isfinite(honest[:, 0]))
+    is_known = np.isfinite(honest[:, 0])
+    known = np.flatnonzero(is_known)
     truth, predicted, of = probability[known], honest[known], code[known]
-    every = np.where(np.isfinite(honest), honest, probability)
+    is_certain = is_known if is_certain is None else is_certain
+    every = np.where(is_known[:, None], honest, probability)
+    high = (every**2).sum(axis=0) / np.maximum(every.sum(axis=0), TINY)
+    low = (every * (1.0 - every)).sum(axis=0) / np.maximum((1.0 - every).sum(axis=0), TINY)
+    more_truth = np.tile([[1.0], [1.0], [0.0], [0.0]], n_classes)
+    more_predicted = np.stack([high, low, high, low])
+
+    def moments(own: NDArray[np.bool_], more: float) -> tuple[Array, Array]:
+        """Return sums of squares of predictions, and of products with the truth (classes,)."""
+        weight = np.append(np.ones(own.sum()), np.full(4, more))[:, None]
+        y, f = np.vstack([truth[own], more_truth]), np.vstack([predicted[own], more_predicted])
+        f = f - (weight * f).sum(axis=0) / max(weight.sum(), TINY)
+        return (weight * f**2).sum(axis=0), (weight * f * y).sum(axis=0)
+
+    squares, products = moments(np.ones(len(known), dtype=bool), HALF)
     found = np.empty((samples, n_groups, n_classes))
     for group in range(n_groups):
-        own, size = of == group, int((code == group).sum())
-        n = int(own.sum())
-        some = own if n >= OWN else np.ones(len(of), dtype=bool)
-        if n == 0 or some.sum() < 2:
-            found[:, group] = rng.dirichlet(np.ones(n_classes), samples)
+        own, here = of == group, code == group
+        n, unknown = int(own.sum()), here & ~is_certain
+        in_class, free = probability[here & is_certain].sum(axis=0), int(unknown.sum())
+        if not free:
+            found[:, group] = in_class / here.sum()
             continue
-        spread = np.maximum(predicted[some].var(axis=0, ddof=1), TINY)
-        apart = truth - truth[some].mean(axis=0)
-        power = (apart[some] * predicted[some]).sum(axis=0) / (some.sum() - 1) / spread
-        left = truth - np.clip(power, 0.0, 1.0) * predicted
-        mean = left[own].mean(axis=0) + np.clip(power, 0.0, 1.0) * every[code == group].mean(axis=0)
-        scale = np.atleast_2d(np.cov(left[some].T)) * (1.0 - n / size) / n
-        freedom = int(some.sum()) - 1
-        zero = np.zeros(n_classes)  # classes sum to one, so the covariance is singular
-        noise = rng.multivariate_normal(zero, scale, samples, "ignore", method="eigh")
-        found[:, group] = mean + noise / np.sqrt(rng.chisquare(freedom, (samples, 1)) / freedom)
-    found = np.clip(found, 0.0, 1.0)
-    return found / np.maximum(found.sum(axis=2, keepdims=True), TINY)
+        near, with_truth = moments(own, 0.0) if n else (np.zeros(n_classes),) * 2
+        trust = OWN / (OWN + len(known))  # all known items count as OWN more in every group
+        power = (with_truth + trust * products) / np.maximum(near + trust * squares, TINY)
+        power = np.clip(power, 0.0, 1.0)
+        left = np.vstack([truth[own] - power * predicted[own], more_truth - power * more_predicted])
+        weight = np.append(np.ones(n), np.full(4, HALF))
+        left_mean = left[:n].mean(axis=0) if n else left.mean(axis=0)
+        number = n + 4 * HALF
+        spread = (weight[:, None] * (left - np.average(left, 0, weight)) ** 2).sum(axis=0)
+        variance = spread / number / (number - 1.0) * (1.0 + number / free)
+        least = np.minimum(np.sqrt(variance), 0.5)  # a share has a mean above its deviation
+        mean = left_mean + power * every[unknown].mean(axis=0)
+        mean = np.clip(mean, least, 1.0 - least)
+        size = mean * (1.0 - mean) / np.maximum(variance, TINY) - 1.0
+        size = np.maximum(size, 1.0 / np.minimum(mean, 1.0 - mean))
+        even = mean / mean.sum()
+        odds = np.sqrt(even / (1.0 - even))
+        together = np.where(np.eye(n_classes) > 0, 1.0, -np.outer(odds, odds))  # multinomial
+        normal = rng.multivariate_normal(
+            np.zeros(n_classes), together, samples, "ignore", method="eigh"
+        )
+        drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
+        drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
+        found[:, group] = (in_class + free * drawn) / here.sum()
+    return found

@@ -19,6 +19,7 @@ from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, kernel
 from bayesfuse.observation import Observation, Rows, Spread
+from bayesfuse.results import item_knowledge
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
 from bayesfuse.results.draws import BatchMeans, batch_length
 from bayesfuse.results.posterior import OF_DRAWS, add_labels, identity, of_items
@@ -31,6 +32,7 @@ MOST = 40_000_000
 
 GROUP, DIMS = "label_draws", ("sample", "item")
 BETWEEN = 10  # sweeps between draws of labels from a Markov chain
+PRIOR_DRAWS = 50  # draws over which prior probabilities of the labels are averaged
 SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 
 
@@ -58,9 +60,12 @@ def keep(
     There are fewer if they would take more than some seconds.
     """
     most = most_kept(observation)
+    n_chains, n_draws = next(iter(parameters.values())).shape[:2]
+    if not isinstance(observation, Spread):
+        points = spaced_rows(observation, parameters, min(PRIOR_DRAWS, n_chains * n_draws))
+        item_knowledge.store(result, observation, points)
     if not most:
         return
-    n_chains, n_draws = next(iter(parameters.values())).shape[:2]
     number = min(most, n_chains * n_draws)
     if seconds < math.inf:
         points = list(spaced_rows(observation, parameters, 1))

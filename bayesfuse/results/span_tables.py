@@ -155,7 +155,8 @@ def span_scores(
         own[start:stop] = kind
     true, draw = tagged.every_run()
     hit = np.isin(_keys(true, tagged), _keys(given, tagged))
-    hits, n_true = (np.bincount(draw, each, len(codes)) for each in (hit, None))
+    hits: Array = np.bincount(draw, hit, len(codes))
+    n_true: NDArray[np.int64] = np.bincount(draw, minlength=len(codes))
     covered = np.array([_in_kind(given, tagged.kind_of[row]).sum() for row in codes])
     of_true = np.bincount(draw, _in_kind(true, own), len(codes))
     exact = _scores(hits, hits, len(given), n_true)

@@ -117,22 +117,37 @@ def test_known_labels_correct_groups_in_which_raters_err():
 
 def test_differences_are_those_of_ppi_by_hand():
     rng = np.random.default_rng(3)
-    p, group = rng.random(60), np.repeat([0, 1, 2], [30, 28, 2])
-    truth = (rng.random(60) < p).astype(int)
-    known = np.flatnonzero(np.arange(60) % 2 == 0)[:-1]  # none in the last group
-    honest = np.full((60, 2), np.nan)
+    p, group = rng.random(400), np.repeat([0, 1, 2], [300, 98, 2])
+    truth = (rng.random(400) < p).astype(int)
+    known = np.flatnonzero(np.arange(400) % 2 == 0)[:-1]  # none in the last group
+    honest = np.full((400, 2), np.nan)
     honest[known] = np.column_stack([1 - p, p])[known]
     probability = np.column_stack([1 - p, p])
     probability[known] = np.eye(2)[truth[known]]
     drawn = group_shares.by_differences(20_000, probability, honest, group, rng)[..., 1]
-    at = known[known < 30]
-    power = np.cov(truth[at], p[at])[0, 1] / p[at].var(ddof=1)
-    left = truth[at] - np.clip(power, 0, 1) * p[at]
-    mean = left.mean() + np.clip(power, 0, 1) * p[:30].mean()
-    error = np.sqrt(left.var(ddof=1) / 15 * (1 - 15 / 30) * 14 / 12)  # Student's with 14
-    assert drawn[:, 0].mean() == pytest.approx(mean, abs=0.004)
-    assert drawn[:, 0].std() == pytest.approx(error, rel=0.04)
-    assert drawn[:, 2].std() == pytest.approx(np.sqrt(1 / 12), rel=0.03)  # any share
+    at = known[known < 300]
+    power = np.cov(truth[at], p[at])[0, 1] / p[at].var(ddof=1)  # that of all items is alike
+    left = truth[at] - power * p[at]
+    mean = left.mean() + power * p[:300].mean()
+    error = np.sqrt(left.var(ddof=1) / 150 * (1 - 150 / 300))
+    assert drawn[:, 0].mean() == pytest.approx(mean, abs=0.005)
+    assert drawn[:, 0].std() == pytest.approx(error, rel=0.05)
+    assert drawn[:, 2].std() == pytest.approx(np.sqrt(1 / 12), rel=0.2)  # almost any share
+
+
+@pytest.mark.parametrize("ones", [0, 1, 10])
+def test_ppi_without_information_is_as_wide_as_the_posterior_of_known_items(ones):
+    """With equal predictions: the variance of the Beta posterior with a uniform prior."""
+    truth = np.arange(20) < ones
+    probability = np.full((10_000, 2), 0.5)
+    probability[:20] = np.eye(2)[truth.astype(int)]
+    honest = np.full_like(probability, np.nan)
+    honest[:20] = 0.5
+    code, rng = np.zeros(10_000, dtype=int), np.random.default_rng(1)
+    drawn = group_shares.by_differences(4000, probability, honest, code, rng)[:, 0, 1]
+    posterior = beta(ones + 1, 21 - ones)
+    assert drawn.std() == pytest.approx(posterior.std(), rel=0.09)
+    assert drawn.mean() == pytest.approx(max(ones / 20, 0.045), abs=0.02)
 
 
 def test_the_bootstrap_of_new_items_has_the_binomial_spread():

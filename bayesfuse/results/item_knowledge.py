@@ -1,0 +1,164 @@
+"""What the label prior of a model knows of single items: its probabilities, and their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.labels.independent import Independent
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.results.contents import constants, named
+
+PRIOR = "prior"  # variable of label_posterior: prior probabilities, means over draws (item, class)
+POPULATION, INPUTS = "item_population", "item_inputs"  # of constant_data: (item,), (item, input)
+DEPEND, SHARE = "labels_depend", "item_knowledge"
+"""Attributes of label_posterior: whether labels depend on those of other items (or on inputs that
+are not stored), and the weight, in an average, of the models that know something of items."""
+
+BEFORE = "population_index", "covariate_mean", "classifier_mean"
+"""Variables of constant_data of models whose prior differs between items."""
+
+TINY = 1e-9  # unexplained share of the variance of a group that is rounding error
+
+
+class ItemKnowledge(NamedTuple):
+    """Prior probabilities (items, classes) and the inputs that they depend on, of a result."""
+
+    prior: Array
+    population: NDArray[np.int64] | None = None
+    inputs: Array | None = None
+    depends: bool = False
+    share: float = 1.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the prior is the same for all items."""
+        return self.population is None and self.inputs is None and not self.depends
+
+    def unexplained(self, code: NDArray[np.int64]) -> Array:
+        """Return the share of the variance of every group's indicator that inputs leave (groups,).
+
+        0 for groups of which the model knows the share: those spanned by the inputs of its prior.
+        """
+        n_groups = int(code.max()) + 1
+        if self.depends:
+            return np.zeros(n_groups)
+        if self.is_plain:
+            return np.ones(n_groups)
+        size = np.bincount(code)
+        total = size * (1.0 - size / len(code))
+        population = np.zeros_like(code) if self.population is None else self.population
+        count = np.bincount(population)
+        cell = np.bincount(code * len(count) + population, minlength=n_groups * len(count))
+        both = cell.reshape(n_groups, -1)
+        left = size - (both**2 / np.maximum(count, 1)).sum(axis=1)
+        if self.inputs is not None and self.inputs.shape[1]:
+            mean = np.zeros((len(count), self.inputs.shape[1]))
+            np.add.at(mean, population, self.inputs)
+            within = self.inputs - (mean / np.maximum(count, 1)[:, None])[population]
+            basis, scale, _ = np.linalg.svd(within, full_matrices=False)
+            basis = basis[:, scale > 1e-8 * max(scale.max(initial=0.0), 1e-300)]
+            along = np.zeros((n_groups, basis.shape[1]))
+            np.add.at(along, code, basis)  # columns have mean zero in every population
+            left = left - (along**2).sum(axis=1)
+        share = np.where(left > TINY * len(code), left / np.maximum(total, TINY), 0.0)
+        return 1.0 - self.share * (1.0 - np.clip(share, 0.0, 1.0))
+
+
+def store(result: xr.DataTree, observation: Observation, points: Iterable[Rows]) -> None:
+    """Add what the label prior knows of items, its probabilities averaged over some draws."""
+    labels = observation.labels
+    if not isinstance(labels, Independent) or labels.axis == "item":
+        result["label_posterior"].attrs[DEPEND] = 1
+        return
+    if labels.population is None:
+        return
+    place, number, total = observation.full_structure[1], 0, np.zeros(1)
+    for rows in points:
+        total, number = total + np.exp(observation.label_tables(rows)[0]), number + 1
+    _add(result, ItemKnowledge((total / number)[place], *_inputs(labels)))
+
+
+def _inputs(labels: Independent) -> tuple[NDArray[np.int64] | None, Array | None]:
+    """Return the population of every item, and numeric inputs (items, inputs)."""
+    kind: NDArray[np.int64] = np.asarray(labels.population, dtype=np.int64)
+    if not labels.told:
+        return kind, None
+    known = dict(zip(labels.needs, labels.told, strict=True))
+    population, columns = known.get("populations"), [known.get("covariates")]
+    if (word := known.get("classifier")) is not None:
+        columns.append(word[:, 1:] - word[:, :1])
+    inputs = [column[kind] for column in columns if column is not None]
+    code = None if population is None else np.asarray(population, dtype=np.int64)[kind]
+    return code, np.hstack(inputs) if inputs else None
+
+
+def _add(result: xr.DataTree, known: ItemKnowledge) -> None:
+    labels, data = result["label_posterior"].dataset, constants(result)
+    labels = labels.assign({PRIOR: (("item", "class"), known.prior)})
+    result["label_posterior"] = labels.assign_attrs({SHARE: known.share})
+    if known.population is not None:
+        data = data.assign({POPULATION: ("item", known.population)})
+    if known.inputs is not None:
+        data = data.assign({INPUTS: (("item", "input"), known.inputs)})
+    result["constant_data"] = data
+
+
+def stored(result: xr.DataTree) -> ItemKnowledge:
+    """Return what the model of a result knew of items, or its average prevalence of all."""
+    labels, data = result["label_posterior"].dataset, constants(result)
+    probability = labels["probability"].transpose("item", "class").values
+    depends = bool(labels.attrs.get(DEPEND, 0)) or "sequence_index" in data
+    if "label_draws" in result.children and "chain" in result["label_draws"].dims:
+        depends = True
+    if PRIOR in labels:
+        population, inputs = data.get(POPULATION), data.get(INPUTS)
+        return ItemKnowledge(
+            labels[PRIOR].transpose("item", "class").values,
+            None if population is None else population.values.astype(np.int64),
+            None if inputs is None else inputs.transpose("item", "input").values,
+            depends,
+            float(labels.attrs.get(SHARE, 1.0)),
+        )
+    # of versions that did not store priors
+    depends |= any(str(name).endswith(BEFORE) for name in data.data_vars)
+    share = None
+    if "posterior" in result.children:
+        share = named(result["posterior"].dataset, "prevalence")
+    mean = probability.mean(axis=0)
+    if share is not None and set(share.dims) == {"chain", "draw", "class"}:
+        mean = share.mean(("chain", "draw")).values
+    return ItemKnowledge(np.tile(mean, (len(probability), 1)), depends=depends)
+
+
+def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weights: Array) -> None:
+    """Add what models know of items to their average; vote shares know nothing and say nothing."""
+    target = result["label_posterior"].dataset
+    prior, sums = np.zeros((1, 1)), np.zeros(2)  # weights of all models, and of those with inputs
+    some: ItemKnowledge | None = None
+    for each, weight in zip(results.values(), weights, strict=True):
+        if "label_posterior" not in each.children or weight == 0.0:
+            continue
+        known, own = stored(each), each["label_posterior"].dataset
+        if known.depends:
+            result["label_posterior"].attrs[DEPEND] = 1
+            return
+        place = own.get_index("item").get_indexer(target["item"].values)
+        code = own.get_index("class").get_indexer(target["class"].values)
+        prior = prior + weight * known.prior[np.ix_(place, code)]
+        if "posterior" in each.children or not known.is_plain:
+            sums += weight, weight * known.share * (not known.is_plain)
+        if some is None and not known.is_plain:
+            population, inputs = (
+                None if values is None else values[place]
+                for values in (known.population, known.inputs)
+            )
+            some = ItemKnowledge(known.prior, population, inputs)
+    if some is not None:
+        prior = prior / prior.sum(axis=1, keepdims=True)
+        _add(result, some._replace(prior=prior, share=float(sums[1] / sums[0])))
