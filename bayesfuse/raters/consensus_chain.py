@@ -6,9 +6,11 @@ import numpy as np
 
 from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import clear, exponentials, fill, inner, kernel
-from bayesfuse.numerics.rows import draw_rows
+from bayesfuse.numerics.log_odds import draw_log_odds
+from bayesfuse.numerics.rows import draw_gamma, draw_rows, normalise_row
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
-from bayesfuse.parameters.pool import ROUNDS, STRIDE
+from bayesfuse.parameters.item_log_odds import CONTRASTS, SCALES
+from bayesfuse.parameters.pool import LOWEST, ROUNDS, STRIDE
 from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh
 
 OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
@@ -33,8 +35,10 @@ def say(said, log_rows, trust):
 
 
 @inner
-def _trust_density(known, said, log_trust, mean, sd):
+def _trust_density(known, said, log_trust, mean, sd, log_share, kinds):
     found = -0.5 * ((log_trust - mean) / sd) ** 2
+    if kinds is not None:
+        found += _kinds_density(said, log_share, kinds)
     for z in range(known.shape[0]):
         for k in range(known.shape[1]):
             if known[z, k] > 0.0:
@@ -43,18 +47,116 @@ def _trust_density(known, said, log_trust, mean, sd):
 
 
 @inner
-def _draw_trust(trust, known, said, log_rows, mean, sd, rng):
-    """Move the logarithm of the trust given the types of items of known class."""
-    if known.sum() == 0.0:
+def _kinds_density(said, log_share, kinds):
+    """Return the log density of the types of items by kind, classes summed out."""
+    _, _, (_, _, (_, _, total_copies, _, _), odds, by_kind), _ = kinds
+    n_types, n_classes = said.shape
+    found, average = 0.0, np.zeros(n_classes)
+    for z in range(n_types):
+        for k in range(n_classes):
+            average[k] += math.exp(log_share[0, z]) * said[z, k]
+    for r in range(odds.shape[0]):
+        if total_copies[r] == 0.0:
+            continue
+        total = 0.0
+        for k in range(n_classes):
+            total += average[k] * odds[r, k]
+        found -= total_copies[r] * math.log(total)
+        for z in range(n_types):
+            if by_kind[r, z] > 0.0:
+                own = 0.0
+                for k in range(n_classes):
+                    own += said[z, k] * odds[r, k]
+                found += by_kind[r, z] * math.log(own)
+    return found
+
+
+@inner
+def _draw_kinds(log_share, said, weight, data, kinds, at, rng):
+    """Move log-odds with types summed out; multiply ``weight`` by what they say of types.
+
+    Rows of ``weight`` after those of items normalise the shares of types by kind.
+    """
+    gold = data[2]
+    state, design, (kind, likelihood, rows, odds, _), kept = kinds
+    log_odds = state[3]
+    n_items, (n_types, n_classes) = gold.size, said.shape
+    average, shares = np.zeros(n_classes), exponentials(log_share)
+    for z in range(n_types):
+        for k in range(n_classes):
+            average[k] += shares[0, z] * said[z, k]
+    for n in range(n_items):
+        top = 0.0
+        for k in range(n_classes):
+            likelihood[n, k] = 0.0
+            if gold[n] < 0 or gold[n] == k:
+                for z in range(n_types):
+                    likelihood[n, k] += shares[0, z] * weight[n, z] * said[z, k]
+                top = max(top, likelihood[n, k])
+        for k in range(n_classes):
+            likelihood[n, k] /= max(top, SMALLEST)
+    draw_log_odds(state[0], state[1], state[2], log_odds, design, average, rows, rng)
+    for r in range(log_odds.shape[0]):
+        top = -np.inf
+        for k in range(n_classes):
+            top = max(top, log_odds[r, k])
+        for k in range(n_classes):
+            odds[r, k] = math.exp(max(log_odds[r, k] - top, LOWEST))
+        for z in range(n_types):
+            weight[n_items + r, z] = 0.0
+            for k in range(n_classes):
+                weight[n_items + r, z] += said[z, k] * odds[r, k]
+    for n in range(n_items):
+        r = kind[n]
+        for z in range(n_types):
+            if gold[n] >= 0:
+                weight[n, z] *= said[z, gold[n]] * odds[r, gold[n]]
+            else:
+                weight[n, z] *= weight[n_items + r, z]
+    if at >= 0:
+        fill(kept[0][at], state[0])
+        fill(kept[1][at], state[1])
+        for i in range(len(kept[2])):
+            kept[2][i][at] = math.exp(state[2][i])
+
+
+@inner
+def _thin_shares(log_share, weight, kinds, concentration, before, rng):
+    """Divide shares, drawn as if items were alike, by rates that account for their kinds.
+
+    See :class:`bayesfuse.parameters.pool.ConsensusShares`; ``before`` are the earlier shares.
+    """
+    _, _, (kind, _, (_, _, total_copies, _, _), _, _), _ = kinds
+    n_items, n_types = kind.size, log_share.shape[1]
+    rate = np.ones(n_types)
+    all_types = draw_gamma(concentration, rng)
+    for r in range(total_copies.size):
+        if total_copies[r] == 0.0:
+            continue
+        total = 0.0
+        for z in range(n_types):
+            total += before[0, z] * weight[n_items + r, z]
+        latent = draw_gamma(total_copies[r], rng) / (all_types * total)
+        for z in range(n_types):
+            rate[z] += latent * weight[n_items + r, z]
+    for z in range(n_types):
+        log_share[0, z] -= math.log(rate[z])
+    normalise_row(log_share, 0)
+
+
+@inner
+def _draw_trust(trust, known, said, log_rows, mean, sd, log_share, kinds, rng):
+    """Move the logarithm of the trust given types: of items of known class, unless kinds differ."""
+    if kinds is None and known.sum() == 0.0:
         trust[0] = math.exp(mean + sd * rng.standard_normal())
         say(said, log_rows, trust[0])
         return
     now, other = math.log(trust[0]), np.empty(said.shape)
-    height = _trust_density(known, said, now, mean, sd)
+    height = _trust_density(known, said, now, mean, sd, log_share, kinds)
     for _ in range(ROUNDS):
         proposed = now + STRIDE * rng.standard_normal()
         say(other, log_rows, math.exp(proposed))
-        there = _trust_density(known, other, proposed, mean, sd)
+        there = _trust_density(known, other, proposed, mean, sd, log_share, kinds)
         if math.log(1.0 - rng.random()) < there - height:
             now, height = proposed, there
             fill(said, other)
@@ -76,13 +178,18 @@ def _pair_density(odds, given):
     product = 1.0
     for n in range(rest.size):
         own = rest[n] + slope[n] * share
-        if copies[n] != 1:
-            found += copies[n] * math.log(own)
-        else:  # logarithms take longer than products
+        if copies[n] == 1:  # logarithms take longer than products
             product *= own
             if product < SMALL:
                 found += math.log(product)
                 product = 1.0
+        elif copies[n] == -1:  # what normalises the shares of an item
+            product /= own
+            if product > 1.0 / SMALL:
+                found += math.log(product)
+                product = 1.0
+        else:
+            found += copies[n] * math.log(own)
     return found + math.log(product)
 
 
@@ -117,14 +224,16 @@ def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
 
 
 @inner
-def _draw_types(weight, shares, data, cells, by_type, known, rng):
+def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
     """Draw types given their shares; count items and cells, but not where nothing is known."""
     start, cell, gold, copies, types, _ = data
-    n_items, n_types = weight.shape
+    n_items, n_types = gold.size, weight.shape[1]
     joint, parts = np.empty(n_types), np.empty(n_types)
     clear(by_type)
     clear(known)
     clear(cells)
+    if kinds is not None:
+        clear(kinds[2][4])
     for n in range(n_items):
         k = gold[n]
         if k < 0 and start[n] == start[n + 1]:
@@ -136,6 +245,8 @@ def _draw_types(weight, shares, data, cells, by_type, known, rng):
             by_type[0, z] += parts[z]
             if k >= 0:
                 known[z, k] += parts[z]
+            elif kinds is not None:
+                kinds[2][4][kinds[2][0][n], z] += parts[z]
             note(parts[z], z, start[n], start[n + 1], cell, types, cells, known.shape[1])
 
 
@@ -175,22 +286,39 @@ def _draw_competence(prior, cells, values, log_competence, log_guess, rng):
 
 
 @kernel
-def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data, values, rng):
+def chain(
+    n_draws,
+    n_sweeps,
+    first,
+    shares,
+    competence,
+    guess,
+    guess_pool,
+    data,
+    values,
+    kinds,
+    divisors,
+    rng,
+):
     """Make draws, written from ``first`` on unless negative.
 
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
     logarithm (NaN if it is given), log consensus rows, and draws of shares and trust; competences
     log rows, pool and draws; guesses log rows and draws, given if there is no pool.
+    ``kinds`` is None, or what :func:`_draw_kinds` takes; ``divisors`` are copies of rows of
+    weights, negative where these normalise.
     """
     log_share, share_prior, trust, mean, sd, log_rows, kept_shares, kept_trust = shares
     log_competence, pool, kept_competence = competence
     log_guess, kept_guess = guess
-    start, cell, gold, copies, types, n_settings = data
+    start, cell, gold, _, types, n_settings = data
     n_types, n_classes = log_rows.shape
-    n_raters = log_guess.shape[0]
-    weight, lead = np.empty((gold.size, n_types)), np.empty((n_classes + 1, 2 * n_settings))
+    n_raters, n_rows = log_guess.shape[0], gold.size
+    if kinds is not None:
+        n_rows += kinds[0][3].shape[0]
+    weight, lead = np.empty((n_rows, n_types)), np.empty((n_classes + 1, 2 * n_settings))
     said, known = np.empty((n_types, n_classes)), np.zeros((n_types, n_classes))
-    total, rest, slope = np.empty(gold.size), np.empty(gold.size), np.empty(gold.size)
+    total, rest, slope = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
     by_type = np.zeros((1, n_types))
     cells = np.empty((n_raters * n_classes, 3 * n_settings))
     own_prior, guess_prior = np.ones((n_raters, 2)), np.ones((n_raters, n_classes))
@@ -204,15 +332,23 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
                 weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
                 total[n] = 0.0
                 for z in range(n_types):
-                    if gold[n] >= 0:
+                    if kinds is None and gold[n] >= 0:
                         weight[n, z] *= said[z, gold[n]]
                     total[n] += own[0, z] * weight[n, z]
-            _draw_shares(log_share, share_prior[0, 0], weight, total, copies, rest, slope, rng)
+            if kinds is not None:
+                _draw_kinds(log_share, said, weight, data, kinds, at, rng)
+                for n in range(n_rows):
+                    total[n] = 0.0
+                    for z in range(n_types):
+                        total[n] += own[0, z] * weight[n, z]
+            _draw_shares(log_share, share_prior[0, 0], weight, total, divisors, rest, slope, rng)
             own = exponentials(log_share)
-            _draw_types(weight, own[0], data, cells, by_type, known, rng)
+            _draw_types(weight, own[0], data, cells, by_type, known, kinds, rng)
             draw_rows(share_prior, by_type, log_share, rng)
+            if kinds is not None:
+                _thin_shares(log_share, weight, kinds, share_prior.sum(), own, rng)
             if not math.isnan(sd):
-                _draw_trust(trust, known, said, log_rows, mean, sd, rng)
+                _draw_trust(trust, known, said, log_rows, mean, sd, log_share, kinds, rng)
             for turn in range(OF_LOOKS):
                 last = at if turn == OF_LOOKS - 1 else -1
                 looked, guessed = look(cells, log_competence, log_guess, values, rng)
@@ -233,7 +369,7 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
 
 def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
     """Return the chain and its arguments: see :meth:`RaterChannel.own_chain`."""
-    start, cell, gold, _, types, settings = structure
+    start, cell, gold, kind, types, settings = structure
     own = pools["share"]
     log_share = np.array(values["share"]["type_share"], dtype=float)[None]
     each = np.full(log_share.shape, own.concentration / log_share.size)
@@ -253,12 +389,41 @@ def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
     if "guess" in pools:
         guess, guess_pool, kept_guess = drawn("guess")
     data = start, cell, gold, table.multiplicity, types, len(settings)
+    kinds = None if own.known is None else _kinds(own.known, table, kind, gold, values, kept)
+    competence = drawn("competence")
+    divisors = table.multiplicity
+    if kinds is not None:
+        _, copies, total_copies, *_ = kinds[2][2]
+        divisors = np.append(copies, -total_copies)
     return chain, (
         shares,
-        drawn("competence"),
+        competence,
         (guess, kept_guess),
         guess_pool,
         data,
         settings,
+        kinds,
+        divisors,
         rng,
     )
+
+
+def _kinds(known, table, kind, gold, values, kept):
+    """Return log-odds, what is known of items, items by kind with scratch, and kept draws."""
+    n_draws, n_types = kept["share"]["type_share"].shape
+    informed = (table.per_item > 0) | (gold >= 0)  # all others say nothing of any parameter
+    copies = np.where(informed, table.multiplicity, 0).astype(float)
+    total_copies = np.bincount(kind, copies, known.n_kinds)
+    order = np.argsort(kind, kind="stable")
+    start = np.searchsorted(kind[order], np.arange(known.n_kinds + 1))
+    likelihood = np.empty((len(kind), known.n_classes))
+    rows = likelihood, copies, total_copies, order, start
+    by_kind, odds = np.zeros((known.n_kinds, n_types)), np.empty((known.n_kinds, known.n_classes))
+    state = known.state(values["share"])
+    drawn = kept["share"]
+    contrasts = [
+        drawn.get(name, np.empty((n_draws, *value.shape)))
+        for name, value in zip(CONTRASTS, state, strict=False)
+    ]
+    scales = tuple(drawn.get(name, np.empty(n_draws)) for name in SCALES)
+    return state, known.design, (kind, likelihood, rows, odds, by_kind), (*contrasts, scales)

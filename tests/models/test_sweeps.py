@@ -52,8 +52,6 @@ def assert_sweeps_keep(
             own = {b.parameter: b.support.to_kernel(values[b.parameter]) for b in plan.all_blocks}
         rows = whole.rows(values) | own
         for pooled in plan.pools:
-            for key, variable in pooled.inputs.items():  # random log-odds instead of slopes
-                rows[key] = rng.normal(0, 1.5, variable.eval().shape)
             rows |= pooled.rows(pooled.values(rows))
         truth, table = whole.redraw(rows, rng)
         gold = {table.items[n]: table.classes[truth[n]] for n in revealed}
