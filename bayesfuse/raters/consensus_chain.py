@@ -6,12 +6,11 @@ import numpy as np
 
 from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import clear, exponentials, fill, inner, kernel
-from bayesfuse.numerics.log_odds import draw_log_odds
-from bayesfuse.numerics.rows import draw_gamma, draw_rows, normalise_row
+from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
-from bayesfuse.parameters.item_log_odds import CONTRASTS, SCALES
-from bayesfuse.parameters.pool import LOWEST, ROUNDS, STRIDE
+from bayesfuse.parameters.pool import ROUNDS, STRIDE
 from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh
+from bayesfuse.raters.consensus_kinds import draw_kinds, kinds_density, kinds_of, thin_shares
 
 OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
 OTHERS = 0.5  # share of pairs of types at random, not neighbours
@@ -38,110 +37,12 @@ def say(said, log_rows, trust):
 def _trust_density(known, said, log_trust, mean, sd, log_share, kinds):
     found = -0.5 * ((log_trust - mean) / sd) ** 2
     if kinds is not None:
-        found += _kinds_density(said, log_share, kinds)
+        found += kinds_density(said, log_share, kinds)
     for z in range(known.shape[0]):
         for k in range(known.shape[1]):
             if known[z, k] > 0.0:
                 found += known[z, k] * math.log(said[z, k])
     return found
-
-
-@inner
-def _kinds_density(said, log_share, kinds):
-    """Return the log density of the types of items by kind, classes summed out."""
-    _, _, (_, _, (_, _, total_copies, _, _), odds, by_kind), _ = kinds
-    n_types, n_classes = said.shape
-    found, average = 0.0, np.zeros(n_classes)
-    for z in range(n_types):
-        for k in range(n_classes):
-            average[k] += math.exp(log_share[0, z]) * said[z, k]
-    for r in range(odds.shape[0]):
-        if total_copies[r] == 0.0:
-            continue
-        total = 0.0
-        for k in range(n_classes):
-            total += average[k] * odds[r, k]
-        found -= total_copies[r] * math.log(total)
-        for z in range(n_types):
-            if by_kind[r, z] > 0.0:
-                own = 0.0
-                for k in range(n_classes):
-                    own += said[z, k] * odds[r, k]
-                found += by_kind[r, z] * math.log(own)
-    return found
-
-
-@inner
-def _draw_kinds(log_share, said, weight, data, kinds, at, rng):
-    """Move log-odds with types summed out; multiply ``weight`` by what they say of types.
-
-    Rows of ``weight`` after those of items normalise the shares of types by kind.
-    """
-    gold = data[2]
-    state, design, (kind, likelihood, rows, odds, _), kept = kinds
-    log_odds = state[3]
-    n_items, (n_types, n_classes) = gold.size, said.shape
-    average, shares = np.zeros(n_classes), exponentials(log_share)
-    for z in range(n_types):
-        for k in range(n_classes):
-            average[k] += shares[0, z] * said[z, k]
-    for n in range(n_items):
-        top = 0.0
-        for k in range(n_classes):
-            likelihood[n, k] = 0.0
-            if gold[n] < 0 or gold[n] == k:
-                for z in range(n_types):
-                    likelihood[n, k] += shares[0, z] * weight[n, z] * said[z, k]
-                top = max(top, likelihood[n, k])
-        for k in range(n_classes):
-            likelihood[n, k] /= max(top, SMALLEST)
-    draw_log_odds(state[0], state[1], state[2], log_odds, design, average, rows, rng)
-    for r in range(log_odds.shape[0]):
-        top = -np.inf
-        for k in range(n_classes):
-            top = max(top, log_odds[r, k])
-        for k in range(n_classes):
-            odds[r, k] = math.exp(max(log_odds[r, k] - top, LOWEST))
-        for z in range(n_types):
-            weight[n_items + r, z] = 0.0
-            for k in range(n_classes):
-                weight[n_items + r, z] += said[z, k] * odds[r, k]
-    for n in range(n_items):
-        r = kind[n]
-        for z in range(n_types):
-            if gold[n] >= 0:
-                weight[n, z] *= said[z, gold[n]] * odds[r, gold[n]]
-            else:
-                weight[n, z] *= weight[n_items + r, z]
-    if at >= 0:
-        fill(kept[0][at], state[0])
-        fill(kept[1][at], state[1])
-        for i in range(len(kept[2])):
-            kept[2][i][at] = math.exp(state[2][i])
-
-
-@inner
-def _thin_shares(log_share, weight, kinds, concentration, before, rng):
-    """Divide shares, drawn as if items were alike, by rates that account for their kinds.
-
-    See :class:`bayesfuse.parameters.pool.ConsensusShares`; ``before`` are the earlier shares.
-    """
-    _, _, (kind, _, (_, _, total_copies, _, _), _, _), _ = kinds
-    n_items, n_types = kind.size, log_share.shape[1]
-    rate = np.ones(n_types)
-    all_types = draw_gamma(concentration, rng)
-    for r in range(total_copies.size):
-        if total_copies[r] == 0.0:
-            continue
-        total = 0.0
-        for z in range(n_types):
-            total += before[0, z] * weight[n_items + r, z]
-        latent = draw_gamma(total_copies[r], rng) / (all_types * total)
-        for z in range(n_types):
-            rate[z] += latent * weight[n_items + r, z]
-    for z in range(n_types):
-        log_share[0, z] -= math.log(rate[z])
-    normalise_row(log_share, 0)
 
 
 @inner
@@ -305,7 +206,7 @@ def chain(
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
     logarithm (NaN if it is given), log consensus rows, and draws of shares and trust; competences
     log rows, pool and draws; guesses log rows and draws, given if there is no pool.
-    ``kinds`` is None, or what :func:`_draw_kinds` takes; ``divisors`` are copies of rows of
+    ``kinds`` is None, or what :func:`draw_kinds` takes; ``divisors`` are copies of rows of
     weights, negative where these normalise.
     """
     log_share, share_prior, trust, mean, sd, log_rows, kept_shares, kept_trust = shares
@@ -336,7 +237,7 @@ def chain(
                         weight[n, z] *= said[z, gold[n]]
                     total[n] += own[0, z] * weight[n, z]
             if kinds is not None:
-                _draw_kinds(log_share, said, weight, data, kinds, at, rng)
+                draw_kinds(log_share, said, weight, data, kinds, at, rng)
                 for n in range(n_rows):
                     total[n] = 0.0
                     for z in range(n_types):
@@ -346,7 +247,7 @@ def chain(
             _draw_types(weight, own[0], data, cells, by_type, known, kinds, rng)
             draw_rows(share_prior, by_type, log_share, rng)
             if kinds is not None:
-                _thin_shares(log_share, weight, kinds, share_prior.sum(), own, rng)
+                thin_shares(log_share, weight, kinds, share_prior.sum(), own, rng)
             if not math.isnan(sd):
                 _draw_trust(trust, known, said, log_rows, mean, sd, log_share, kinds, rng)
             for turn in range(OF_LOOKS):
@@ -389,7 +290,7 @@ def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
     if "guess" in pools:
         guess, guess_pool, kept_guess = drawn("guess")
     data = start, cell, gold, table.multiplicity, types, len(settings)
-    kinds = None if own.known is None else _kinds(own.known, table, kind, gold, values, kept)
+    kinds = None if own.known is None else kinds_of(own.known, table, kind, gold, values, kept)
     competence = drawn("competence")
     divisors = table.multiplicity
     if kinds is not None:
@@ -406,24 +307,3 @@ def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
         divisors,
         rng,
     )
-
-
-def _kinds(known, table, kind, gold, values, kept):
-    """Return log-odds, what is known of items, items by kind with scratch, and kept draws."""
-    n_draws, n_types = kept["share"]["type_share"].shape
-    informed = (table.per_item > 0) | (gold >= 0)  # all others say nothing of any parameter
-    copies = np.where(informed, table.multiplicity, 0).astype(float)
-    total_copies = np.bincount(kind, copies, known.n_kinds)
-    order = np.argsort(kind, kind="stable")
-    start = np.searchsorted(kind[order], np.arange(known.n_kinds + 1))
-    likelihood = np.empty((len(kind), known.n_classes))
-    rows = likelihood, copies, total_copies, order, start
-    by_kind, odds = np.zeros((known.n_kinds, n_types)), np.empty((known.n_kinds, known.n_classes))
-    state = known.state(values["share"])
-    drawn = kept["share"]
-    contrasts = [
-        drawn.get(name, np.empty((n_draws, *value.shape)))
-        for name, value in zip(CONTRASTS, state, strict=False)
-    ]
-    scales = tuple(drawn.get(name, np.empty(n_draws)) for name in SCALES)
-    return state, known.design, (kind, likelihood, rows, odds, by_kind), (*contrasts, scales)
