@@ -83,7 +83,7 @@ class ItemTypes(LabelModel):
     :math:`\eta = 0`, and "prevalence" the share over all items. "population_shift" b (population,
     class) sums to zero over the classes; its difference between two classes is Normal(0, σ), with
     σ ~ Gamma(2, 2), "population_scale". Slopes β and the scale s are as in
-    :class:`bayesfuse.models.DawidSkene`. All these are drawn by NUTS next to Gibbs steps.
+    :class:`bayesfuse.models.DawidSkene`. All these are drawn by slice sampling, labels summed out.
 
     References
     ----------
@@ -137,20 +137,20 @@ class ItemTypes(LabelModel):
             members["trust"] = Member(power, DRAWN)
         # a class is never impossible
         joint = share[:, None] * pt.maximum(says(log_rows, power, pt), SMALLEST)
-        labels, tilt = tilted_labels(
+        labels, known = tilted_labels(
             responses, joint.sum(axis=0), populations, covariates, classifier
         )
-        average = self["prevalence" if tilt is None else "average_prevalence"]
+        average = self["prevalence" if known is None else "average_prevalence"]
 
         competence, guess = looks(self, guesses == "own")
         of_class = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
-        kind = None if tilt is None else tilt.kind
+        kind = None if known is None else known.kind
         channel = bf.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
         given: Any = {} if trust is None else {"fixed": {"trust": np.asarray(float(trust))}}
-        if tilt is not None:
+        if known is not None:
             (parameter,) = labels.parameters
-            given |= {"tilt": tilt.log_odds, "n_kinds": channel.n_kinds}
-            given["label_parameter"] = parameter
+            given |= {"known": known.log_odds, "label_parameter": parameter}
+            members |= {role: Member(each, DRAWN) for role, each in known.variables.items()}
         self.pools.append(ConsensusShares(members, log_rows, CONCENTRATION, TRUST, **given))
         self.observe(labels=labels, raters=channel)
 

@@ -213,8 +213,8 @@ def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Gen
     votes = np.bincount(
         item * n_classes + table.label[verdict], minlength=table.n_items * n_classes
     )
-    labels: Array = votes.reshape(-1, n_classes) + 1.0 / n_classes
-    labels = labels / labels.sum(axis=1, keepdims=True)
+    smoothed = votes.reshape(-1, n_classes).astype(np.float64) + 1.0 / n_classes
+    labels: Array = smoothed / smoothed.sum(axis=1, keepdims=True)
     right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
     verdicts: Array = labels[item]
 

@@ -25,12 +25,13 @@ from rich.progress import MofNCompleteColumn, Progress
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
 from bayesfuse.inference.gibbs import Sweep, step
-from bayesfuse.inference.gradients import GIVEN, Gradients, Tilts, start_at, start_of, values_of
+from bayesfuse.inference.gradients import GIVEN, Gradients, start_at, start_of, values_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.inference.step_method import LabelGibbs
+from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.threads import available, check, hold, threads
-from bayesfuse.observation import Observation, Rows, with_matrices
+from bayesfuse.observation import Observation, Rows, through_matrices, with_matrices
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
@@ -54,7 +55,7 @@ class Beginning:
     """The start that all chains share, and the points around it where they begin.
 
     Under a pool the density is highest where all raters are alike. So labels come from the model
-    without the pool, or from Dawid and Skene's, with slopes of what is known of items.
+    without the pool, or from Dawid and Skene's.
     """
 
     def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
@@ -67,12 +68,7 @@ class Beginning:
             self.start, self.rest = start_of(plan, method)
             return
         self.plain, priors = _without_pools(plan)
-        observation = self.plain.pilot
-        if plan.inputs:  # slopes settle sooner without items of which no response is known
-            self.rest = Tilts(plan, self.plain)
-            told = (observation.table.per_item > 0) | (observation.table_gold >= 0)
-            observation = observation.part(np.flatnonzero(told))
-        self.start = find_start(observation, priors, method, self.rest)
+        self.start = find_start(self.plain.pilot, priors, method)
 
     def rows(self, rng: np.random.Generator) -> Rows:
         """Return all parameters, in kernel coordinates, where a chain begins."""
@@ -96,14 +92,15 @@ class Beginning:
     def _pooled(self, begun: Rows, rng: np.random.Generator) -> Rows:
         """Draw labels, then all parameters given these."""
         plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(begun)
-        if self.rest is not None:
-            rows = self.rest.disperse(rows, self.plain.expected(rows)[1], rng)
         rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
         for pooled in plan.pools:
-            rows |= pooled.rows(pooled.begin(rows, rng))
+            rows |= pooled.rows(pooled.pool.begin(rng))
         rows |= {name: prior.centre() for name, prior in sweep.below_pools(rows).items()}
         # labels and hidden variables of the channel are drawn once
-        counts = plan.observation.draw_counts(rows, rng, by=(self.plain.raters, dict(begun)))
+        at = dict(begun)
+        for name in plan.observation.labels.parameters:  # maybe by kind of items
+            at[name] = np.broadcast_to(at.get(name, rows[name]), rows[name].shape)
+        counts = plan.observation.draw_counts(rows, rng, by=(self.plain.raters, at))
         for _ in range(SETTLING):
             for pooled in plan.pools:
                 values = pooled.values(rows)
@@ -123,11 +120,14 @@ def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
     unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
     if len(unpooled) == len(pools):
         return plan.observation, {**own, **unpooled}
-    observation = with_matrices(plan.observation)
-    table = observation.responses
+    observation, table = plan.observation, plan.observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))
-    names = () if plan.inputs else observation.labels.parameters  # shares follow from slopes
+    labels = observation.labels
+    observation = with_matrices(observation)
+    if isinstance(labels, Independent) and labels.axis and not set(labels.parameters) <= set(own):
+        observation = through_matrices(table, observation.gold)  # one prevalence, moved by chains
+    names = observation.labels.parameters
     return observation, {n: own.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-import scipy
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
@@ -23,7 +22,6 @@ from bayesfuse.parameters.contract import Prior
 
 GIVEN = "given"  # the start at values that a user gives
 VALUE = "value of "  # before names of values, in PyMC's coordinates, of other variables in rows
-AVERAGE = "log-odds of average items"  # the value that stands for the class shares
 WIDEST = 1.0  # largest standard deviation, in PyMC's coordinates, that starting points differ by
 STEP = 1e-4  # difference of a coordinate between two gradients that tell a curvature
 
@@ -37,9 +35,15 @@ class Gradients:
         own = [v for v in plan.others if v.dtype.startswith("float")]
         fixed = plan.blocks.keys() | plan.constants.keys()
         implied = {name: v for name, v in plan.variables.items() if name not in fixed}
-        self._read(plan, own, implied)
-        self._begun = [plan.model.rvs_to_values[v].name for v in plan.others]
+        model, self.blocks = plan.model, plan.blocks
+        value = {v: model.rvs_to_values[v].name for v in own}
+        self.start, self.moved = model.initial_point(0), list(value.values())
+        depend = [v.owner.inputs for v in model.free_RVs]  # of priors
+        self._upper = [value[v] for v in own if any(v in ancestors(each) for each in depend)]
+        self._begun = [model.rvs_to_values[v].name for v in plan.others]
         with plain_python():
+            self._implied = value_function(model, implied)
+            self._natural = value_function(model, {v.name: v for v in own})
             total, counts = _expected_density(plan, observation, own, jacobian)
             values = [plan.model.rvs_to_values[v] for v in own]
             linear = observation.labels.linear
@@ -50,17 +54,6 @@ class Gradients:
                 (plan.model.value_vars, counts),
                 lambda used: (*used.labels, *used.raters) if linear else used.raters,
             )
-
-    def _read(self, plan: Plan, own: list[Any], implied: Mapping[str, Any]) -> None:
-        """Take from a plan what moves, and what follows from it."""
-        model, self.blocks = plan.model, plan.blocks
-        value = {v: model.rvs_to_values[v].name for v in own}
-        self.start, self.moved = model.initial_point(0), list(value.values())
-        depend = [v.owner.inputs for v in model.free_RVs]  # of priors
-        self._upper = [value[v] for v in own if any(v in ancestors(each) for each in depend)]
-        with plain_python():
-            self._implied = value_function(model, implied)
-            self._natural = value_function(model, {v.name: v for v in own})
 
     def only(self, *, upper: bool) -> Gradients:
         """Return the same for moves of hyperparameters only, or of all others, which move first."""
@@ -179,39 +172,6 @@ class Gradients:
 
         flat = np.concatenate([np.zeros(0), *map(np.ravel, values.values())])
         return flat, unflatten, evaluate
-
-
-class Tilts(Gradients):
-    """What is behind the input of the one pool of a plan: the ``tilt`` of labels' log-odds."""
-
-    def __init__(self, plan: Plan, observation: Observation) -> None:
-        self.observation, self.varying = observation, {}
-        model = plan.model
-        (pooled,) = (each for each in plan.pools if each.inputs)
-        members = {block.variable for each in plan.pools for block in each.members.values()}
-        own = [v for v in plan.others if v not in members]
-        ((self._key, tilt),) = pooled.inputs.items()
-        (self._label,) = observation.labels.parameters
-        self._read(plan, own, {self._key: tilt})
-        self.start |= {AVERAGE: np.zeros(observation.table.n_classes)}
-        self.moved.append(AVERAGE)
-        self._begun = self.moved
-        counts, average = pt.dmatrix(), pt.dvector(AVERAGE)
-        with plain_python():
-            (moved,) = model.replace_rvs_by_values([tilt])
-            total = sum((t.sum() for t in model.logp(own, sum=False)), pt.constant(0.0))
-            total += pt.special.log_softmax(average).sum()  # of a flat prior of the class shares
-            total += (counts * pt.special.log_softmax(average + moved, axis=1)).sum()
-            values = [*(model.rvs_to_values[v] for v in own), average]
-            self._objective = _with_slopes(
-                model, total, values, (values, [counts]), lambda used: used.labels[:1]
-            )
-
-    def implied(self, rows: Rows) -> Rows:
-        """Return rows with the tilt and the label prior's parameter that follow."""
-        found: Rows = self._implied(self._point(rows))
-        odds = scipy.special.log_softmax(rows[VALUE + AVERAGE] + found[self._key], axis=1)
-        return rows | found | {self._label: odds}
 
 
 def start_of(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Gradients | None]:

@@ -52,23 +52,13 @@ class PooledBlock:
         """Names of parameters that follow from the members."""
         return set(self.pool.implied(self.pool.begin(np.random.default_rng(0))))
 
-    @property
-    def inputs(self) -> dict[str, TensorVariable]:
-        """What the pool needs of other variables, by the name in rows."""
-        return {self._key(role): variable for role, variable in self.pool.inputs.items()}
-
-    def begin(self, rows: Rows, rng: np.random.Generator) -> dict[str, Array]:
-        """Return values by role to begin with, of inputs those of rows that hold some."""
-        keys = {role: self._key(role) for role in self.pool.inputs}
-        return self.pool.begin(rng) | {r: rows[key] for r, key in keys.items() if key in rows}
-
     def values(self, rows: Rows) -> dict[str, Array]:
-        """Return the values of inputs and members by role from rows, which hold them by name."""
-        return {role: rows[self._key(role)] for role in (*self.pool.inputs, *self.members)}
+        """Return the values of members by role from rows, which hold them by name."""
+        return {role: rows[self._key(role)] for role in self.members}
 
     def rows(self, values: Mapping[str, Array]) -> Rows:
-        """Return rows of inputs, members and the parameters that follow from these."""
-        own = {self._key(role): values[role] for role in (*self.members, *self.pool.inputs)}
+        """Return rows of members and the parameters that follow from these."""
+        own = {self._key(role): values[role] for role in self.members}
         return own | self.pool.implied(dict(values))
 
     def _key(self, role: str) -> str:
@@ -111,19 +101,14 @@ class Plan:
 
     @property
     def pooled(self) -> bool:
-        """Whether every variable is in a pool, behind its inputs, or has a fixed prior."""
+        """Whether every variable is in a pool, or has a fixed prior."""
         below = {pooled.pool.parameter for pooled in self.pools}
         members = {b.variable for pooled in self.pools for b in pooled.members.values()}
         return (
             bool(self.pools)
-            and set(self.others) <= members | set(ancestors(self.inputs.values()))
+            and set(self.others) <= members
             and all(b.prior is not None or name in below for name, b in self.blocks.items())
         )
-
-    @property
-    def inputs(self) -> dict[str, TensorVariable]:
-        """What pools need of other variables, by the name in rows."""
-        return {key: each for pooled in self.pools for key, each in pooled.inputs.items()}
 
     @property
     def inferred(self) -> set[str]:

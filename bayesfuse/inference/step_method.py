@@ -130,8 +130,6 @@ class LabelGibbs(BlockedStep):
                 "coupling any prior, on which nothing else depends, or leave all variables to "
                 f"NUTS: bf.sample(…, sampler='nuts'). Got: {left} left to other steps."
             )
-        self.inputs = {name: each for pooled in pools for name, each in pooled.inputs.items()}
-        others |= self.inputs
         self.others = value_function(model, others) if others else lambda point: {}
         below = {pooled.pool.parameter for pooled in pools}
         self.varying = {
@@ -165,9 +163,8 @@ class LabelGibbs(BlockedStep):
         sweep = self.sweep
         rows = {block.parameter: self.read(block, point) for block in self.blocks}
         for name, value in self.others(point).items():
-            support = None if name in self.inputs else sweep.observation.support(name)
             with np.errstate(divide="ignore"):  # zero is a legal probability
-                rows[name] = value if support is None else support.to_kernel(value)
+                rows[name] = sweep.observation.support(name).to_kernel(value)
         if self.varying:
             sweep = with_priors(sweep, {name: at(point) for name, at in self.varying.items()})
         for pooled in sweep.pools:

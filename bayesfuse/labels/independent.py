@@ -329,6 +329,11 @@ class ItemRows:
         return cls(kind.ravel(), None if number is None else number[:, 0].astype(np.int64), x, own)
 
     @property
+    def n_kinds(self) -> int:
+        """Number of rows."""
+        return int(self.kind.max(initial=0)) + 1
+
+    @property
     def told(self) -> tuple[NDArray[Any], ...]:
         """All values by row, rounded, so that digests do not depend on rounding errors."""
         each = self.population, self.covariates, self.word
@@ -336,11 +341,8 @@ class ItemRows:
 
     def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
         """Return log-odds (rows, classes), up to a constant, from shares of an average item."""
-        return self.moved(xp.log(share), slope, scale, xp)
-
-    def moved(self, log_odds: Any, slope: Any, scale: Any, xp: Any) -> Any:
-        """Return log-odds, (classes,) or (populations, classes), moved by other knowledge."""
-        found = log_odds[None] if self.population is None else log_odds[self.population]
+        found = xp.log(share)
+        found = found[None] if self.population is None else found[self.population]
         if self.covariates is not None:
             found = found + xp.dot(self.covariates, slope)
         return found if self.word is None else found + scale * self.word

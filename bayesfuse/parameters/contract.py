@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -214,12 +215,27 @@ class Drawn(Support):
         require_numbers(name, value)
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        from pymc.distributions.transforms import LogTransform
+        from pymc.distributions.transforms import LogTransform, ZeroSumTransform
 
         transform = model.rvs_to_transforms.get(variable)
         if isinstance(transform, LogTransform):
             return Mapped(np.log, np.exp)
+        if isinstance(transform, ZeroSumTransform) and transform.zerosum_axes == (-1,):
+            return Mapped(_without_last, _with_last)
         return UNCHANGED if transform is None else None
+
+
+def _without_last(value: Array) -> Array:
+    """Return PyMC's coordinates of rows that sum to zero."""
+    root = math.sqrt(value.shape[-1])
+    return value[..., :-1] - value[..., -1:] * root / (root + root**2)
+
+
+def _with_last(value: Array) -> Array:
+    """Return rows that sum to zero from PyMC's coordinates."""
+    root, total = math.sqrt(value.shape[-1] + 1), value.sum(axis=-1, keepdims=True)
+    norm = total / (root + root**2)
+    return np.concatenate([value, norm - total / root], axis=-1) - norm
 
 
 REAL, DRAWN = Real(), Drawn()

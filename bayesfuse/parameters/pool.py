@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from bayesfuse.numerics.rows import draw_dirichlet, normalise
 from bayesfuse.numerics.tables import SMALLEST, draw_shared
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.item_log_odds import ItemLogOdds
 
 Values = dict[str, Array]  # values of a pool's members, in kernel coordinates, by role
 
@@ -34,8 +34,6 @@ class Pool(ABC):
 
     parameter: str
     members: dict[str, Member]
-    inputs: Mapping[str, Any] = MappingProxyType({})
-    """Variables by role that other steps move; methods need their values, and begin with some."""
     pooled = True
     """Whether the members are what raters have in common, or belong to single raters."""
     has_mode = True
@@ -132,10 +130,10 @@ class ConsensusShares(Pool):
     r"""The pool of ``type_share`` and ``trust`` of :class:`bayesfuse.models.ItemTypes`.
 
     ``concentration`` is that of the prior of all shares, ``trust_prior`` mean and standard
-    deviation of the logarithm, ``fixed`` a given trust. ``tilt`` (kinds, classes) holds the
-    log-odds of the classes against those of an average item; ``label_parameter`` follows.
+    deviation of the logarithm, ``fixed`` a given trust. ``known`` is what populations, covariates
+    or a classifier say of kinds of items, and ``label_parameter`` follows.
 
-    Where populations, covariates or a classifier say more of items, log-odds :math:`\eta_{rk}` of
+    Where it is not None, log-odds :math:`\eta_{rk}` of
     kind r weigh the classes: :math:`p(z) = w_z S_{rz} / Z_r`, with :math:`S_{rz} = \sum_k \rho_{zk}
     e^{\eta_{rk}}`. Given :math:`u_r \sim \mathrm{Gamma}(n_r, Z_r)` for :math:`n_r` items,
     unnormalised shares are gamma variables of rate :math:`1 + \sum_r u_r S_{rz}`.
@@ -146,35 +144,32 @@ class ConsensusShares(Pool):
     concentration: float
     trust_prior: tuple[float, float]
     fixed: Values = field(default_factory=dict)
-    tilt: Any = None
-    n_kinds: int = 0
+    known: ItemLogOdds | None = None
     label_parameter: str = "prevalence"
     parameter: str = "share"
     pooled = False
     has_mode = False
 
-    @property
-    def inputs(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Log-odds of the kinds of items, whose slopes other steps draw."""
-        return MappingProxyType({} if self.tilt is None else {"tilt": self.tilt})
-
     def begin(self, rng):
-        n_types, n_classes = self.log_consensus.shape
+        n_types = len(self.log_consensus)
         found = {
             "type_share": np.full(n_types, -math.log(n_types)),
             "trust": np.array(math.exp(self.trust_prior[0])),
         }
-        tilt = {"tilt": np.zeros((self.n_kinds, n_classes))} if self.inputs else {}
-        return {role: found[role] for role in self.members} | tilt
+        found |= {} if self.known is None else self.known.begin(rng)
+        return {role: found[role] for role in self.members}
 
     def draw(self, values, counts, rng):
         by_class, _, _, *by_kind = counts.raters  # (unknown and known class, classes, types)
         new = {**self.fixed, **values}
         of_type, known = by_class.sum(axis=(0, 1)), by_class[1].T
         prior, log_weight = of_type + self.concentration / len(of_type), None
-        if self.tilt is None:
+        if self.known is None:
             new["type_share"] = draw_dirichlet(prior, rng)
         else:
+            # with types and classes as drawn; shares and trust follow, with classes summed out
+            average = np.exp(self._log_joint(new)).sum(axis=0)
+            new |= self.known.draw(new, average, counts.labels[0], rng)
             new["type_share"], log_weight = self._tilted(new, prior, by_kind[0], rng)
         if log_weight is None and not known.any() and not self.fixed:
             new["trust"] = np.exp(rng.normal(*self.trust_prior))  # responses say nothing of it
@@ -187,23 +182,30 @@ class ConsensusShares(Pool):
         return {**self.fixed, **values}["trust"]
 
     def seconds(self, n_responses):
+        n_kinds = 0 if self.known is None else self.known.n_kinds
         by_response = 60e-9 + 4e-9 * len(self.log_consensus)
-        return 0.1e-3 + by_response * n_responses + 2e-9 * self.n_kinds * self.log_consensus.size
+        return 0.1e-3 + by_response * n_responses + 2e-9 * n_kinds * self.log_consensus.size
 
     def implied(self, values):
         """Return prevalence and shares of types within classes."""
-        trust = self.trust_at(values)
-        said = np.log(np.maximum(says(self.log_consensus, trust), SMALLEST))
-        joint = values["type_share"][:, None] + said
+        joint = self._log_joint(values)
         average = np.logaddexp.reduce(joint, axis=0)
-        shares = average if self.tilt is None else normalise(average + values["tilt"])
+        known = self.known
+        shares = average if known is None else normalise(average + known.log_odds(values))
         return {self.label_parameter: shares, "share": (joint - average).T}
+
+    def _log_joint(self, values: Values) -> Array:
+        """Return the log probability of types and classes (types, classes) of average items."""
+        said = says(self.log_consensus, self.trust_at(values))
+        found: Array = values["type_share"][:, None] + np.log(np.maximum(said, SMALLEST))
+        return found
 
     def _tilted(
         self, values: Values, concentration: Array, by_kind: Array, rng: Generator
     ) -> tuple[Array, Callable[[Array], float]]:
         """Draw log shares given auxiliary variables; return them and the weight of what is said."""
-        tilt, said = values["tilt"], says(self.log_consensus, values["trust"])
+        assert self.known is not None
+        tilt, said = self.known.log_odds(values), says(self.log_consensus, values["trust"])
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
         total = rng.standard_gamma(self.concentration)  # the sum of unnormalised shares
         rest = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ said))

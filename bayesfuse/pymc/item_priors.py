@@ -20,21 +20,24 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.labels.independent import Independent, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.item_log_odds import SCALES, ItemLogOdds
 
 # shape and rate of the gamma prior of standard deviations of differences
 SLOPE_SCALE = 2.0, 2.0  # of slopes
 SHIFT_SCALE = 2.0, 2.0  # of populations' shifts
 # names of the class shares of average items, without and with populations
 SHARE = {False: "average_prevalence", True: "population_prevalence"}
+ROLES = "population_shift", "standard_slope", *SCALES  # variables that move log-odds
 DEPENDENT = 1e-8  # share of a column that others leave unexplained, below which it is a copy
 
 
 @dataclass(frozen=True)
-class Tilt:
-    """Log-odds of the classes (kinds, classes) against an average item; kinds of the items."""
+class KnownOfItems:
+    """What is known of kinds of items, the kinds, and variables that move their log-odds."""
 
-    log_odds: Any
+    log_odds: ItemLogOdds
     kind: NDArray[np.int64]
+    variables: dict[str, Any]
 
 
 def independent_labels(responses: Responses, prevalence_prior: Any, *known: Any) -> Independent:
@@ -53,20 +56,38 @@ def independent_labels(responses: Responses, prevalence_prior: Any, *known: Any)
     return _labels(responses, needs, share, number, known)[0]
 
 
-def tilted_labels(responses: Responses, share: Any, *known: Any) -> tuple[Independent, Tilt | None]:
+def tilted_labels(
+    responses: Responses, share: Any, *known: Any
+) -> tuple[Independent, KnownOfItems | None]:
     """As :func:`independent_labels`, where ``share`` (classes,) follows from other variables."""
     needs, populations = _needs(known), known[0]
     if not needs:
         return Independent(pm.Deterministic("prevalence", share, dims="class")), None
     share = pm.Deterministic(SHARE[False], share, dims="class")
-    number, moved = None, pt.zeros(responses.n_classes)
+    number, n_populations = None, 0
     if populations is not None:
-        _, number = _populations(responses, populations)
+        names, number = _populations(responses, populations)
+        n_populations = len(names)
         spread = pm.Gamma("population_scale", *SHIFT_SCALE)
-        moved = _contrasts("population_shift", spread, ("population", "class"))
-        share = pt.special.softmax(pt.log(share) + moved, axis=1)
+        shift = _contrasts("population_shift", spread, ("population", "class"))
+        share = pt.special.softmax(pt.log(share) + shift, axis=1)
         share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
-    return _labels(responses, needs, share, number, known, moved)
+    labels, rows = _labels(responses, needs, share, number, known)
+    if rows is None:
+        rows = ItemRows(number, np.arange(n_populations), None, None)
+    log_odds = ItemLogOdds(
+        n_kinds=rows.n_kinds,
+        n_classes=responses.n_classes,
+        population=rows.population,
+        n_populations=n_populations,
+        covariates=rows.covariates,
+        classifier=rows.word,
+        prior=(SHIFT_SCALE, SLOPE_SCALE),
+    )
+    model = pm.modelcontext(None)
+    named = {role: model.named_vars.get(model.name_for(role)) for role in ROLES}
+    members = {role: variable for role, variable in named.items() if variable is not None}
+    return labels, KnownOfItems(log_odds, rows.kind, members)
 
 
 def _needs(known: tuple[Any, ...]) -> tuple[str, ...]:
@@ -75,23 +96,22 @@ def _needs(known: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _labels(
-    responses: Responses, needs: Any, share: Any, number: Any, known: Any, moved: Any = None
-) -> tuple[Independent, Tilt | None]:
+    responses: Responses, needs: Any, share: Any, number: Any, known: Any
+) -> tuple[Independent, ItemRows | None]:
     """Return the label prior of items with these populations, covariates and probabilities."""
+    rows = None
     if needs == ("populations",):
-        labels, kind = Independent(share, population=number), number
+        labels = Independent(share, population=number)
     else:
         rows, slope, scale = _known_rows(responses, number, *known[1:])
         log_odds = rows.log_odds(share, slope, scale, pt)
         labels = Independent(log_odds=log_odds, population=rows.kind)
         labels.told = rows.told
-        kind = rows.kind
-        moved = None if moved is None else rows.moved(moved, slope, scale, pt)
     labels.needs = needs
     values = tuple(labels.parameters.values())
     overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
     pm.Deterministic("prevalence", overall, dims="class")
-    return labels, None if moved is None else Tilt(moved, kind)
+    return labels, rows
 
 
 def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) -> None:

@@ -174,13 +174,13 @@ class Consensus(RaterChannel):
         return {}, self.tally(tables, drawn, structure, rng, own if drawn_here else None)
 
     def own_chain(self, labels, table, structure, pools):
-        """Draw types of independent labels, of kinds that do not differ, under these pools."""
+        """Draw types of independent labels, and what is known of these, under these pools."""
+        share = pools.get("share")
         suits = (
-            isinstance(pools.get("share"), ConsensusShares)
+            isinstance(share, ConsensusShares)
             and set(pools) == set(self.parameters)
-            and self.n_kinds == 0
-            and labels.named(Role.CLASS_SHARES) is not None
-            and table.n_items * structure[4].shape[1] <= MANY
+            and (labels.named(Role.CLASS_SHARES) is not None or share.known is not None)
+            and (table.n_items + self.n_kinds) * structure[4].shape[1] <= MANY
         )
         return partial(begin_chain, table, structure, pools) if suits else None
 

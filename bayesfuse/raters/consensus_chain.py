@@ -10,6 +10,7 @@ from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
 from bayesfuse.parameters.pool import ROUNDS, STRIDE
 from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh
+from bayesfuse.raters.consensus_kinds import draw_kinds, kinds_density, kinds_of, thin_shares
 
 OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
 OTHERS = 0.5  # share of pairs of types at random, not neighbours
@@ -33,8 +34,10 @@ def say(said, log_rows, trust):
 
 
 @inner
-def _trust_density(known, said, log_trust, mean, sd):
+def _trust_density(known, said, log_trust, mean, sd, log_share, kinds):
     found = -0.5 * ((log_trust - mean) / sd) ** 2
+    if kinds is not None:
+        found += kinds_density(said, log_share, kinds)
     for z in range(known.shape[0]):
         for k in range(known.shape[1]):
             if known[z, k] > 0.0:
@@ -43,18 +46,18 @@ def _trust_density(known, said, log_trust, mean, sd):
 
 
 @inner
-def _draw_trust(trust, known, said, log_rows, mean, sd, rng):
-    """Move the logarithm of the trust given the types of items of known class."""
-    if known.sum() == 0.0:
+def _draw_trust(trust, known, said, log_rows, mean, sd, log_share, kinds, rng):
+    """Move the logarithm of the trust given types: of items of known class, unless kinds differ."""
+    if kinds is None and known.sum() == 0.0:
         trust[0] = math.exp(mean + sd * rng.standard_normal())
         say(said, log_rows, trust[0])
         return
     now, other = math.log(trust[0]), np.empty(said.shape)
-    height = _trust_density(known, said, now, mean, sd)
+    height = _trust_density(known, said, now, mean, sd, log_share, kinds)
     for _ in range(ROUNDS):
         proposed = now + STRIDE * rng.standard_normal()
         say(other, log_rows, math.exp(proposed))
-        there = _trust_density(known, other, proposed, mean, sd)
+        there = _trust_density(known, other, proposed, mean, sd, log_share, kinds)
         if math.log(1.0 - rng.random()) < there - height:
             now, height = proposed, there
             fill(said, other)
@@ -76,13 +79,18 @@ def _pair_density(odds, given):
     product = 1.0
     for n in range(rest.size):
         own = rest[n] + slope[n] * share
-        if copies[n] != 1:
-            found += copies[n] * math.log(own)
-        else:  # logarithms take longer than products
+        if copies[n] == 1:  # logarithms take longer than products
             product *= own
             if product < SMALL:
                 found += math.log(product)
                 product = 1.0
+        elif copies[n] == -1:  # what normalises the shares of an item
+            product /= own
+            if product > 1.0 / SMALL:
+                found += math.log(product)
+                product = 1.0
+        else:
+            found += copies[n] * math.log(own)
     return found + math.log(product)
 
 
@@ -117,14 +125,16 @@ def _draw_shares(log_share, each, weight, total, copies, rest, slope, rng):
 
 
 @inner
-def _draw_types(weight, shares, data, cells, by_type, known, rng):
+def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
     """Draw types given their shares; count items and cells, but not where nothing is known."""
     start, cell, gold, copies, types, _ = data
-    n_items, n_types = weight.shape
+    n_items, n_types = gold.size, weight.shape[1]
     joint, parts = np.empty(n_types), np.empty(n_types)
     clear(by_type)
     clear(known)
     clear(cells)
+    if kinds is not None:
+        clear(kinds[2][4])
     for n in range(n_items):
         k = gold[n]
         if k < 0 and start[n] == start[n + 1]:
@@ -136,6 +146,8 @@ def _draw_types(weight, shares, data, cells, by_type, known, rng):
             by_type[0, z] += parts[z]
             if k >= 0:
                 known[z, k] += parts[z]
+            elif kinds is not None:
+                kinds[2][4][kinds[2][0][n], z] += parts[z]
             note(parts[z], z, start[n], start[n + 1], cell, types, cells, known.shape[1])
 
 
@@ -175,22 +187,39 @@ def _draw_competence(prior, cells, values, log_competence, log_guess, rng):
 
 
 @kernel
-def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data, values, rng):
+def chain(
+    n_draws,
+    n_sweeps,
+    first,
+    shares,
+    competence,
+    guess,
+    guess_pool,
+    data,
+    values,
+    kinds,
+    divisors,
+    rng,
+):
     """Make draws, written from ``first`` on unless negative.
 
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
     logarithm (NaN if it is given), log consensus rows, and draws of shares and trust; competences
     log rows, pool and draws; guesses log rows and draws, given if there is no pool.
+    ``kinds`` is None, or what :func:`draw_kinds` takes; ``divisors`` are copies of rows of
+    weights, negative where these normalise.
     """
     log_share, share_prior, trust, mean, sd, log_rows, kept_shares, kept_trust = shares
     log_competence, pool, kept_competence = competence
     log_guess, kept_guess = guess
-    start, cell, gold, copies, types, n_settings = data
+    start, cell, gold, _, types, n_settings = data
     n_types, n_classes = log_rows.shape
-    n_raters = log_guess.shape[0]
-    weight, lead = np.empty((gold.size, n_types)), np.empty((n_classes + 1, 2 * n_settings))
+    n_raters, n_rows = log_guess.shape[0], gold.size
+    if kinds is not None:
+        n_rows += kinds[0][3].shape[0]
+    weight, lead = np.empty((n_rows, n_types)), np.empty((n_classes + 1, 2 * n_settings))
     said, known = np.empty((n_types, n_classes)), np.zeros((n_types, n_classes))
-    total, rest, slope = np.empty(gold.size), np.empty(gold.size), np.empty(gold.size)
+    total, rest, slope = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
     by_type = np.zeros((1, n_types))
     cells = np.empty((n_raters * n_classes, 3 * n_settings))
     own_prior, guess_prior = np.ones((n_raters, 2)), np.ones((n_raters, n_classes))
@@ -204,15 +233,23 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
                 weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
                 total[n] = 0.0
                 for z in range(n_types):
-                    if gold[n] >= 0:
+                    if kinds is None and gold[n] >= 0:
                         weight[n, z] *= said[z, gold[n]]
                     total[n] += own[0, z] * weight[n, z]
-            _draw_shares(log_share, share_prior[0, 0], weight, total, copies, rest, slope, rng)
+            if kinds is not None:
+                draw_kinds(log_share, said, weight, data, kinds, at, rng)
+                for n in range(n_rows):
+                    total[n] = 0.0
+                    for z in range(n_types):
+                        total[n] += own[0, z] * weight[n, z]
+            _draw_shares(log_share, share_prior[0, 0], weight, total, divisors, rest, slope, rng)
             own = exponentials(log_share)
-            _draw_types(weight, own[0], data, cells, by_type, known, rng)
+            _draw_types(weight, own[0], data, cells, by_type, known, kinds, rng)
             draw_rows(share_prior, by_type, log_share, rng)
+            if kinds is not None:
+                thin_shares(log_share, weight, kinds, share_prior.sum(), own, rng)
             if not math.isnan(sd):
-                _draw_trust(trust, known, said, log_rows, mean, sd, rng)
+                _draw_trust(trust, known, said, log_rows, mean, sd, log_share, kinds, rng)
             for turn in range(OF_LOOKS):
                 last = at if turn == OF_LOOKS - 1 else -1
                 looked, guessed = look(cells, log_competence, log_guess, values, rng)
@@ -233,7 +270,7 @@ def chain(n_draws, n_sweeps, first, shares, competence, guess, guess_pool, data,
 
 def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
     """Return the chain and its arguments: see :meth:`RaterChannel.own_chain`."""
-    start, cell, gold, _, types, settings = structure
+    start, cell, gold, kind, types, settings = structure
     own = pools["share"]
     log_share = np.array(values["share"]["type_share"], dtype=float)[None]
     each = np.full(log_share.shape, own.concentration / log_share.size)
@@ -253,12 +290,20 @@ def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
     if "guess" in pools:
         guess, guess_pool, kept_guess = drawn("guess")
     data = start, cell, gold, table.multiplicity, types, len(settings)
+    kinds = None if own.known is None else kinds_of(own.known, table, kind, gold, values, kept)
+    competence = drawn("competence")
+    divisors = table.multiplicity
+    if kinds is not None:
+        _, copies, total_copies, *_ = kinds[2][2]
+        divisors = np.append(copies, -total_copies)
     return chain, (
         shares,
-        drawn("competence"),
+        competence,
         (guess, kept_guess),
         guess_pool,
         data,
         settings,
+        kinds,
+        divisors,
         rng,
     )

@@ -68,10 +68,10 @@ def keep(
         return
     number = min(most, n_chains * n_draws)
     if seconds < math.inf:
-        points = list(spaced_rows(observation, parameters, 1))
+        first = list(spaced_rows(observation, parameters, 1))
         for _ in range(2):  # the first may compile
             began = time.monotonic()
-            draw_all(observation, points, 1, np.random.default_rng(0))
+            draw_all(observation, first, 1, np.random.default_rng(0))
             one = time.monotonic() - began
         number = min(number, max(int(seconds / one), 2))
     rng = np.random.default_rng(int(result["label_posterior"].attrs[OF_DRAWS], 16))

@@ -95,6 +95,53 @@ def test_missing_and_repeated_responses_and_known_labels():
     refused("one label .*bf.sources. Got: no others", bf.decisions.panel, always)
 
 
+def test_smaller_panels_are_those_of_weighted_votes_by_hand():
+    """Three classes, uncertain labels, missing and repeated responses: every panel by itself."""
+    rng = np.random.default_rng(3)
+    truth = rng.choice(3, 40, p=[0.5, 0.3, 0.2])
+    draws = np.where(rng.random((200, 40)) < 0.8, truth, rng.integers(0, 3, (200, 40)))
+    right = rng.random((40, 4)) < [0.9, 0.7, 0.6, 0.8]
+    said = np.where(right, truth[:, None], rng.integers(0, 3, (40, 4)))
+    item, rater = np.nonzero(rng.random((40, 4)) < 0.8)
+    item, rater = np.append(item, item[:9]), np.append(rater, rater[:9])
+    label = said[item, rater]
+    label[-4:] = (label[-4:] + 1) % 3  # repeats that contradict the first responses
+    columns = {"item": item, "rater": rater, "label": label}
+    responses = bf.Responses.from_long(columns, items=range(40), raters=range(4), classes=range(3))
+    result = drawn_result(draws, [0, 1, 2], responses)
+    found = bf.decisions.panel(result, random_seed=1)
+    probability = bf.label_probabilities(result).values
+    common = np.maximum(np.nan_to_num(found["correlation"].values), 0) * (1 - np.eye(4))
+    counts = np.full((4, 3, 3), 1 / 3)
+    for n, m, c in zip(item, rater, label, strict=True):
+        counts[m, :, c] += probability[n]
+    rows = np.log(counts / counts.sum(axis=2, keepdims=True))
+
+    def labels_of(panel):
+        score = np.tile(np.log(probability.mean(axis=0)), (40, 1))
+        for n, m, c in zip(item, rater, label, strict=True):
+            if m in panel:
+                repeats = ((item == n) & (rater == m)).sum()
+                score[n] += rows[m, :, c] / repeats / (1 + sum(common[m, o] for o in panel))
+        return score.argmax(axis=1)
+
+    def wrong(labels):
+        return (1 - probability[np.arange(40), labels]).sum()
+
+    panel = [0, 1, 2, 3]
+    lost = [wrong(labels_of([o for o in panel if o != m])) - wrong(labels_of(panel)) for m in panel]
+    np.testing.assert_allclose(found["lost"], lost, atol=1e-9)
+    for step, removed in enumerate(found["removed"].values):
+        if step:
+            without = {m: wrong(labels_of([o for o in panel if o != m])) for m in panel}
+            assert without[int(removed)] == pytest.approx(min(without.values()), abs=1e-6)
+            panel.remove(int(removed))
+        labels = labels_of(panel)
+        assert float(found["wrong"][step]) == pytest.approx(wrong(labels), abs=1e-9)
+        drawn = (draws != labels).sum(axis=1)
+        assert found["wrong_low"][step] <= drawn.mean() <= found["wrong_high"][step]
+
+
 def test_position_bias_by_hand():
     #        both A   both B  first shown, twice   last shown
     said = [[0, 0]] * 4 + [[1, 1]] * 3 + [[0, 1]] * 5 + [[1, 0]]

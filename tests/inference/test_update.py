@@ -205,19 +205,42 @@ def test_a_fit_of_partitions_continues(days, tmp_path):
     assert "responses" in found["observed_data"]
 
 
-def test_forgetting_discounts_all_that_was_counted(made, days):
+@pytest.mark.parametrize("name", ["confusion", "mixture", "chain", "populations"])
+def test_forgetting_discounts_all_that_was_counted(name, made, days):
+    build, needs = KNOWN[name]
     own = [known_of(made, day) for day in days]
-    alone = [fit(DawidSkene(day, gold=known)) for day, known in zip(days, own, strict=True)]
-    found = alone[0]
-    for day, known in zip(days[1:], own[1:], strict=True):
-        found = update(found, day, gold=known, forgetting=0.25)
-    for name, rows in posteriors(found).items():
-        prior = natural.read(alone[0])[name].prior
-        one, two, three = (posteriors(each)[name] - prior for each in alone)
-        wanted = prior.concentration + 0.75**2 * one + 0.75 * two + three
-        np.testing.assert_allclose(rows.concentration, wanted, rtol=1e-9)
-    anew = update(alone[0], days[1], gold=own[1], forgetting=1.0)
+    given = [{key: make(day) for key, make in needs.items()} for day in days]
+    alone = [
+        fit(build(day, gold=known, **more))
+        for day, known, more in zip(days, own, given, strict=True)
+    ]
+    for forgetting in (0.5, 0.9):
+        left, found = 1 - forgetting, alone[0]
+        for day, known, more in zip(days[1:], own[1:], given[1:], strict=True):
+            found = update(found, day, gold=known, forgetting=forgetting, **more)
+        for parameter, rows in posteriors(found).items():
+            prior = natural.read(alone[0])[parameter].prior
+            one, two, three = (posteriors(each)[parameter] - prior for each in alone)
+            wanted = prior.plus(left**2 * one + left * two + three)
+            np.testing.assert_allclose(rows.concentration, wanted.concentration, rtol=1e-9)
+            if hasattr(rows, "log_shares"):
+                np.testing.assert_allclose(rows.log_shares, wanted.log_shares, atol=1e-9)
+    anew = update(alone[0], days[1], gold=own[1], forgetting=1.0, **given[1])
     same(anew, alone[1])
+
+
+@pytest.mark.parametrize("forgetting", [0.5, 0.9])
+def test_what_is_left_is_the_prior_of_the_next_responses(days, forgetting, monkeypatch):
+    """A fit of these alone under a power prior, whose counts are those of the fit so far."""
+    monkeypatch.setattr(cavi, "fit", partial(cavi.fit, tolerance=1e-13))
+    first = fit(DawidSkene(days[0]))
+    priors = {
+        f"{name}_prior": each.prior.concentration
+        + (1 - forgetting) * (each.posterior.concentration - each.prior.concentration)
+        for name, each in natural.read(first).items()
+    }
+    found = update(first, days[1], forgetting=forgetting)
+    same(found, fit(DawidSkene(days[1], **priors)), 1e-4)
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from refusals import refused
 from typed_crowds import hard_crowd, random_crowd, summed
 
 import bayesfuse as bf
+from bayesfuse.inference.chains import compilable
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
@@ -135,10 +137,28 @@ def chosen(names, rows=slice(None)):
     return {name: found[name](KNOWN[name]).iloc[rows] for name in names}
 
 
-def test_everything_together_by_hand():
-    """The density and the shares, from types, tilts and responses one by one."""
+@pytest.fixture(scope="module")
+def all_known():
+    """A model with all that can be known of items, and a point."""
     model = ItemTypes(RESPONSES, **KNOWN, **SMALL)
-    point, values = at_random(model)
+    return model, *at_random(model)
+
+
+def test_compiled_chains_draw_all_that_is_known_of_items(all_known):
+    """No variable is left to NUTS; the chain's coordinates are those of PyMC's density."""
+    model, point, values = all_known
+    plan = make_plan(model)
+    assert compilable(plan)
+    for block in plan.all_blocks:
+        drawn = block.read(point)
+        natural = block.support.from_kernel(drawn)
+        assert_close(natural, values[block.variable.name], block.parameter)
+        assert_close(block.coordinates.write(drawn), point[block.value], block.parameter)
+
+
+def test_everything_together_by_hand(all_known):
+    """The density and the shares, from types, tilts and responses one by one."""
+    model, point, values = all_known
     x = KNOWN["covariates"].to_numpy(float)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     word = np.log(KNOWN["classifier"])

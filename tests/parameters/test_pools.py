@@ -36,17 +36,22 @@ def pool(**given):
     return ConsensusShares(members, np.log(MU), CONCENTRATION, PRIOR, **given)
 
 
-def drawn(made, size, known=OF_CLASS, by_kind=None, tilt=None):
+TILTED = SimpleNamespace(
+    n_kinds=2, begin=lambda rng: {}, log_odds=lambda values: TILT, draw=lambda *arguments: {}
+)
+"""What is known of two kinds of items, without variables."""
+
+
+def drawn(made, size, known=OF_CLASS, by_kind=None):
     """Return shares (draws, types) and trust after a first tenth of the sweeps."""
     of_unknown = np.stack([UNKNOWN.sum(axis=0), np.zeros(3)])
     raters = (np.stack([of_unknown, known]).astype(float), None, None)
     if by_kind is not None:
         raters += (by_kind.astype(float),)
     rng, found = np.random.default_rng(1), []
-    inputs = {} if tilt is None else {"tilt": tilt}
     values = made.begin(rng)
     for _ in range(size):
-        values = made.draw(values | inputs, Counts({}, (), raters), rng)
+        values = made.draw(values, Counts({}, (None,), raters), rng)
         assert set(values) == set(made.members)
         found.append((*np.exp(values["type_share"]), float(values.get("trust", 0.0))))
     return np.array(found)[size // 10 :]
@@ -80,8 +85,8 @@ def test_implied_prevalence_and_shares():
     found = pool().implied(values)
     assert_close(np.exp(found["prevalence"]), joint.sum(axis=0), "prevalence")
     assert_close(np.exp(found["share"]), (joint / joint.sum(axis=0)).T, "shares")
-    given = pool(fixed={"trust": np.array(1.7)}, tilt=0, n_kinds=2)
-    found = given.implied({"type_share": values["type_share"], "tilt": TILT})
+    given = pool(fixed={"trust": np.array(1.7)}, known=TILTED)
+    found = given.implied({"type_share": values["type_share"]})
     tilted = joint.sum(axis=0) * np.exp(TILT)
     assert_close(np.exp(found["prevalence"]), tilted / tilted.sum(axis=1, keepdims=True), "by kind")
 
@@ -122,8 +127,8 @@ def test_draws_have_the_moments_of_the_density_on_a_grid(tilted):
     log_weight += np.log(share) @ total
     made, given = pool(), {}
     if tilted:
-        made = pool(tilt=0, n_kinds=2)
-        given = {"by_kind": np.stack([UNKNOWN, KNOWN]), "tilt": TILT}
+        made = pool(known=TILTED)
+        given = {"by_kind": np.stack([UNKNOWN, KNOWN])}
         by_type = said @ np.exp(TILT).T  # (points, types, kinds)
         all_types = np.einsum("pz,pzr->pr", share, by_type)
         log_weight += np.einsum("rz,pzr->p", UNKNOWN, np.log(by_type))

@@ -1,0 +1,86 @@
+"""Posteriors without the package's samplers: draws from the prior, weighted by enumeration."""
+
+from itertools import product
+
+import arviz as az
+import numpy as np
+import pymc as pm
+from scipy.special import logsumexp
+
+from bayesfuse.parameters.compiled import plain_python
+
+
+def log_rows_of(responses, confusion):
+    """Return log p(responses to n | class), (draws, items, classes), response by response."""
+    found = np.zeros((len(confusion), responses.n_items, confusion.shape[2]))
+    for n, m, c in zip(responses.item, responses.rater, responses.label, strict=True):
+        found[:, n] += np.log(confusion[:, m, :, c])
+    return found
+
+
+def by_item(log_share):
+    """Return a function for independent labels with log shares (draws, items, classes)."""
+    return lambda labels: log_share[:, np.arange(len(labels)), labels].sum(axis=1)
+
+
+def enumerated(log_prior, log_likelihood, gold):
+    """Return log evidence (draws,), labels (draws, items, classes), and pairs of one class.
+
+    ``log_prior`` returns the log probability (draws,) of the labels of all items.
+    """
+    n_draws, n_items, n_classes = log_likelihood.shape
+    every = [
+        np.array(labels)
+        for labels in product(range(n_classes), repeat=n_items)
+        if all(labels[n] == k for n, k in gold.items())
+    ]
+    log_joint = np.stack(
+        [log_prior(one) + by_item(log_likelihood)(one) for one in every], axis=1
+    )  # (draws, labellings)
+    log_evidence = logsumexp(log_joint, axis=1)
+    weight = np.exp(log_joint - log_evidence[:, None])
+    labels = np.zeros((n_draws, n_items, n_classes))
+    together = np.zeros((n_draws, n_items, n_items))
+    for one, share in zip(every, weight.T, strict=True):
+        labels[:, np.arange(n_items), one] += share[:, None]
+        together += share[:, None, None] * (one[:, None] == one)
+    return log_evidence, labels, together
+
+
+class Reference:
+    """Posterior means and their standard errors, from weighted draws of a model's prior."""
+
+    def __init__(self, model, names, evaluate, *, draws=20_000, seed=0):
+        variables = [model[name] for name in names]
+        with plain_python():
+            drawn = pm.draw(variables, draws=draws, random_seed=seed)
+        self.values = dict(zip(names, drawn, strict=True))
+        log_evidence, labels, together = evaluate(self.values)
+        weight = np.exp(log_evidence - log_evidence.max())
+        self.weight = weight / weight.sum()
+        self.effective = 1 / (self.weight**2).sum()
+        self.log_evidence = logsumexp(log_evidence) - np.log(draws)
+        self.labels, self.together = labels, together
+
+    def mean(self, values):
+        """Return the mean of values (draws, …) and its standard error."""
+        mean = np.tensordot(self.weight, values, 1)
+        return mean, np.sqrt(np.tensordot(self.weight**2, (values - mean) ** 2, 1))
+
+    def assert_equals(self, result, *, sigmas=5.0):
+        """Fail if means of a result's parameters or labels differ by more than is chance."""
+        posterior, labels = result["posterior"].dataset, result["label_posterior"].dataset
+        pairs = {"labels": (labels["probability"].values, labels["mcse"].values, self.labels)}
+        for name, values in self.values.items():
+            error = az.mcse(posterior[[name]])[name].values
+            mean = posterior[name].mean(("chain", "draw")).values
+            pairs[name] = mean, np.nan_to_num(error), values
+        for name, (found, error, values) in pairs.items():
+            mean, own_error = self.mean(values)
+            allowed = sigmas * np.hypot(own_error, error) + 1e-6
+            excess = np.abs(found - mean) / allowed
+            place = np.unravel_index(np.argmax(excess), excess.shape)
+            assert excess[place] <= 1, (
+                f"{name}: worst at {place}: {found[place]:.4f} and {mean[place]:.4f}, allowed "
+                f"{allowed[place]:.4f}, effective draws {self.effective:.0f}"
+            )
