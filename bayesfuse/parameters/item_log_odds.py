@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from numpy.random import Generator
 
 from bayesfuse.numerics.kernels import Array
@@ -34,7 +35,7 @@ class ItemLogOdds:
     prior: tuple[tuple[float, float], tuple[float, float]]
 
     @cached_property
-    def design(self) -> tuple[Array, ...]:
+    def design(self) -> tuple[NDArray[Any], ...]:
         """What is known, as :func:`draw_log_odds` takes it."""
         known = self.population is not None
         population = np.asarray(self.population if known else np.zeros(self.n_kinds), dtype=int)
@@ -90,7 +91,7 @@ class ItemLogOdds:
         return {name: found[name] for name in values if name in found}
 
 
-def order_of_equal(shape: tuple[int, int]) -> Array:
+def order_of_equal(shape: tuple[int, int]) -> NDArray[np.int64]:
     """Return where the rows of every kind begin if all kinds have as many."""
     n_kinds, n_rows = shape
-    return np.arange(n_kinds + 1) * n_rows
+    return np.arange(n_kinds + 1, dtype=np.int64) * n_rows

@@ -74,7 +74,7 @@ def tilted_labels(
         share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
     labels, rows = _labels(responses, needs, share, number, known)
     if rows is None:
-        rows = ItemRows(number, np.arange(n_populations), None, None)
+        rows = ItemRows(np.asarray(number), np.arange(n_populations), None, None)
     log_odds = ItemLogOdds(
         n_kinds=rows.n_kinds,
         n_classes=responses.n_classes,
