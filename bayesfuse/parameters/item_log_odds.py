@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.log_odds import draw_log_odds
