@@ -34,11 +34,13 @@ class Terms:
     def of(cls, responses: Responses, probabilities: list[Array]) -> Terms:
         """Return the terms of a table, and of label probabilities (items, classes)."""
         mean = np.mean(probabilities, axis=0)
-        given, votes = _centred(mean), _votes(responses)
-        apart = np.zeros((*given.shape, 0))
+        centre, votes = _centred(mean), _votes(responses)
+        differences = np.zeros((*centre.shape, 0))
         if len(probabilities) > 1:
-            apart = np.stack([_centred(own) - given for own in probabilities], axis=-1)
-        return cls(given, apart, votes, _competence(votes, mean), responses)
+            differences = np.stack(
+                [_centred(probability) - centre for probability in probabilities], axis=-1
+            )
+        return cls(centre, differences, votes, _competence(votes, mean), responses)
 
     @property
     def per_item(self) -> float:
@@ -108,5 +110,5 @@ def _competence(votes: Any, probability: Array) -> Array:
 
 def contrasts(n_classes: int) -> Array:
     """Return orthonormal columns that sum to zero, (classes, classes − 1)."""
-    whole = np.eye(n_classes) - 1.0 / n_classes
-    return np.linalg.qr(whole[:, : n_classes - 1])[0]
+    centring = np.eye(n_classes) - 1.0 / n_classes
+    return np.linalg.qr(centring[:, : n_classes - 1])[0]
