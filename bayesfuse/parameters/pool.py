@@ -193,8 +193,8 @@ class ConsensusShares(Pool):
     def implied(self, values):
         """Return prevalence and shares of types within classes."""
         trust = self.trust_at(values)
-        class_given_type = np.log(np.maximum(says(self.log_consensus, trust), SMALLEST))
-        joint = values["type_share"][:, None] + class_given_type
+        log_class = np.log(np.maximum(says(self.log_consensus, trust), SMALLEST))
+        joint = values["type_share"][:, None] + log_class
         average = np.logaddexp.reduce(joint, axis=0)
         shares = average if self.tilt is None else normalise(average + values["tilt"])
         return {self.label_parameter: shares, "share": (joint - average).T}
@@ -203,23 +203,21 @@ class ConsensusShares(Pool):
         self, values: Values, concentration: Array, by_kind: Array, rng: Generator
     ) -> tuple[Array, Callable[[Array], float]]:
         """Draw log shares given auxiliary variables; return them and the weight of what is said."""
-        tilt, class_given_type = values["tilt"], says(self.log_consensus, values["trust"])
+        tilt, class_of_type = values["tilt"], says(self.log_consensus, values["trust"])
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
         total = rng.standard_gamma(self.concentration)  # the sum of unnormalised shares
-        remaining = max(total, SMALLEST) * (
-            weight @ (np.exp(values["type_share"]) @ class_given_type)
-        )
+        remaining = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ class_of_type))
         rate = (rng.standard_gamma(by_kind.sum(axis=(0, 2))) / remaining) @ weight
         gammas = draw_dirichlet(np.maximum(concentration, SMALLEST), rng)
         total = rng.standard_gamma(concentration.sum())
-        log_share = gammas + math.log(total) - np.log(1.0 + class_given_type @ rate)
+        log_share = gammas + math.log(total) - np.log(1.0 + class_of_type @ rate)
         share, (kind, of_type) = np.exp(log_share), by_kind[0].nonzero()
         items = by_kind[0, kind, of_type]
 
-        def log_weight(class_given_type: Array) -> float:
-            by_item = (weight[kind] * class_given_type[of_type]).sum(axis=1)
+        def log_weight(class_of_type: Array) -> float:
+            by_item = (weight[kind] * class_of_type[of_type]).sum(axis=1)
             return float(
-                items @ np.log(np.maximum(by_item, SMALLEST)) - share @ class_given_type @ rate
+                items @ np.log(np.maximum(by_item, SMALLEST)) - share @ class_of_type @ rate
             )
 
         return normalise(log_share), log_weight
@@ -230,11 +228,11 @@ class ConsensusShares(Pool):
         """Move the logarithm of the trust given types, labels of unknown class summed out."""
 
         def log_density(log_trust: float) -> float:
-            class_given_type = says(self.log_consensus, math.exp(log_trust))
+            class_of_type = says(self.log_consensus, math.exp(log_trust))
             mean, sd = self.trust_prior
             height = -0.5 * ((log_trust - mean) / sd) ** 2
-            height += (known * np.log(np.maximum(class_given_type, SMALLEST))).sum()
-            return height if log_weight is None else height + log_weight(class_given_type)
+            height += (known * np.log(np.maximum(class_of_type, SMALLEST))).sum()
+            return height if log_weight is None else height + log_weight(class_of_type)
 
         now = math.log(float(new["trust"]))
         height = log_density(now)
