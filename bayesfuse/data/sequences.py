@@ -104,8 +104,8 @@ class Sequences(Structured):
             (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
             "Items of one sequence must have different positions, because these are their order.",
             lambda n: (
-                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} at one position "
-                f"of sequence {plain(sequence_names[code[order[n]]])!r}"
+                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} "
+                f"at one position of sequence {plain(sequence_names[code[order[n]]])!r}"
             ),
         )
         used, size = np.unique(code, return_counts=True)  # categories may be unused
