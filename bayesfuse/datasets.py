@@ -212,17 +212,17 @@ def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
     return errors.require_seed(random_seed)
 
 
-def _checked(name: str, given: ArrayLike, rows: bool, **axes: int) -> Array:
-    values = errors.require_numbers(name, given)
+def _checked(name: str, value: ArrayLike, rows: bool, **axes: int) -> Array:
+    values = errors.require_numbers(name, value)
     errors.require_shape(name, values.shape, **axes)
     errors.require_probabilities(name, values, rows=rows)
     return values
 
 
-def _confusion(given: Any, n_raters: int, n_classes: int, accuracy: Any, rng: Any) -> Array:
-    if given is not None:
+def _confusion(confusion: Any, n_raters: int, n_classes: int, accuracy: Any, rng: Any) -> Array:
+    if confusion is not None:
         axes = {"raters": n_raters, "classes": n_classes, "labels": n_classes}
-        return _checked("confusion", given, True, **axes)
+        return _checked("confusion", confusion, True, **axes)
     ends = _checked("accuracy", accuracy, False, ends=2)
     right = rng.uniform(*ends, size=(n_raters, n_classes, 1))
     wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)

@@ -133,19 +133,19 @@ def mixture(shares: ArrayLike, concentration: ArrayLike) -> DirichletMixture:
            [0.42, 0.58]])
     """
     alpha = require_numbers("concentration", concentration)
-    given = require_numbers("shares", shares)
-    by_row = given.shape == alpha.shape[:-1]
-    if alpha.ndim < 2 or not (by_row or given.shape == alpha.shape[:1]):
+    weights = require_numbers("shares", shares)
+    by_row = weights.shape == alpha.shape[:-1]
+    if alpha.ndim < 2 or not (by_row or weights.shape == alpha.shape[:1]):
         raise ModelError(
             "shares must have shape (components,) or (components, …), and concentration "
-            f"(components, …, columns). Got: shapes {given.shape} and {alpha.shape}."
+            f"(components, …, columns). Got: shapes {weights.shape} and {alpha.shape}."
         )
     _checked("concentration", alpha)
-    if not (np.all(given > 0) and np.allclose(given.sum(axis=0), 1.0, rtol=0, atol=1e-8)):
-        raise ModelError(f"shares must be positive and sum to one. Got: {given.tolist()}.")
+    if not (np.all(weights > 0) and np.allclose(weights.sum(axis=0), 1.0, rtol=0, atol=1e-8)):
+        raise ModelError(f"shares must be positive and sum to one. Got: {weights.tolist()}.")
     if not by_row:
-        given = given.reshape(-1, *(1 for _ in alpha.shape[1:-1]))
-    log_shares = np.log(given / given.sum(axis=0))
+        weights = weights.reshape(-1, *(1 for _ in alpha.shape[1:-1]))
+    log_shares = np.log(weights / weights.sum(axis=0))
     return DirichletMixture(np.broadcast_to(log_shares, alpha.shape[:-1]), alpha.copy())
 
 
@@ -166,11 +166,11 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
             f"continue. Got: a transition_prior of zeros for {stuck[0]!r} ({len(stuck)} such)."
         )
     if irreducible and (parts := connected_components(alpha > 0, connection="strong"))[0] > 1:
-        apart = responses.classes[parts[1] != parts[1][0]].tolist()
+        unlike = responses.classes[parts[1] != parts[1][0]].tolist()
         raise ModelError(
             'initial="stationary" needs transitions that lead from every class to every other; '
             'otherwise use initial="free". Got: a transition_prior whose zeros separate '
-            f"{apart[0]!r} from {responses.classes.tolist()[0]!r}."
+            f"{unlike[0]!r} from {responses.classes.tolist()[0]!r}."
         )
     return alpha
 
@@ -234,10 +234,10 @@ def bio_transitions(classes: Iterable[str], *, outside: str = "O") -> dict[str, 
     }
 
 
-def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | DirichletMixture:
+def confusion(prior: Any, responses: Responses, base: Any = None) -> Array | DirichletMixture:
     """Return the prior of confusion rows (raters, classes, labels); zeros under ``own`` default."""
-    zeros = own is not None  # structural ones, of sources that never say some label
-    default = usual_rows(responses) if own is None else own
+    zeros = base is not None  # structural ones, of sources that never say some label
+    default = usual_rows(responses) if base is None else base
     axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     if isinstance(prior, DirichletMixture):
         if len(prior.shape) == 2:
@@ -255,10 +255,10 @@ def groups(
     """Return the concentration (groups, classes, verdicts), ``alike`` for exchangeable groups."""
     default = diagonal(responses.n_classes)
     axes = {"classes": responses.n_classes, "verdicts": responses.n_classes}
-    given = require_numbers("group_prior", default if prior is None else prior)
-    if alike or given.ndim == 2:
-        given = np.tile(_checked("group_prior", given, axes), (n_groups, 1, 1))
-    return _checked("group_prior", given, {"groups": n_groups, **axes})
+    concentration = require_numbers("group_prior", default if prior is None else prior)
+    if alike or concentration.ndim == 2:
+        concentration = np.tile(_checked("group_prior", concentration, axes), (n_groups, 1, 1))
+    return _checked("group_prior", concentration, {"groups": n_groups, **axes})
 
 
 def sharing(prior: float | None, responses: Responses) -> float:
@@ -270,8 +270,8 @@ def sharing(prior: float | None, responses: Responses) -> float:
 
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:
     """Return the two concentrations of Beta accuracies, (raters,) or (raters, classes)."""
-    given = prior.values() if isinstance(prior, Mapping) else [prior]
-    if any(isinstance(each, DirichletMixture) for each in given):
+    priors = prior.values() if isinstance(prior, Mapping) else [prior]
+    if any(isinstance(prior_of_rater, DirichletMixture) for prior_of_rater in priors):
         raise ModelError(
             "The prior of an accuracy must be two concentrations of a Beta distribution; mixtures "
             "are for raters='confusion'. Got: a DirichletMixture as confusion_prior."
@@ -295,41 +295,41 @@ def _per_rater(
     rows: list[Any] = [default] * responses.n_raters
     if isinstance(prior, Mapping):
         place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
-        for rater, given in prior.items():
+        for rater, concentration in prior.items():
             if rater not in place:
                 raise ModelError(f"confusion_prior must name raters of the table. Got: {rater!r}.")
-            own, row = f"confusion_prior of rater {rater!r}", given
-            if isinstance(given, DirichletMixture):
-                require_shape(own, given.shape, **axes)
+            label, row = f"confusion_prior of rater {rater!r}", concentration
+            if isinstance(concentration, DirichletMixture):
+                require_shape(label, concentration.shape, **axes)
             else:
-                row = _checked(own, require_numbers(own, given), axes, zeros=zeros)
+                row = _checked(label, require_numbers(label, concentration), axes, zeros=zeros)
             rows[place[rater]] = row
     elif prior is not None:
-        given = require_numbers("confusion_prior", prior)
-        by_rater = given.ndim != len(axes)
+        concentration = require_numbers("confusion_prior", prior)
+        by_rater = concentration.ndim != len(axes)
         axes = {"raters": responses.n_raters, **axes} if by_rater else axes
-        checked = _checked("confusion_prior", given, axes, zeros=zeros)
+        checked = _checked("confusion_prior", concentration, axes, zeros=zeros)
         rows = list(checked) if by_rater else [checked] * len(rows)
     return rows
 
 
 def _filled(name: str, prior: Any, axes: dict[str, int], *, zeros: bool = False) -> Array:
     """Return checked concentrations; a single number, by default 1, is repeated."""
-    given = require_numbers(name, 1.0 if prior is None else prior)
-    if given.ndim == 0:
-        given = np.full(tuple(axes.values()), given)
-    return _checked(name, given, axes, zeros=zeros)
+    concentration = require_numbers(name, 1.0 if prior is None else prior)
+    if concentration.ndim == 0:
+        concentration = np.full(tuple(axes.values()), concentration)
+    return _checked(name, concentration, axes, zeros=zeros)
 
 
 def _checked(
-    name: str, given: Array, axes: dict[str, int] | None = None, *, zeros: bool = False
+    name: str, concentration: Array, axes: dict[str, int] | None = None, *, zeros: bool = False
 ) -> Array:
     if axes is not None:
-        require_shape(name, given.shape, **axes)
-    legal = np.isfinite(given) & ((given >= 0) if zeros else (given > 0))
+        require_shape(name, concentration.shape, **axes)
+    legal = np.isfinite(concentration) & ((concentration >= 0) if zeros else (concentration > 0))
     if not np.all(legal):
         raise ModelError(
             f"{name} must be positive and finite, because a Dirichlet has no density otherwise. "
-            f"Got: {given[~legal][0]}."
+            f"Got: {concentration[~legal][0]}."
         )
-    return given
+    return concentration

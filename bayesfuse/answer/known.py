@@ -53,9 +53,9 @@ def mend_tags(inputs: Inputs) -> Inputs:
     responses, sequences = inputs.responses, inputs.sequences
     if not inputs.gold or sequences is None or not spans_begin_with_b(responses, sequences):
         return inputs
-    given = gold_labels(responses, inputs.gold)
-    legal = legal_tags(given, responses, sequences)
-    at = np.flatnonzero(legal != given)
+    known_tags = gold_labels(responses, inputs.gold)
+    legal = legal_tags(known_tags, responses, sequences)
+    at = np.flatnonzero(legal != known_tags)
     tags = listed(responses.classes[legal[at]])
     mended = dict(zip(listed(responses.items[at]), tags, strict=True))
     return replace(inputs, gold=dict(inputs.gold) | mended, mended=mended)
@@ -74,8 +74,8 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     if inputs.known is None:
         return words
     mixed = {name: children[name] for name in ("label_posterior", "constant_data")}
-    drawn, given = children.get(GROUP), {MIXED: xr.DataTree.from_dict(mixed)}
-    model = WeightedVotes(inputs.responses, inputs.known, given, gold_error=inputs.gold_error)
+    drawn, members = children.get(GROUP), {MIXED: xr.DataTree.from_dict(mixed)}
+    model = WeightedVotes(inputs.responses, inputs.known, members, gold_error=inputs.gold_error)
     result = sample(model, _draws(inputs), chains=CHAINS, random_seed=seed, progressbar=False)
     shared = [*SHARED, "accuracy"]
     for name in ("label_posterior", GROUP, "constant_data"):
@@ -147,12 +147,12 @@ def _more(result: xr.DataTree) -> list[str]:
     table = table[table["labels"].isin(MORE)]
     if table.empty:
         return []
-    said = table.apply(lambda row: f"{row.wrong:.0f} ({row.low:.0f}–{row.high:.0f})", axis=1)
-    random, least = said.groupby(table["aim"], sort=False).agg(", ".join)
+    ranges = table.apply(lambda row: f"{row.wrong:.0f} ({row.low:.0f}–{row.high:.0f})", axis=1)
+    random, uncertain = ranges.groupby(table["aim"], sort=False).agg(", ".join)
     numbers = ", ".join(f"{number:.0f}" for number in table["labels"].unique())
     return [
         f"After {numbers} more known labels, {random} are expected to be wrong if items are chosen "
-        f"at random, {least} if the least certain are. What they teach of raters comes on top."
+        f"at random, {uncertain} if the least certain are. What they teach of raters comes on top."
     ]
 
 
@@ -165,21 +165,21 @@ def _gain(result: xr.DataTree, before: Array) -> str | None:
     with warnings.catch_warnings():  # nothing depends on these numbers
         warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
         after = az.loo(result, pointwise=True, reff=1.0).elpd_i.values.ravel()
-    apart_by = after - before
-    error = apart_by.std(ddof=1) / np.sqrt(len(before))
+    gain = after - before
+    error = gain.std(ddof=1) / np.sqrt(len(before))
     return (
         f"Log-loss on a known item that is left out: {-after.mean():.2f} with the other known "
-        f"labels, {-before.mean():.2f} without (difference {-apart_by.mean():+.2f} ± {error:.2f})."
+        f"labels, {-before.mean():.2f} without (difference {-gain.mean():+.2f} ± {error:.2f})."
     )
 
 
 def _chosen(model: WeightedVotes) -> list[str]:
     """Return a warning if known items look chosen: surer or less sure than the others."""
-    given = np.exp(model.terms.given)
-    top = given.max(axis=1) / given.sum(axis=1)
-    rest = model.terms.answered.copy()
-    rest[model.known.items] = False
-    known, others = top[model.known.items], top[rest]
+    average = np.exp(model.terms.given)
+    top = average.max(axis=1) / average.sum(axis=1)
+    not_known = model.terms.answered.copy()
+    not_known[model.known.items] = False
+    known, others = top[model.known.items], top[not_known]
     if len(known) < 10 or len(others) < 10:
         return []
     difference = known.mean() - others.mean()

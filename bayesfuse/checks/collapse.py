@@ -25,7 +25,7 @@ DRAWS = 50  # replications of the responses given labels: enough for a standard 
 FAR = 4.0  # standard deviations by which raters agree more than collapsed labels explain
 LOST = 0.2  # share of the responses for a class below which its share of the labels counts as lost
 NEARLY_ALL = 0.95  # share of the items without responses in one class that is reported
-APART = 0.1  # share of the items (of the coupling) by which chains in different phases differ
+PHASE_DISTANCE = 0.1  # share of the items (of the coupling) between chains in different phases
 MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
 
@@ -121,27 +121,31 @@ def phase_transition(
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
     voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
-    kept = kept_labels(result)
-    if kept is None:
+    label_draws = kept_labels(result)
+    if label_draws is None:
         share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
     else:  # (chain, draw, class)
-        share = np.stack([(kept == k).mean(axis=2) for k in range(responses.n_classes)], axis=2)
+        share = np.stack(
+            [(label_draws == k).mean(axis=2) for k in range(responses.n_classes)], axis=2
+        )
     require_count("draws", draws)
     rng, up_to = require_seed(random_seed), probability.cumsum(axis=1)
     draws = max(draws, 2 * len(coupling))
     chain, draw = np.divmod(evenly_spaced(draws, coupling.size), coupling.shape[1])
     replicated = np.empty(draws)
     for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
-        if kept is None:  # labels of the same draw are unknown
+        if label_draws is None:  # labels of the same draw are unknown
             truth = invert(up_to, rng.random(len(up_to)))
         else:
-            truth = kept[chain[n], draw[n]].astype(np.int64)
+            truth = label_draws[chain[n], draw[n]].astype(np.int64)
         channel, _ = observation.raters.at(rows, observation.rater_structure)
         label = channel.simulate(observation.tables(rows), truth, responses, rng)
         replicated[n] = responses.relabelled(label).agreement()
-    own = [replicated[(chain == c) | (kept is None)] for c in range(len(coupling))]
-    expected = np.array([one.mean() for one in own])
-    deviation = max(float(np.mean([one.std() for one in own])), 1e-12)
+    agreement_by_chain = [
+        replicated[(chain == c) | (label_draws is None)] for c in range(len(coupling))
+    ]
+    expected = np.array([one.mean() for one in agreement_by_chain])
+    deviation = max(float(np.mean([one.std() for one in agreement_by_chain])), 1e-12)
     z = np.nan_to_num((responses.agreement() - expected) / deviation)  # 0 without shared items
     by_chain = share.mean(axis=1)
     lost = (voted > 0) & (by_chain < LOST * voted)
@@ -156,7 +160,7 @@ def phase_transition(
     attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
     lost_names = responses.classes[(lost & (z > FAR)[:, None]).any(axis=0)]
     attrs["verdict"] = _in_words(attrs, float(coupling.mean()), lost_names)
-    found = {
+    variables = {
         "voted": ("class", voted),
         "unanswered": ("class", alone),
         "coupling": ("chain", coupling.mean(axis=1)),
@@ -169,7 +173,7 @@ def phase_transition(
         "from_one_class": ("step", table.by_start[1] / table.total_weight),
     }
     coords = {"class": responses.classes, "chain": np.arange(len(coupling))}
-    return xr.Dataset(found, coords, attrs)
+    return xr.Dataset(variables, coords, attrs)
 
 
 def _apart(coupling: Array, share: Array) -> bool:
@@ -179,7 +183,7 @@ def _apart(coupling: Array, share: Array) -> bool:
     if len(coupling) < 2:
         return False
     for series in (coupling / coupling.mean(), *np.moveaxis(share, 2, 0)):
-        far = np.ptp(series.mean(axis=1)) > APART
+        far = np.ptp(series.mean(axis=1)) > PHASE_DISTANCE
         if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > MIXED):
             return True
     return False
@@ -187,13 +191,15 @@ def _apart(coupling: Array, share: Array) -> bool:
 
 def _in_words(attrs: dict[str, Any], coupling: float, lost: NDArray[Any]) -> str:
     side = "above" if coupling >= attrs["critical"] else "below"
-    said = f"The coupling ({coupling:.3g}) is {side} the critical one ({attrs['critical']:.3g})."
+    sentence = (
+        f"The coupling ({coupling:.3g}) is {side} the critical one ({attrs['critical']:.3g})."
+    )
     if not attrs["trouble"]:
-        return f"{said} The labels follow the responses in all chains."
+        return f"{sentence} The labels follow the responses in all chains."
     troubles = {
         "collapsed": f"The labels collapsed: class {', '.join(map(str, lost))} is lost, and raters "
         "agree more often than the remaining labels explain. Use a weaker coupling, or infer it.",
         "apart": "The chains are in different phases: the posterior has several modes.",
         "one_class": "Nearly all items without responses have one class, because of the prior.",
     }
-    return " ".join([said, *(each for name, each in troubles.items() if attrs[name])])
+    return " ".join([sentence, *(trouble for name, trouble in troubles.items() if attrs[name])])

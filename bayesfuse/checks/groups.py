@@ -43,8 +43,8 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
     """
     drawn, raters = _by_draw(result, required=True)
     share = np.eye(len(raters))
-    for each, times in zip(*np.unique(drawn, axis=0, return_counts=True), strict=True):
-        share += _together(each) * times / len(drawn)
+    for assignment_drawn, times in zip(*np.unique(drawn, axis=0, return_counts=True), strict=True):
+        share += _together(assignment_drawn) * times / len(drawn)
     np.fill_diagonal(share, 1.0)
     return xr.DataArray(share, {"rater": raters, "other": raters}, ("rater", "other"))
 
@@ -93,9 +93,9 @@ def group_summary(
     outer = outer.reshape(len(drawn), *outer.shape[2:])
     informed = (np.trace(outer, axis1=2, axis2=3) - 1) / (outer.shape[-1] - 1)  # (draws, groups)
     sets = defaultdict(list)
-    for each, own in zip(drawn, informed, strict=True):
-        for g in range(each.max() + 1):
-            sets[tuple(np.flatnonzero(each == g))].append(own[g])
+    for assignment_drawn, accuracy_drawn in zip(drawn, informed, strict=True):
+        for g in range(assignment_drawn.max() + 1):
+            sets[tuple(np.flatnonzero(assignment_drawn == g))].append(accuracy_drawn[g])
     rows = []
     for members, parts in sets.items():
         values = np.array(parts)
@@ -176,8 +176,8 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     require_kind("responses", responses, Responses)
     require_same(result, of_responses(responses), responses)
     moments = class_moments(responses)
-    seen = sum(each.covariance.values for each in moments)
-    if np.isnan(seen[~np.eye(len(seen), dtype=bool)]).all():
+    observed = sum(value.covariance.values for value in moments)
+    if np.isnan(observed[~np.eye(len(observed), dtype=bool)]).all():
         raise ModelError(
             "Covariances need pairs of raters with two or more common items. Got: no such pair of "
             f"{responses.n_raters} raters."
@@ -193,17 +193,17 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
     chosen = evenly_spaced(min(n_draws, MOST_DRAWS), n_draws)
     sources = _by_draw(result)[0][chosen]
-    drawn = [each.values.reshape(n_draws, *each.shape[2:])[chosen] for each in draws.values()]
+    drawn = [value.values.reshape(n_draws, *value.shape[2:])[chosen] for value in draws.values()]
     points = zip(sources, *drawn, strict=True)
     values = np.array([sum(_implied(c, *point) for c in classes) for point in points])
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        z = (seen - implied) / np.sqrt(variance + values.var(axis=0))
+        z = (observed - implied) / np.sqrt(variance + values.var(axis=0))
     np.fill_diagonal(z, np.nan)
-    together = np.mean([_together(each) for each in sources], axis=0)
-    found = {"observed": seen, "implied": implied, "z": z, "together": together}
+    together = np.mean([_together(value) for value in sources], axis=0)
+    matrices = {"observed": observed, "implied": implied, "z": z, "together": together}
     names = {"rater": responses.raters, "other": responses.raters}
-    by_pair = {name: (tuple(names), each) for name, each in found.items()}
+    by_pair = {name: (tuple(names), value) for name, value in matrices.items()}
     return xr.Dataset(by_pair, names, {"excess": float(np.nanmean(z**2))})
 
 
@@ -217,18 +217,18 @@ def _sampling_variance(responses: Responses) -> Array:
     np.add.at(answer, (which, responses.label), 1.0 / times[which])  # a rater's mean, if several
     weight = responses.multiplicity[item].astype(float)
     variance = np.empty((n_raters, n_raters))
-    own = np.empty(responses.n_items, dtype=np.int64)
+    index_of = np.empty(responses.n_items, dtype=np.int64)
     for m in range(n_raters):
-        own[:] = -1
-        own[item[rater == m]] = np.flatnonzero(rater == m)
-        shared = np.flatnonzero(own[item] >= 0)
+        index_of[:] = -1
+        index_of[item[rater == m]] = np.flatnonzero(rater == m)
+        shared = np.flatnonzero(index_of[item] >= 0)
         who = rater[shared]
         at = who, np.arange(len(who))
         common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(who)))
         size = common.sum(axis=1)
         size[size < 2] = np.nan
-        both = np.stack([answer[own[item[shared]]], answer[shared]])
-        centred = both - np.stack([common @ each / size[:, None] for each in both])[:, who]
+        both = np.stack([answer[index_of[item[shared]]], answer[shared]])
+        centred = both - np.stack([common @ vector / size[:, None] for vector in both])[:, who]
         product = centred.prod(axis=0).sum(axis=1)
         mean, square = common @ product / size, common @ product**2 / size
         variance[m] = (square - mean**2) / (size - 1.0)
@@ -264,13 +264,13 @@ def _by_draw(
     result: xr.DataTree, *, required: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the assignment at every draw (draws, raters), and the raters' names."""
-    sizes, found = all_draws(result).sizes, assignment(result)
-    if required and found is None:
+    sizes, groups = all_draws(result).sizes, assignment(result)
+    if required and groups is None:
         raise ModelError(
             "Groups need a result of bayesfuse.models.LatentGroup. Got: a result without a "
             "variable 'assignment'."
         )
     raters = constants(result, "rater_index")["rater"].values
     shape = sizes["chain"] * sizes["draw"], len(raters)
-    drawn = np.array(ALONE) if found is None else found.values.reshape(-1, len(raters))
+    drawn = np.array(ALONE) if groups is None else groups.values.reshape(-1, len(raters))
     return np.broadcast_to(drawn, shape).astype(np.int64), raters

@@ -96,13 +96,13 @@ def rater_drift(
     rng, ends = require_seed(random_seed), tails(ci_prob)
     require_draws(result, "A check for drift")
     fitted = fitted_by(result, model)
-    told = {"sequences": sequences, "populations": populations}
-    if unknown := [need for need in fitted.needs if need not in told]:
+    inputs = {"sequences": sequences, "populations": populations}
+    if unknown := [need for need in fitted.needs if need not in inputs]:
         raise ModelError(
             "Replications need labels that can be drawn given responses to an item or sequence. "
             f"Got: a result of {fitted.labels.__name__} labels, which need {unknown[0]}."
         )
-    observation, values, source = see(fitted.thinned(int(draws)), responses, told, gold)
+    observation, values, source = see(fitted.thinned(int(draws)), responses, inputs, gold)
     observation = expanded(observation)
     answered = np.bincount(observation.responses.rater, minlength=len(source)) > 0
     known = np.flatnonzero(answered & (np.array(source) == FITTED))
@@ -115,27 +115,27 @@ def rater_drift(
     points = list(spaced_rows(observation, values, n_draws))
     past = _dirichlet([confusion_at(observation, rows) for rows in points])
     centre = observation.rows(central(observation, values))
-    seen = np.array(_statistics(observation, centre, past))[:, known]
+    observed = np.array(_statistics(observation, centre, past))[:, known]
     chosen = (points[draw] for draw in evenly_spaced(int(draws), n_draws))
     replications = (_replicated(observation, rows, rng) for rows in chosen)
-    drawn = np.array([_statistics(each, centre, past) for each in replications])[:, :, known]
-    adjusted = _adjusted(seen[0], drawn[:, 0])
+    drawn = np.array([_statistics(value, centre, past) for value in replications])[:, :, known]
+    adjusted = _adjusted(observed[0], drawn[:, 0])
     low, high = np.quantile(drawn[:, 1], ends, axis=0)
     table = {
         "responses": observation.responses.per_rater[known],
-        "observed": seen[1],
+        "observed": observed[1],
         "replicated": drawn[:, 1].mean(axis=0),
         "low": low,
         "high": high,
-        "log_bayes_factor": seen[0],
-        "p_value": (1 + (drawn[:, 0] >= seen[0]).sum(axis=0)) / (1 + len(drawn)),
+        "log_bayes_factor": observed[0],
+        "p_value": (1 + (drawn[:, 0] >= observed[0]).sum(axis=0)) / (1 + len(drawn)),
         "adjusted_p_value": adjusted,
         "unusual": adjusted <= LEVEL,
     }
-    by_rater = {name: ("rater", each) for name, each in table.items()}
+    by_rater = {name: ("rater", value) for name, value in table.items()}
     names = {"rater": observation.responses.raters[known]}
-    found = xr.Dataset(by_rater, names, {"p_value": float(adjusted.min())})
-    return found.assign_attrs(verdict=_in_words(found))
+    drift = xr.Dataset(by_rater, names, {"p_value": float(adjusted.min())})
+    return drift.assign_attrs(verdict=_in_words(drift))
 
 
 def _dirichlet(draws: list[Array]) -> Dirichlet:
@@ -165,29 +165,32 @@ def _statistics(observation: Observation, centre: Rows, past: Dirichlet) -> tupl
     return (drift - same).sum(axis=-1), right / np.maximum(counts.sum(axis=(1, 2)), 1.0)
 
 
-def _adjusted(seen: Array, others: Array) -> Array:
+def _adjusted(observed: Array, others: Array) -> Array:
     """Return p-values adjusted for their number: the step-down procedure of the largest one."""
     spread = others.std(axis=0)
     scale = np.where(spread > 0, spread, np.inf)
-    own, replicated = (seen - others.mean(axis=0)) / scale, (others - others.mean(axis=0)) / scale
-    order = np.argsort(-own, kind="stable")
+    standardised, replicated = (
+        (observed - others.mean(axis=0)) / scale,
+        (others - others.mean(axis=0)) / scale,
+    )
+    order = np.argsort(-standardised, kind="stable")
     largest = np.maximum.accumulate(replicated[:, order[::-1]], axis=1)[:, ::-1]  # of those left
-    p_value = (1 + (largest >= own[order]).sum(axis=0)) / (1 + len(others))
-    adjusted = np.empty_like(own)
+    p_value = (1 + (largest >= standardised[order]).sum(axis=0)) / (1 + len(others))
+    adjusted = np.empty_like(standardised)
     adjusted[order] = np.maximum.accumulate(p_value)
     return adjusted
 
 
-def _in_words(found: xr.Dataset) -> str:
-    unusual = found.isel(rater=found["unusual"].values).sortby("adjusted_p_value")
-    count, n_raters = unusual.sizes["rater"], found.sizes["rater"]
+def _in_words(drift: xr.Dataset) -> str:
+    unusual = drift.isel(rater=drift["unusual"].values).sortby("adjusted_p_value")
+    count, n_raters = unusual.sizes["rater"], drift.sizes["rater"]
     if count == 0:
-        least = f"smallest adjusted p-value {found.attrs['p_value']:.2f}"
+        least = f"smallest adjusted p-value {drift.attrs['p_value']:.2f}"
         return f"No evidence that any of {n_raters} raters differs from the fit ({least})."
     named = [
-        f"{own.Index!r} (right in {own.observed:.0%} of {own.responses} responses, expected "
-        f"{own.replicated:.0%})"
-        for own in unusual.to_dataframe().head(NAMED).itertuples()
+        f"{row.Index!r} (right in {row.observed:.0%} of {row.responses} responses, expected "
+        f"{row.replicated:.0%})"
+        for row in unusual.to_dataframe().head(NAMED).itertuples()
     ]
     more = f" and {count - NAMED} more" if count > NAMED else ""
     return (

@@ -47,8 +47,8 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
     ]
     if (silent := responses.silent) is not None:
-        told = "on all other items" if silent.complete else f"{len(silent.rater):,} times"
-        rows.append(("silence of sources", told))
+        extent = "on all other items" if silent.complete else f"{len(silent.rater):,} times"
+        rows.append(("silence of sources", extent))
     if (stated := responses.stated) is not None:
         on = {"rater": len(np.unique(stated.rater)), "item": len(np.flatnonzero(stated.per_item))}
         by, of = (f"{n:,} {what}{'s' * (n != 1)}" for what, n in on.items())

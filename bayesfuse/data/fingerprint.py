@@ -22,12 +22,12 @@ def of_responses(responses: Any) -> dict[str, str]:
         _numbers(names) for names in (responses.items, responses.raters, responses.classes)
     )
     asked = _mixed(items, responses.multiplicity.astype(np.uint64))
-    said = _mixed(raters[:, None], classes).ravel()
+    label_digest = _mixed(raters[:, None], classes).ravel()
     item, _ = responses.small_columns
     total = np.zeros(2, dtype=np.uint64)
     for at in range(0, responses.n_responses, ROWS_AT_ONCE):
         part = slice(at, at + ROWS_AT_ONCE)
-        row = _mixed(asked[item[part]], said[responses.cell[part]])
+        row = _mixed(asked[item[part]], label_digest[responses.cell[part]])
         total += row.sum(dtype=np.uint64), (row ^ (row >> np.uint64(29))).sum(dtype=np.uint64)
     heard = [total]
     if (silent := responses.silent) is not None:

@@ -97,8 +97,8 @@ class Graph(Structured):
         names = None if items is None else unique_names(items, "item")
         ends = read_ends(edges)
         if names is None:
-            found = [encode(end, None, "item", "edges")[1].tolist() for end in ends]
-            _, names = encode(as_array(found[0] + found[1]), None, "item", "edges")
+            codes = [encode(end, None, "item", "edges")[1].tolist() for end in ends]
+            _, names = encode(as_array(codes[0] + codes[1]), None, "item", "edges")
         codes = [encode(end, names, "item", "edges")[0] for end in ends]
         return cls._build(names, np.column_stack(codes), weights)
 
@@ -135,9 +135,9 @@ class Graph(Structured):
                 ".to_undirected(); from_scipy reads a matrix and from_edges pairs. Got: "
                 f"{type(graph).__name__}."
             )
-        found = list(graph.edges(data=weight, default=1.0))
+        edges = list(graph.edges(data=weight, default=1.0))
         names = list(graph.nodes) if items is None else items
-        pairs, weights = [edge[:2] for edge in found], [edge[2] for edge in found]
+        pairs, weights = [edge[:2] for edge in edges], [edge[2] for edge in edges]
         return cls.from_edges(pairs, weights, items=names)
 
     @classmethod
@@ -259,7 +259,7 @@ class Graph(Structured):
         # SciPy before 1.18 finds spanning trees with 32-bit indices only
         fits = max(self.n_items, len(self.neighbour)) <= np.iinfo(np.int32).max
         rows = (
-            each.astype(np.int32 if fits else np.int64) for each in (self.neighbour, self.start)
+            index.astype(np.int32 if fits else np.int64) for index in (self.neighbour, self.start)
         )
         return scipy.sparse.csr_array((self.weight, *rows), shape=(self.n_items, self.n_items))
 
@@ -274,10 +274,10 @@ class Graph(Structured):
         return as_text("Graph", *summarise_graph(self))
 
 
-def as_graph(given: Any) -> Graph:
+def as_graph(graph: Any) -> Graph:
     """Return a :class:`Graph` from a graph, a sparse matrix or a networkx graph."""
-    if scipy.sparse.issparse(given):
-        return Graph.from_scipy(given)
-    if hasattr(given, "is_directed"):
-        return Graph.from_networkx(given)
-    return require_kind("graph=", given, Graph)
+    if scipy.sparse.issparse(graph):
+        return Graph.from_scipy(graph)
+    if hasattr(graph, "is_directed"):
+        return Graph.from_networkx(graph)
+    return require_kind("graph=", graph, Graph)

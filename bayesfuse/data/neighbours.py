@@ -29,8 +29,8 @@ def read_ends(edges: Any) -> list[Any]:
         )
     columns = column_names(edges)
     if columns is not None and len(columns) == 2:
-        whole = isinstance(edges, pd.DataFrame)  # may have duplicate column names
-        return [as_array(edges.iloc[:, n] if whole else edges[columns[n]]) for n in (0, 1)]
+        is_frame = isinstance(edges, pd.DataFrame)  # may have duplicate column names
+        return [as_array(edges.iloc[:, n] if is_frame else edges[columns[n]]) for n in (0, 1)]
     pairs = as_array(edges if hasattr(edges, "__array__") else list(edges))
     if columns is None and len(pairs) == 0:
         return [pairs.ravel(), pairs.ravel()]
@@ -49,18 +49,18 @@ def read_weights(
             "Weights must be a square sparse matrix, one row and one column per item. Got: "
             f"{type(matrix).__name__} of shape {np.shape(matrix)}."
         )
-    given = scipy.sparse.csr_array(matrix, dtype=np.float64)
-    given.sum_duplicates()
-    given.eliminate_zeros()
-    names, weight = names_of(given.shape[0], items, "item"), given.data
-    pairs = np.sort(np.column_stack(given.tocoo().coords).astype(np.int64), axis=1)
+    symmetric = scipy.sparse.csr_array(matrix, dtype=np.float64)
+    symmetric.sum_duplicates()
+    symmetric.eliminate_zeros()
+    names, weight = names_of(symmetric.shape[0], items, "item"), symmetric.data
+    pairs = np.sort(np.column_stack(symmetric.tocoo().coords).astype(np.int64), axis=1)
     key = pairs[:, 0] * len(names) + pairs[:, 1]
     _, first, number = np.unique(key, return_index=True, return_inverse=True)
     once = weight[first]
     rule = "A matrix of weights must be symmetric, because edges are undirected."
-    told = "{} and {} for {}".format
+    message = "{} and {} for {}".format
     unlike = weight != once[number]
-    refuse(unlike, rule, lambda n: told(once[number[n]], weight[n], shown(names[pairs[n]])))
+    refuse(unlike, rule, lambda n: message(once[number[n]], weight[n], shown(names[pairs[n]])))
     return names, pairs[first], once
 
 
@@ -91,11 +91,11 @@ def sorted_edges(
     return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
 
 
-def read_features(given: Any) -> NDArray[np.float64]:
+def read_features(features: Any) -> NDArray[np.float64]:
     """Return features as floats, with the distances between items unchanged."""
-    columns = None if scipy.sparse.issparse(given) else column_names(given)
-    values = as_array(given if columns is None else np.asarray(given[columns]))
-    kind, told = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
+    columns = None if scipy.sparse.issparse(features) else column_names(features)
+    values = as_array(features if columns is None else np.asarray(features[columns]))
+    kind, description = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
     if kind == "i" and values.ndim == 2 and values.size:
         # large integers lose digits as floats, their differences do not
         values = values.astype(np.int64) - values.min(axis=0)
@@ -104,7 +104,7 @@ def read_features(given: Any) -> NDArray[np.float64]:
         missing = ", or missing values in it" if kind in "biuf" else ""
         raise ResponsesError(
             "Features must be a matrix of finite numbers with one row per item, because distances "
-            f"need them (of a sparse matrix its toarray()). Got: {told}{missing}."
+            f"need them (of a sparse matrix its toarray()). Got: {description}{missing}."
         )
     return table
 
@@ -112,7 +112,7 @@ def read_features(given: Any) -> NDArray[np.float64]:
 def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
     """Return the pairs of touching cells of a grid numbered in C order, shape (pairs, 2)."""
     cell = np.arange(np.prod(shape)).reshape(shape)
-    found = []
+    pairs = []
     for step in product((-1, 0, 1), repeat=len(shape)):
         # only forward steps, so that each pair is found once
         if step <= (0,) * len(shape) or (not diagonal and np.abs(step).sum() > 1):
@@ -122,8 +122,8 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
             moved = zip(np.multiply(step, way).tolist(), shape, strict=True)
             inside = tuple(slice(max(-s, 0), size - max(s, 0)) for s, size in moved)
             ends.append(cell[inside].ravel())
-        found.append(np.column_stack(ends))
-    return np.concatenate(found)
+        pairs.append(np.column_stack(ends))
+    return np.concatenate(pairs)
 
 
 def nearest_pairs(features: NDArray[np.float64], k: int) -> Pairs:
@@ -138,10 +138,10 @@ def nearest_pairs(features: NDArray[np.float64], k: int) -> Pairs:
     # a single leaf compares all pairs by differences, which do not cancel as products do
     leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
     _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
-    own = nearest == np.arange(n)[:, None]
-    own[~own.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
+    is_self = nearest == np.arange(n)[:, None]
+    is_self[~is_self.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
     one = np.repeat(np.arange(n), k)
-    other = nearest[~own]
+    other = nearest[~is_self]
     key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
     return np.column_stack(np.divmod(key, n))
 

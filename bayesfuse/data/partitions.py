@@ -123,18 +123,18 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
     """Look through a partition; None if it has no rows."""
     if not len(frame):
         return None
-    label, own = frame[layout.label], frame[layout.unit]
+    label, unit = frame[layout.label], frame[layout.unit]
     label = label[label != EMPTY]  # refused where the partition is read
     if layout.abstain is not None:
         label = label[label != layout.abstain]
-    raters, classes = (each.dropna().unique() for each in (frame[layout.rater], label))
+    raters, classes = (column.dropna().unique() for column in (frame[layout.rater], label))
     content = pd.util.hash_pandas_object(frame[layout.columns[:3]], index=False)
     return Survey(
         len(frame),
         int(frame[layout.item].nunique()),
         raters,
         classes,
-        (plain(own.min()), plain(own.max())),
+        (plain(unit.min()), plain(unit.max())),
         tuple(_kind(frame[name]) for name in layout.columns[:3]),
         int(content.to_numpy().sum(dtype=np.uint64)),
     )
@@ -181,17 +181,17 @@ class Partitions:
     """
 
     def __init__(self, layout: Layout, origins: Sequence[Any]) -> None:
-        sources = [Source(*each) for each in enumerate(origins)]
-        seen: list[Survey | None] = _parts(layout, sources).map(survey, (layout,))
-        if not (found := [one for one in seen if one is not None]):
+        sources = [Source(*origin) for origin in enumerate(origins)]
+        surveys: list[Survey | None] = _parts(layout, sources).map(survey, (layout,))
+        if not (nonempty := [one for one in surveys if one is not None]):
             raise ResponsesError(
                 f"A table must have at least one row. Got: {len(sources)} partitions without rows."
             )
-        self.sources = [source for source, one in zip(sources, seen, strict=True) if one]
-        _require_kinds(found, self.sources, layout)
-        self.raters = _names([one.raters for one in found], layout.raters, "rater")
-        self.classes = _names([one.classes for one in found], layout.classes, "class")
-        dtypes, graded = [found[0].classes.dtype], bool(layout.ordered)
+        self.sources = [source for source, one in zip(sources, surveys, strict=True) if one]
+        _require_kinds(nonempty, self.sources, layout)
+        self.raters = _names([one.raters for one in nonempty], layout.raters, "rater")
+        self.classes = _names([one.classes for one in nonempty], layout.classes, "class")
+        dtypes, graded = [nonempty[0].classes.dtype], bool(layout.ordered)
         if layout.normalise and layout.classes is None and self.classes.dtype.kind == "U":
             self.classes = unique_names(sorted(spelt_once(self.classes.tolist())), "class")
         self.classes = with_positive_last(
@@ -199,11 +199,11 @@ class Partitions:
         )
         ordered = read_order(layout.ordered, dtypes, layout.classes, self.classes)
         self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
-        self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
+        self.per_partition = np.array([(one.items, one.rows) for one in nonempty], dtype=np.int64)
         self.n_partitions = len(self.sources)
         self.n_items, self.n_responses = self.per_partition.sum(axis=0).tolist()
-        self.content = f"{sum(one.content for one in found) % 2**64:016x}"
-        _require_apart(found, self.sources, self.layout)
+        self.content = f"{sum(one.content for one in nonempty) % 2**64:016x}"
+        _require_apart(nonempty, self.sources, self.layout)
 
     @cached_property
     def _first(self) -> pd.DataFrame:
@@ -217,13 +217,13 @@ class Partitions:
     @cached_property
     def sequences(self) -> Sequences:
         """The sequences of the first partition: ``HiddenMarkov(table, table.sequences)``."""
-        found = self.layout.sequences(self._first)
-        if found is None:
+        sequences = self.layout.sequences(self._first)
+        if sequences is None:
             raise ResponsesError(
                 "Sequences in partitions come from a column: read the table with sequence= and "
                 "position=. Got: a table without."
             )
-        return found
+        return sequences
 
     def __repr__(self) -> str:
         sizes, counts = self.per_partition[:, 1], (len(self.raters), len(self.classes))
@@ -240,16 +240,16 @@ def _parts(layout: Layout, sources: Sequence[Any]) -> Parts:
     return Parts(read, layout, sources, [2**62] * len(sources))  # too large to be kept in memory
 
 
-def _names(found: list[Any], declared: Any, what: str) -> NDArray[Any]:
+def _names(names: list[Any], declared: Any, what: str) -> NDArray[Any]:
     """Return the declared names, or the sorted ones of all partitions."""
     if declared is None:
-        declared = np.unique(np.concatenate([np.asarray(each) for each in found]))
+        declared = np.unique(np.concatenate([np.asarray(part) for part in names]))
     return unique_names(declared, what)
 
 
-def _require_kinds(found: list[Survey], sources: list[Any], layout: Layout) -> None:
-    for one, source in zip(found, sources, strict=True):
-        for name, first, kind in zip(layout.columns, found[0].kinds, one.kinds, strict=False):
+def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
+    for one, source in zip(surveys, sources, strict=True):
+        for name, first, kind in zip(layout.columns, surveys[0].kinds, one.kinds, strict=False):
             if kind != first:
                 raise ResponsesError(
                     f"Column {name!r} must be of one kind in all partitions, because names are "
@@ -257,15 +257,15 @@ def _require_kinds(found: list[Survey], sources: list[Any], layout: Layout) -> N
                 )
 
 
-def _require_apart(found: list[Survey], sources: list[Any], layout: Layout) -> None:
+def _require_apart(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
     """Raise ResponsesError if an item, or a sequence, is in two partitions."""
-    spans = sorted(one.range for one in found)
+    spans = sorted(one.range for one in surveys)
     if all(before[1] < after[0] for before, after in pairwise(spans)):
         return
-    own = _parts(layout, sources).map(hashes, (layout,))
-    digests, count = np.unique(np.concatenate(own), return_counts=True)
+    by_partition = _parts(layout, sources).map(hashes, (layout,))
+    digests, count = np.unique(np.concatenate(by_partition), return_counts=True)
     if (count > 1).any():
-        held = [each[each == digests[count > 1][0]].index for each in own]
+        held = [part[part == digests[count > 1][0]].index for part in by_partition]
         where = [str(source) for source, names in zip(sources, held, strict=True) if len(names)]
         name = next(names[0] for names in held if len(names))
         what = "item" if layout.sequence is None else "sequence"
@@ -294,14 +294,21 @@ class ReadsPartitions:
             ``positive``, ``normalise``: as in :meth:`from_long`, except that undeclared names are
             always sorted.
         """
-        given = [str(each) for each in ([paths] if isinstance(paths, str | Path) else paths)]
+        patterns = [
+            str(path_or_pattern)
+            for path_or_pattern in ([paths] if isinstance(paths, str | Path) else paths)
+        ]
         files: list[str] = []
-        for each in given:
-            pattern = str(Path(each, "*.parquet")) if Path(each).is_dir() else each
-            files += sorted(glob(pattern)) or [each] * (pattern == each)
+        for path_or_pattern in patterns:
+            pattern = (
+                str(Path(path_or_pattern, "*.parquet"))
+                if Path(path_or_pattern).is_dir()
+                else path_or_pattern
+            )
+            files += sorted(glob(pattern)) or [path_or_pattern] * (pattern == path_or_pattern)
         if not files:
             raise ResponsesError(
-                f"There must be at least one parquet file. Got: none in {shown(given)}."
+                f"There must be at least one parquet file. Got: none in {shown(patterns)}."
             )
         return Partitions(Layout(cls, **columns), files)
 

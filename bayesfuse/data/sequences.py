@@ -35,8 +35,8 @@ class Structured:
             f"{what} must be items of the responses; declare those without responses by items= of "
             "bf.Responses.from_long."
         )
-        whole = f"Every item of the responses must be in {where}, if only alone."
-        return matched(self.items, responses.items, known, whole)
+        rule = f"Every item of the responses must be in {where}, if only alone."
+        return matched(self.items, responses.items, known, rule)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +95,7 @@ class Sequences(Structured):
             lambda n: f"{plain(distinct[n])!r} in several rows",
         )
         items = distinct[place]
-        code, found = encode(values[1], None, "sequence", sequence)
+        code, sequence_names = encode(values[1], None, "sequence", sequence)
         rank: NDArray[Any] = np.arange(len(items))
         if position is not None:
             rank, _ = numbered(values[2], "position", position)
@@ -104,12 +104,12 @@ class Sequences(Structured):
             (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
             "Items of one sequence must have different positions, because these are their order.",
             lambda n: (
-                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} at one position of "
-                f"sequence {plain(found[code[order[n]]])!r}"
+                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} "
+                f"at one position of sequence {plain(sequence_names[code[order[n]]])!r}"
             ),
         )
         used, size = np.unique(code, return_counts=True)  # categories may be unused
-        return cls(found[used], items[order], np.concatenate([[0], np.cumsum(size)]))
+        return cls(sequence_names[used], items[order], np.concatenate([[0], np.cumsum(size)]))
 
     @classmethod
     def from_lengths(
@@ -137,8 +137,8 @@ class Sequences(Structured):
         refuse(size < 1, rule, lambda n: f"length {size[n]} of sequence number {n}")
         require_32_bits(sum(size.tolist()), "items in sequence")
         start = np.concatenate([[0], np.cumsum(size.astype(np.int64))])
-        found = names_of(len(size), names, "sequence")
-        return cls(found, names_of(int(start[-1]), items, "item"), start)
+        sequence_names = names_of(len(size), names, "sequence")
+        return cls(sequence_names, names_of(int(start[-1]), items, "item"), start)
 
     @property
     def n_sequences(self) -> int:

@@ -56,8 +56,8 @@ class Silence:
         if self.complete:
             return self
         start, rater = self.pairs
-        own, row = rows_of(start, items)
-        return Silence(own, rater[row])
+        start, row = rows_of(start, items)
+        return Silence(start, rater[row])
 
     def sums(self, word: NDArray[np.uint64], n_items: int) -> NDArray[np.uint64]:
         """Add up the words of the silent sources, by item; 0 where no pairs are stored."""
@@ -74,11 +74,11 @@ def rows_of(
     """Return row starts of items, by number and in the given order, and their rows."""
     first = start[:-1][items].astype(np.int64)
     size = start[1:][items] - first
-    own = np.concatenate([[0], np.cumsum(size)])
+    first_row = np.concatenate([[0], np.cumsum(size)])
     # row = first row of the item + position within the item
-    row = np.repeat(first - own[:-1], size)
-    row += np.arange(own[-1])
-    return own.astype(np.uint32), row
+    row = np.repeat(first - first_row[:-1], size)
+    row += np.arange(first_row[-1])
+    return first_row.astype(np.uint32), row
 
 
 def by_item(
@@ -106,8 +106,8 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
             "abstain must be one label, and NaN and None mean that there is no response at all. "
             f"Got: abstain={abstain!r}."
         )
-    for where, given in (("classes", classes), ("missing", marks)):
-        names = as_array([] if given is None else list(given))
+    for where, values in (("classes", classes), ("missing", marks)):
+        names = as_array([] if values is None else list(values))
         if (places(names, as_array([abstain])) >= 0).any():
             raise ResponsesError(
                 "The label of silence must be neither a class, because a source that abstains "

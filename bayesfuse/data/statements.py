@@ -139,8 +139,8 @@ class KnowsStatements:
         raters, rater_codes = _united([table.raters for table in both], "rater")
         keys, pairs, probability = [], [], []
         orders = np.arange(len(place)), place
-        each = zip(both, item_codes, rater_codes, orders, strict=True)
-        for table, of_item, of_rater, order in each:
+        parts = zip(both, item_codes, rater_codes, orders, strict=True)
+        for table, of_item, of_rater, order in parts:
             pair = of_item[table.item] * len(raters) + of_rater[table.rater]
             keys.append(pair * len(order) + order[table.label])
             if (stated := table.stated) is not None:
@@ -171,18 +171,18 @@ def read_table(
     of_item, items = encode(item, declared[0], "item", ends[0])
     of_rater, raters = encode(rater, declared[1], "rater", ends[1])
     probability = []
-    for name, each in zip(others, values, strict=True):
-        require_whole(each, name)
-        probability.append(_numbers(each, repr(name)))
+    for name, column in zip(others, values, strict=True):
+        require_whole(column, name)
+        probability.append(_numbers(column, repr(name)))
     pair = of_item * len(raters) + of_rater
     return pair, (items, raters, names), np.column_stack(probability)
 
 
 def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array]:
     """Return ``item * raters + rater`` of the statements of an array, the names, and these."""
-    own: Any = [None] * 3
+    coordinates: Any = [None] * 3
     if isinstance(values, xr.DataArray) and values.ndim == 3:
-        own = map(values.coords.get, values.dims)
+        coordinates = map(values.coords.get, values.dims)
     array = as_array(values)
     if getattr(array, "ndim", 0) != 3:
         raise ResponsesError(
@@ -190,8 +190,10 @@ def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array
             f"classes. Got: {type(values).__name__} of shape {np.shape(array)}."
         )
     cells = _numbers(array, "the array")
-    given = [theirs if ours is None else ours for ours, theirs in zip(chosen, own, strict=True)]
-    names = tuple(map(names_of, cells.shape, given, ("item", "rater", "class")))
+    axis_names = [
+        theirs if ours is None else ours for ours, theirs in zip(chosen, coordinates, strict=True)
+    ]
+    names = tuple(map(names_of, cells.shape, axis_names, ("item", "rater", "class")))
     there = ~np.isnan(cells).all(axis=2)
     if not there.any():
         raise ResponsesError(
@@ -249,4 +251,4 @@ def _united(both: list[NDArray[Any]], what: str) -> tuple[NDArray[Any], list[NDA
     """Return the names of two tables, and the place of each table's own names among them."""
     new = both[1][places(as_array(both[1]), both[0]) < 0]
     names = unique_names([*both[0].tolist(), *new.tolist()], what) if len(new) else both[0]
-    return names, [places(as_array(own), names) for own in both]
+    return names, [places(as_array(part), names) for part in both]

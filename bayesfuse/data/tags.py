@@ -22,19 +22,19 @@ class Tag(NamedTuple):
 
 def read_tags(classes: Iterable[Any], outside: Any = "O") -> list[Tag]:
     """Return the tags of classes named ``outside``, B-X or I-X, or B and I, or raise ModelError."""
-    found = []
+    parsed = []
     for name in classes:
         text = str(name)
         if name == outside:
-            found.append(Tag(None, False))
+            parsed.append(Tag(None, False))
         elif text in ("B", "I") or text[:2] in ("B-", "I-"):
-            found.append(Tag(text[2:], text[0] == "B"))
+            parsed.append(Tag(text[2:], text[0] == "B"))
         else:
             raise ModelError(
                 f"Classes that mark spans must be {outside!r}, begin with 'B-' or 'I-', or be 'B' "
                 f"and 'I'; see outside=. Got: {name!r}."
             )
-    return found
+    return parsed
 
 
 def mark_spans(classes: Iterable[Any]) -> bool:
@@ -53,7 +53,7 @@ def spans_begin_with_b(responses: Responses, sequences: Sequences) -> bool:
         return False
     vote = responses.votes().argmax(axis=1)[sequences.places(responses)]
     kind, begins, new = _beginnings(vote, responses, sequences)
-    new &= [each is not None for each in kind[vote]]
+    new &= [span_kind is not None for span_kind in kind[vote]]
     return bool(begins[vote[new]].mean() > 0.5) if new.any() else True
 
 
@@ -63,14 +63,14 @@ def legal_tags(
     """Return codes of known tags (items,), −1 for none, with spans that begin with a B."""
     place = sequences.places(responses)
     kind, begins, new = _beginnings(known[place], responses, sequences)
-    begin = {each: code for code, each in enumerate(kind) if begins[code]}
-    found = known.copy()
+    begin = {span_kind: code for code, span_kind in enumerate(kind) if begins[code]}
+    repaired = known.copy()
     for at in np.flatnonzero(new & (known[place] >= 0)):
         code = known[place[at]]
         first = at in sequences.start
         if kind[code] is not None and not begins[code] and (first or known[place[at - 1]] >= 0):
-            found[place[at]] = begin[kind[code]]
-    return found
+            repaired[place[at]] = begin[kind[code]]
+    return repaired
 
 
 def _beginnings(

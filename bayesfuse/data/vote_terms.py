@@ -48,12 +48,14 @@ class Terms:
         The ``agreement`` in the table of a fit puts competence in a new table on the same scale.
         """
         mean = np.mean(probabilities, axis=0)
-        given, votes = _centred(mean), _votes(responses)
-        apart = np.zeros((*given.shape, 0))
+        centre, votes = _centred(mean), _votes(responses)
+        differences = np.zeros((*centre.shape, 0))
         if len(probabilities) > 1:
-            apart = np.stack([_centred(own) - given for own in probabilities], axis=-1)
+            differences = np.stack(
+                [_centred(probability) - centre for probability in probabilities], axis=-1
+            )
         competence, agreement = _competence(votes, mean, agreement)
-        return cls(given, apart, votes, competence, agreement, responses)
+        return cls(centre, differences, votes, competence, agreement, responses)
 
     @property
     def per_item(self) -> float:
@@ -126,5 +128,5 @@ def _competence(votes: Any, probability: Array, known: Agreement | None) -> tupl
 
 def contrasts(n_classes: int) -> Array:
     """Return orthonormal columns that sum to zero, (classes, classes − 1)."""
-    whole = np.eye(n_classes) - 1.0 / n_classes
-    return np.linalg.qr(whole[:, : n_classes - 1])[0]
+    centring = np.eye(n_classes) - 1.0 / n_classes
+    return np.linalg.qr(centring[:, : n_classes - 1])[0]

@@ -102,18 +102,18 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     """
     require_kind("sequences", sequences, Sequences)
     columns = []
-    for given in (words, *tags):
-        if isinstance(given, pd.DataFrame) and {"item", "label"} <= set(given):
-            given = given.set_index("item")["label"]
-        given = given.to_series() if hasattr(given, "to_series") else given
-        column = require_kind("words and tags, by item,", given, pd.Series)
+    for labels in (words, *tags):
+        if isinstance(labels, pd.DataFrame) and {"item", "label"} <= set(labels):
+            labels = labels.set_index("item")["label"]
+        labels = labels.to_series() if hasattr(labels, "to_series") else labels
+        column = require_kind("words and tags, by item,", labels, pd.Series)
         if missing := set(sequences.items.tolist()) - set(column.index):
             raise ResponsesError(
                 "Words and tags must be given for all items of the sequences. Got: none for "
                 f"{next(iter(missing))!r} ({len(missing)} such)."
             )
         columns.append(column.loc[sequences.items].astype(str))
-    lines = [" ".join(each) for each in zip(*columns, strict=True)]
+    lines = [" ".join(row) for row in zip(*columns, strict=True)]
     parts = np.split(np.array(lines, dtype=object), sequences.start[1:-1])
     text = "\n\n".join("\n".join(part) for part in parts)
     Path(path).write_text(text + "\n", encoding="utf-8")
@@ -161,14 +161,14 @@ def token_features(
     require_count("context", context, least=0)
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise ModelError(f"kinds must be among {[*KINDS]}. Got: {unknown[0]!r}.")
-    whole = "Every item of the sequences must have a word, or be among items=."
+    rule = "Every item of the sequences must have a word, or be among items=."
     known = "Words and items must be of the sequences."
     if isinstance(words, Mapping | pd.Series):
-        place = matched(as_array(list(words.keys())), sequences.items, known, whole)
+        place = matched(as_array(list(words.keys())), sequences.items, known, rule)
         words = pd.Series(words, dtype=object).iloc[np.argsort(place)]
     text = [str(word) for word in words]
     if len(text) != sequences.n_items:
-        raise ResponsesError(f"{whole} Got: {len(text)} words of {sequences.n_items} items.")
+        raise ResponsesError(f"{rule} Got: {len(text)} words of {sequences.n_items} items.")
     distinct, code = np.unique(np.array(text, dtype=object), return_inverse=True)
     every = np.arange(sequences.n_items)
     sequence = np.repeat(np.arange(sequences.n_sequences), sequences.lengths)
@@ -181,11 +181,11 @@ def token_features(
             inside = (sequence[beside] == sequence) & (beside == every + step)
             columns.append(np.where(inside, of_word[code[beside]], len(feature)) + len(names))
             at = f"{kind}[{step:+d}]" if step else kind
-            names += [*(f"{at}={each}" for each in feature), f"{at} (none)"]
+            names += [*(f"{at}={value}" for value in feature), f"{at} (none)"]
     index = np.stack(columns, axis=1)
     begin = np.arange(0, index.size + 1, index.shape[1])
-    found = csr_matrix((np.ones(index.size), index.ravel(), begin), shape=(len(every), len(names)))
+    matrix = csr_matrix((np.ones(index.size), index.ravel(), begin), shape=(len(every), len(names)))
     if items is not None:
-        given = as_array(list(items))
-        found = found[matched(given, sequences.items, known, whole)]
-    return found, names
+        item_names = as_array(list(items))
+        matrix = matrix[matched(item_names, sequences.items, known, rule)]
+    return matrix, names

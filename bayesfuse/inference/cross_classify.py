@@ -49,13 +49,15 @@ def cross_classify(
     fold = np.empty(responses.n_items, dtype=np.int64)
     number = np.arange(sequences.n_sequences) % FOLDS
     fold[sequences.places(responses)] = np.repeat(number, sequences.lengths)
-    found = np.empty_like(probability)
-    for own in range(FOLDS):
-        other = fold != own
+    predicted = np.empty_like(probability)
+    for held_out in range(FOLDS):
+        other = fold != held_out
         offset = np.log(np.maximum(probability[other].mean(axis=0), np.finfo(float).tiny))
         slope = _slopes(inputs[other], probability[other], offset)
-        found[~other] = np.exp(scipy.special.log_softmax(inputs[~other] @ slope + offset, axis=1))
-    return found
+        predicted[~other] = np.exp(
+            scipy.special.log_softmax(inputs[~other] @ slope + offset, axis=1)
+        )
+    return predicted
 
 
 def _slopes(inputs: Any, probability: Array, offset: Array) -> Array:
@@ -73,6 +75,6 @@ def _slopes(inputs: Any, probability: Array, offset: Array) -> Array:
         return float(value), down.ravel()
 
     start = np.zeros(shape[0] * shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-    slope: Array = found.x.reshape(shape)
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    slope: Array = optimum.x.reshape(shape)
     return slope

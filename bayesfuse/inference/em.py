@@ -16,7 +16,7 @@ Priors = Mapping[str, Prior]  # the fixed priors of parameters by name
 
 STEPS = 5  # gradient steps of what has no closed form in every iteration
 
-Rest = Any  # variables of a model that are no parameters with fixed priors: gradients.Gradients
+Nonconjugate = Any  # gradients.Gradients: variables without a fixed conjugate prior
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def fit(
     rows: Rows,
     priors: Priors,
     *,
-    rest: Rest | None = None,
+    nonconjugate: Nonconjugate | None = None,
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> PointFit:
@@ -52,22 +52,22 @@ def fit(
         if total == -np.inf and (counts_all or not trace):
             observation.require_possible_at(rows)
         height = total + sum(prior.log_density(rows[name]) for name, prior in priors.items())
-        if rest is not None:
-            height += rest.log_density(rows)
+        if nonconjugate is not None:
+            height += nonconjugate.log_density(rows)
             if trace and not np.isfinite(height):  # a density with a pole has no mode
                 return PointFit(previous, log_evidence, np.array(trace), False)
         if trace and height < trace[-1] - least and not counts_all:
             # Not EM but a step uphill that was too long: half of it, until it is not
-            rows = (rest.between if rest is not None else _between)(previous, rows)
+            rows = (nonconjugate.between if nonconjugate is not None else _between)(previous, rows)
             continue
         log_evidence = total
         trace.append(height)
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
-        rows = updated(observation, rows, counts, priors, rest, "maximise")
-        if rest is not None:
-            rows = rest.climb(rows, counts, STEPS)
+        rows = updated(observation, rows, counts, priors, nonconjugate, "maximise")
+        if nonconjugate is not None:
+            rows = nonconjugate.climb(rows, counts, STEPS)
     # the last step of what is not EM has not been judged
     return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
 
@@ -82,16 +82,16 @@ def updated(
     rows: Rows,
     counts: Counts,
     priors: Priors,
-    rest: Rest | None,
+    nonconjugate: Nonconjugate | None,
     how: Literal["maximise", "expect", "inside"],
 ) -> Rows:
     """Return rows in which a method of every prior updates its parameter, given counts."""
-    said = observation.statistics(rows, counts)
-    if rest is not None:
-        priors = {**priors, **rest.priors(rows)}
+    statistics = observation.statistics(rows, counts)
+    if nonconjugate is not None:
+        priors = {**priors, **nonconjugate.priors(rows)}
     if how == "maximise":
         priors = {name: prior.with_mode() for name, prior in priors.items()}
-    return rows | {n: getattr(p, how)(said[n], rows[n]) for n, p in priors.items()}
+    return rows | {n: getattr(p, how)(statistics[n], rows[n]) for n, p in priors.items()}
 
 
 def _between(one: Rows, other: Rows) -> Rows:

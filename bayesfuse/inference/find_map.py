@@ -93,7 +93,7 @@ def find_map(
         observation,
         rows,
         plan.continuous_priors(),
-        rest=rest,
+        nonconjugate=rest,
         iterations=iterations,
         tolerance=tolerance,
     )

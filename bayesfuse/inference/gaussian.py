@@ -28,8 +28,8 @@ JITTER = 0.5  # spread of Pathfinder's starts: far enough to see curvature, with
 
 def fit_advi(
     plan: Plan,
-    rest: Gradients | None,
-    begun: Start,
+    nonconjugate: Gradients | None,
+    initial: Start,
     method: str,
     *,
     draws: int,
@@ -45,10 +45,12 @@ def fit_advi(
     model = plan.model
     seed = int(rng.integers(2**31))
     family = pm.ADVI if method == "advi" else pm.FullRankADVI
-    inference = family(model=model, start=values_of(plan, rest, begun.rows), random_seed=seed)
+    inference = family(
+        model=model, start=values_of(plan, nonconjugate, initial.rows), random_seed=seed
+    )
     (group,) = inference.approx.groups
     parameters = group.params_dict
-    _set_scales(plan, rest, begun, group)
+    _set_scales(plan, nonconjugate, initial, group)
     step = inference.objective.step_function(
         score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP[method])} | kwargs)
     )
@@ -75,17 +77,21 @@ def fit_advi(
     return Approximation(values, trace, converged, pareto_shape(log_p - log_q))
 
 
-def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) -> None:
+def _set_scales(plan: Plan, nonconjugate: Gradients | None, initial: Start, group: Any) -> None:
     """Give every coordinate the scale of its conditional given the labels at the start."""
-    observation, rows = plan.begun(), begun.rows
+    observation, rows = plan.begun(), initial.rows
     _, counts = observation.expected(rows)
-    said = observation.statistics(rows, counts)
-    priors = plan.priors() if rest is None else plan.priors() | rest.priors(rows)
-    scales: dict[str, Array | float] = {} if rest is None else {**rest.scales(rows, counts)}
+    statistics = observation.statistics(rows, counts)
+    priors = plan.priors() if nonconjugate is None else plan.priors() | nonconjugate.priors(rows)
+    scales: dict[str, Array | float] = (
+        {} if nonconjugate is None else {**nonconjugate.scales(rows, counts)}
+    )
     rng = np.random.default_rng(0)
     for name, block in plan.blocks.items():
-        drawn = [priors[name].draw(said.get(name), rows[name], rng) for _ in range(CONDITIONAL)]
-        spread = np.std([block.coordinates.write(each) for each in drawn], axis=0)
+        drawn = [
+            priors[name].draw(statistics.get(name), rows[name], rng) for _ in range(CONDITIONAL)
+        ]
+        spread = np.std([block.coordinates.write(value) for value in drawn], axis=0)
         scales[block.value] = np.clip(spread, NARROWEST, 1.0)
     sigma = np.ones(group.ddim)
     for name, scale in scales.items():
@@ -130,8 +136,8 @@ def _climb(
 
 def fit_pathfinder(
     plan: Plan,
-    rest: Gradients | None,
-    begun: Start,
+    nonconjugate: Gradients | None,
+    initial: Start,
     *,
     draws: int,
     rng: np.random.Generator,
@@ -149,7 +155,7 @@ def fit_pathfinder(
     settings = {
         "model": plan.model,
         "num_draws": draws,
-        "initvals": values_of(plan, rest, begun.rows),
+        "initvals": values_of(plan, nonconjugate, initial.rows),
         "jitter": JITTER,
         "parallel": False,
         "progressbar": progressbar,
@@ -159,9 +165,9 @@ def fit_pathfinder(
     } | kwargs
     with plain_python():
         tree = find_paths(**settings)
-    found = tree["pathfinder"].dataset
+    pathfinder = tree["pathfinder"].dataset
     posterior = tree["posterior"].dataset.stack(one=("chain", "draw"))
     values = {v.name: posterior[v.name].transpose("one", ...).values for v in plan.model.free_RVs}
-    bound = float((found["paths_logP_mean"] - found["paths_logQ_mean"]).max())
-    shape = float(found.get("pareto_k", np.nan))  # not there where ratios are not looked at
-    return Approximation(values, np.array([bound]), not bool(found["all_paths_failed"]), shape)
+    bound = float((pathfinder["paths_logP_mean"] - pathfinder["paths_logQ_mean"]).max())
+    shape = float(pathfinder.get("pareto_k", np.nan))  # not there where ratios are not looked at
+    return Approximation(values, np.array([bound]), not bool(pathfinder["all_paths_failed"]), shape)

@@ -34,14 +34,14 @@ class Sweep:
     def of(cls, plan: Plan, drawn: tuple[str, ...] | None = None, pools: Any = None) -> Sweep:
         """Return the sweep over all parameters of a plan that have conditionals, or over some."""
         drawn = tuple(plan.blocks) if drawn is None else drawn
-        own = {n: block.prior for n, block in plan.blocks.items() if n in drawn}
-        priors = {n: prior for n, prior in own.items() if prior is not None}
+        of_blocks = {n: block.prior for n, block in plan.blocks.items() if n in drawn}
+        priors = {n: prior for n, prior in of_blocks.items() if prior is not None}
         return cls(
             plan.observation,
             priors | plan.constants,
             drawn,
             plan.pools if pools is None else tuple(pools),
-            may_turn(plan.observation, plan.indices(), own),
+            may_turn(plan.observation, plan.indices(), of_blocks),
         )
 
     def begin(self, rows: Rows, labels: NDArray[Any] | None = None) -> State:
@@ -73,31 +73,31 @@ class State(NamedTuple):
 
 def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     """Return the state after one sweep."""
-    observation, rows, priors, seen = sweep.observation, state.rows, sweep.priors, None
+    observation, rows, priors, likelihood = sweep.observation, state.rows, sweep.priors, None
     if state.turns and rng.random() < TURNS:
         all_priors: Any = {**priors, **sweep.below_pools(rows)}
-        turned, seen = turn(observation, rows, all_priors, rng)
+        turned, likelihood = turn(observation, rows, all_priors, rng)
         accepted = state.accepted + (turned is not rows)
         rows, state = turned, state._replace(tried=state.tried + 1, accepted=accepted)
     if sweep.pools:
         priors = {**priors, **sweep.below_pools(rows)}
-    labels, found, counts = _draw_labels(observation, rows, priors, rng, state.labels, seen)
+    labels, sampled, counts = _draw_labels(observation, rows, priors, rng, state.labels, likelihood)
     statistics = observation.statistics(rows, counts)
     for pooled in sweep.pools:
         values = pooled.values(rows)
-        found |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
+        sampled |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
     if sweep.pools:
-        priors = {**priors, **sweep.below_pools(rows | found)}
-    names = [name for name in sweep.drawn if name not in found]
+        priors = {**priors, **sweep.below_pools(rows | sampled)}
+    names = [name for name in sweep.drawn if name not in sampled]
     proposed: Rows = {n: priors[n].draw(statistics[n], rows[n], rng) for n in names}
     prior, structure = observation.labels, observation.label_structure
     if not prior.counts_all:  # those drawn by counts alone are proposals (Metropolis–Hastings)
         tables = observation.label_tables(rows), observation.label_tables(rows | proposed)
-        old, new = (prior.uncounted(each, labels, structure) for each in tables)
+        old, new = (prior.uncounted(table, labels, structure) for table in tables)
         if not np.log(rng.random()) < new - old:
             proposed |= {n: rows[n] for n in prior.parameters if n in proposed}
-    kept = labels if prior.moves_labels else None
-    return state._replace(rows=rows | found | proposed, labels=kept)
+    next_labels = labels if prior.moves_labels else None
+    return state._replace(rows=rows | sampled | proposed, labels=next_labels)
 
 
 def _draw_labels(
@@ -106,29 +106,29 @@ def _draw_labels(
     priors: Mapping[str, Prior],
     rng: np.random.Generator,
     previous: NDArray[Any] | None,
-    seen: tuple[Array, Array] | None,
+    likelihood: tuple[Array, Array] | None,
 ) -> tuple[Any, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
     labels, raters = observation.labels, observation.raters
     if labels.counts_all and not labels.moves_labels and not observation.redraws:
-        return None, {}, observation.draw_counts(rows, rng, seen)
-    drawn = observation.draw(rows, rng, previous, seen)
+        return None, {}, observation.draw_counts(rows, rng, likelihood)
+    drawn = observation.draw(rows, rng, previous, likelihood)
     if not observation.redraws:
         return drawn, {}, observation.tally(rows, drawn, rng)
-    found, rater_counts = raters.redraw(
+    sampled, rater_counts = raters.redraw(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
     )
-    return drawn, found, observation.counted(drawn, rater_counts)
+    return drawn, sampled, observation.counted(drawn, rater_counts)
 
 
 def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
     """Return the sweep with these priors in place of its own, checked where groups are inferred."""
-    found = replace(sweep, priors={**sweep.priors, **priors})
+    updated = replace(sweep, priors={**sweep.priors, **priors})
     indices = set(sweep.observation.indices)
     if indices & set(sweep.drawn):
         raters = sweep.observation.raters
-        raters.require_priors({n: found.priors[n] for n in set(raters.parameters) - indices})
-    return found
+        raters.require_priors({n: updated.priors[n] for n in set(raters.parameters) - indices})
+    return updated
 
 
 def turn(

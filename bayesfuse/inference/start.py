@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ImpossibleDataError, MomentsError, require_choice
 from bayesfuse.inference import em
-from bayesfuse.inference.em import Priors, Rest
+from bayesfuse.inference.em import Nonconjugate, Priors
 from bayesfuse.moments.views import from_teams, incidence
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
@@ -48,34 +48,37 @@ class Start:
 
     def record(self) -> dict[str, Any]:
         """Return the start as attributes that NetCDF can hold."""
-        said: dict[str, Any] = {"start": self.method}
+        record: dict[str, Any] = {"start": self.method}
         for name, fit in self.polished.items():
-            said[f"start_log_evidence_{name}"] = fit.log_evidence
-            said[f"start_log_posterior_{name}"] = float(fit.trace[-1])
-        return said | ({"start_without_moments": self.left_out} if self.left_out else {})
+            record[f"start_log_evidence_{name}"] = fit.log_evidence
+            record[f"start_log_posterior_{name}"] = float(fit.trace[-1])
+        return record | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
 def find_start(
-    observation: Observation, priors: Priors, method: str = DEFAULT, rest: Rest | None = None
+    observation: Observation,
+    priors: Priors,
+    method: str = DEFAULT,
+    nonconjugate: Nonconjugate | None = None,
 ) -> Start:
     """Choose a start by the posterior density after a few EM steps: likelihoods know no names."""
     if observation.pilot is not observation:
-        begun = find_start(observation.pilot, priors, method, rest)
-        fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
+        initial = find_start(observation.pilot, priors, method, nonconjugate)
+        fit = em.fit(observation, initial.rows, priors, iterations=STEPS_OF_ALL)
         rows = settle(observation, fit.rows, priors)
-        return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
+        return replace(initial, rows=rows, polished=initial.polished | {"all_partitions": fit})
     require_choice("start", method, "moments", "majority", "prior")
     middle = em.centre(priors)
-    if rest is not None:
-        middle, rest = rest.begin(middle), rest.only(upper=False)
+    if nonconjugate is not None:
+        middle, nonconjugate = nonconjugate.begin(middle), nonconjugate.only(upper=False)
     if method == "prior":
         return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
         counts = observation.expected_given(share, middle)
-        rows = em.updated(observation, middle, counts, priors, rest, "expect")
-        rows = rows if rest is None else rest.climb(rows, counts, CLIMB)
-        return em.fit(observation, rows, priors, rest=rest, iterations=POLISH)
+        rows = em.updated(observation, middle, counts, priors, nonconjugate, "expect")
+        rows = rows if nonconjugate is None else nonconjugate.climb(rows, counts, CLIMB)
+        return em.fit(observation, rows, priors, nonconjugate=nonconjugate, iterations=POLISH)
 
     polished, left_out = {}, ""
     if method == "moments":
@@ -86,7 +89,7 @@ def find_start(
             left_out = str(error)
     polished["majority"] = polish(majority(observation))
     best = max(polished, key=lambda name: polished[name].trace[-1])
-    rows = settle(observation, polished[best].rows, priors, rest)
+    rows = settle(observation, polished[best].rows, priors, nonconjugate)
     return Start(rows, best, polished, left_out)
 
 
@@ -99,11 +102,15 @@ def majority(observation: Observation) -> Array:
     return share
 
 
-def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | None = None) -> Rows:
+def settle(
+    observation: Observation, rows: Rows, priors: Priors, nonconjugate: Nonconjugate | None = None
+) -> Rows:
     """Replace modes, perhaps on the boundary, by means given expected counts."""
     _, counts = observation.expected(rows)
-    rows = em.updated(observation, rows, counts, priors, rest, "inside")
-    return rows if rest is None else rest.only(upper=True).climb(rows, counts, CLIMB)
+    rows = em.updated(observation, rows, counts, priors, nonconjugate, "inside")
+    return (
+        rows if nonconjugate is None else nonconjugate.only(upper=True).climb(rows, counts, CLIMB)
+    )
 
 
 def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
@@ -133,8 +140,8 @@ def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
         fits.sort(key=lambda fit: -fit.trace[-1])
         points = [fit.rows for fit in fits[: -(-len(fits) // 4)]]
         steps *= 2
-    whole = through_matrices(table, gold)
-    return whole.by_item(whole.marginal(points[0]).probability)
+    response_model = through_matrices(table, gold)
+    return response_model.by_item(response_model.marginal(points[0]).probability)
 
 
 def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, Dirichlet]:
@@ -166,8 +173,8 @@ def _estimates(
     known = (gold[:, None] == np.arange(table.n_classes)) * 1.0
     unknown = (gold < 0)[:, None]
     middle = em.centre(prior)
-    seen = pilot.expected_given(known, middle)
-    prior = {name: prior[name] + seen[name] for name in prior}
+    gold_counts = pilot.expected_given(known, middle)
+    prior = {name: prior[name] + gold_counts[name] for name in prior}
     used = incidence(table).tocsc()
     for _ in range(_divisions(table.n_classes)):
         with np.errstate(all="ignore"):  # too few responses may leave numbers that are not finite

@@ -107,45 +107,45 @@ def update(
     forgetting = errors.require_number("forgetting", forgetting, most=1.0)
     rng = errors.require_seed(random_seed)
     known, fitted = natural.read(result), from_result(result)
-    told = {"sequences": sequences, "populations": populations}
-    observation, known, held = _see(result, fitted, known, responses, told, gold)
-    before, own = result["fit"].dataset[natural.DIGESTS].values, natural.digest(observation)
-    if own in before:
+    inputs = {"sequences": sequences, "populations": populations}
+    observation, known, held = _see(result, fitted, known, responses, inputs, gold)
+    before, digest = result["fit"].dataset[natural.DIGESTS].values, natural.digest(observation)
+    if digest in before:
         raise errors.ModelError(
             "Every table counts once, else the same responses would count as new evidence; items "
             "that only share names with earlier ones need names of their own. Got: the responses "
-            f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
+            f"of batch {int(np.flatnonzero(before == digest)[0])} (the first is 0) again."
         )
-    prior = {name: each.fading(forgetting) for name, each in known.items()}
-    found = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
-    if not found.converged:
+    prior = {name: value.fading(forgetting) for name, value in known.items()}
+    fit = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
+    if not fit.converged:
         errors.warn(
             "The bound of the log evidence was still rising when the update ended, so the labels "
-            f"of the new items have not settled. Got: {len(found.trace)} iterations.",
+            f"of the new items have not settled. Got: {len(fit.trace)} iterations.",
             errors.PoorFitWarning,
         )
-    rows = cavi.draw_rows(found.approximation, int(draws), rng)
-    for name, each in held.items():  # does not vary
-        rows[name] = np.broadcast_to(each, (int(draws), *np.shape(each)))
+    rows = cavi.draw_rows(fit.approximation, int(draws), rng)
+    for name, value in held.items():  # does not vary
+        rows[name] = np.broadcast_to(value, (int(draws), *np.shape(value)))
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
     updated = xr.DataTree()
     updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
     prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
     homes = [where for where in prediction["parameters"].values() if where]
-    if kept := [where["constant"] for where in homes if "constant" in where]:
-        updated["constant_data"] = xr.DataTree(constants(result)[kept])
+    if constant_names := [where["constant"] for where in homes if "constant" in where]:
+        updated["constant_data"] = xr.DataTree(constants(result)[constant_names])
     posterior.add_constants(updated, observation)
-    seen = sum_up(observation, values, None, (1, int(draws)), log_likelihood=False)
-    posterior.add_labels(updated, seen.label_posterior())
+    summed = sum_up(observation, values, None, (1, int(draws)), log_likelihood=False)
+    posterior.add_labels(updated, summed.label_posterior())
     posterior.order_variables(updated)
     warn_of_collapse(updated, observation)
-    known = {name: replace(known[name], posterior=q) for name, q in found.approximation.items()}
-    natural.store(updated, known, found.trace, np.append(before, own))
+    known = {name: replace(known[name], posterior=q) for name, q in fit.approximation.items()}
+    natural.store(updated, known, fit.trace, np.append(before, digest))
     updated.attrs |= {
         "method": "cavi",
-        "converged": int(found.converged),
-        "iterations": len(found.trace),
-        "elbo": float(found.trace[-1]),
+        "converged": int(fit.converged),
+        "iterations": len(fit.trace),
+        "elbo": float(fit.trace[-1]),
         "forgetting": forgetting,
         "batches": len(before) + 1,
     }
@@ -157,7 +157,7 @@ def _see(
     fitted: Fitted,
     known: dict[str, Natural],
     responses: Responses,
-    told: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[Observation, dict[str, Natural], Rows]:
     """Return new responses seen through a fit by all raters so far, its rows and what it holds."""
@@ -175,10 +175,10 @@ def _see(
     declared = {p.name: p for p in (*fitted.labels.declared, *fitted.raters.declared)}
     newcomers: dict[str, Any] = {}
     values = {}
-    for name, each in known.items():
-        values[name] = declared[name].support.from_kernel(each.posterior.centre())[None, None]
+    for name, value in known.items():
+        values[name] = declared[name].support.from_kernel(value.posterior.centre())[None, None]
         if declared[name].dims[:1] == ("rater",):  # rows to be replaced, or why there are none
-            mean = common_mean(each.prior)
+            mean = common_mean(value.prior)
             newcomers[name] = mean if isinstance(mean, str) else (values[name][0, 0, 0], PRIOR)
     for name, drawn in fitted.values.items():
         if name not in known:
@@ -194,13 +194,13 @@ def _see(
     responses = _by(raters, with_classes(responses, fitted.class_names))
     responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
     point = replace(fitted, values=values, newcomers=newcomers)
-    observation, values, _ = see(point, responses, told, gold)
+    observation, values, _ = see(point, responses, inputs, gold)
     count = len(raters) - len(fitted.rater_names)
     known = {
-        name: each.with_new_raters(count) if declared[name].dims[:1] == ("rater",) else each
-        for name, each in known.items()
+        name: value.with_new_raters(count) if declared[name].dims[:1] == ("rater",) else value
+        for name, value in known.items()
     }
-    still = observation.rows({name: each[0, 0] for name, each in values.items()})
+    still = observation.rows({name: value[0, 0] for name, value in values.items()})
     held = {name: still[name] for name in still if name not in known}
     return _as_before(result, observation), known, held
 
@@ -229,18 +229,20 @@ def _posterior(
 ) -> xr.Dataset:
     """Return draws of all variables, named as in the result before."""
     before = result["posterior"].dataset
-    told = json.loads(constants(result).attrs[posterior.PREDICTION])["parameters"]
-    homes = {name: (where or {}).get("variable") for name, where in told.items()}
-    found = {own: values[name] for name, own in homes.items() if own is not None}
+    parameters = json.loads(constants(result).attrs[posterior.PREDICTION])["parameters"]
+    homes = {name: (where or {}).get("variable") for name, where in parameters.items()}
+    updated = {variable: values[name] for name, variable in homes.items() if variable is not None}
     prefix = "".join(next(iter(known.values())).variable.rpartition("::")[:2])
-    if wanted := {prefix + name for name in DERIVED} & set(before) - set(found):
-        derived = {prefix + name: each for name, each in _derived(observation, values).items()}
-        found |= {name: derived[name] for name in sorted(wanted)}
-    variables = {name: (before[name].dims, each) for name, each in found.items()}
+    if wanted := {prefix + name for name in DERIVED} & set(before) - set(updated):
+        derived = {
+            prefix + name: values_of for name, values_of in _derived(observation, values).items()
+        }
+        updated |= {name: derived[name] for name in sorted(wanted)}
+    variables = {name: (before[name].dims, values_of) for name, values_of in updated.items()}
     used = {dim for dims, _ in variables.values() for dim in dims}
     coords = {dim: before[dim].values for dim in used.intersection(before.coords)}
     coords |= {"rater": observation.responses.raters} if "rater" in used else {}
-    draws = np.arange(next(iter(found.values())).shape[1])
+    draws = np.arange(next(iter(updated.values())).shape[1])
     return xr.Dataset(variables, coords | {"chain": [0], "draw": draws})
 
 
@@ -250,13 +252,13 @@ def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str,
     n_classes = observation.table.n_classes
     drawn = []
     for draw in range(next(iter(values.values())).shape[1]):
-        point = {name: each[0, draw] for name, each in values.items()}
-        own, structure = tuple(point[name] for name in names), observation.label_structure
+        point = {name: value[0, draw] for name, value in values.items()}
+        label_values, structure = tuple(point[name] for name in names), observation.label_structure
         confusion = confusion_at(observation, observation.rows(point))
-        share = observation.labels.prevalence(own, n_classes, structure, np)
+        share = observation.labels.prevalence(label_values, n_classes, structure, np)
         drawn.append((confusion, *one_against_rest(confusion, share, n_classes), share))
     columns = zip(*drawn, strict=True)
-    return {name: np.array(each)[None] for name, each in zip(DERIVED, columns, strict=True)}
+    return {name: np.array(value)[None] for name, value in zip(DERIVED, columns, strict=True)}
 
 
 def _as_before(result: xr.DataTree, observation: Observation) -> Observation:

@@ -74,9 +74,9 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
         for k in range(n_classes):
             cavity[k] = share[k] / message[e, k]
             total += cavity[k]
-        apart, moved = r[0] if r.size == 1 else r[e], 0.0
+        unlike, moved = r[0] if r.size == 1 else r[e], 0.0
         for k in range(n_classes):
-            new = apart + (1.0 - apart) * cavity[k] / total
+            new = unlike + (1.0 - unlike) * cavity[k] / total
             old = message[reverse[e], k]
             moved = max(moved, abs(new - old))
             message[reverse[e], k] = new + damping * (old - new)
@@ -165,9 +165,9 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
                     one += mine
                     other += yours
                 w = weight[0] if weight.size == 1 else weight[e]
-                apart = r[0] if r.size == 1 else r[e]
+                unlike = r[0] if r.size == 1 else r[e]
                 same /= one * other
-                both = apart + (1.0 - apart) * same
+                both = unlike + (1.0 - unlike) * same
                 log_z += coupling * w - math.log(both)
                 agreement += w * same / both
     return log_z, log_evidence, probability, agreement
@@ -207,8 +207,8 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
             logs[k] += pull * probability[neighbour[e], k]
     top, row = -np.inf, min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     for k in range(logs.size):
-        own = math.log(likelihood[row, k]) if likelihood[row, k] > 0.0 else -np.inf
-        logs[k] += log_prevalence[k] + own
+        log_lik = math.log(likelihood[row, k]) if likelihood[row, k] > 0.0 else -np.inf
+        logs[k] += log_prevalence[k] + log_lik
         top = max(top, logs[k])
     return top
 

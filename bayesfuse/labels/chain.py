@@ -87,19 +87,19 @@ def marginal_stationary(log_transition, likelihood, log_scale, place, start):
     negative and sums to zero in every row.
     """
     share = stationary(log_transition)
-    total, log_evidence, probability, begun, followed = forward_backward.marginal(
+    total, log_evidence, probability, initial_counts, transition_counts = forward_backward.marginal(
         np.log(share), log_transition, likelihood, log_scale, place, start
     )
     if total == -np.inf:
-        return total, log_evidence, probability, followed
+        return total, log_evidence, probability, transition_counts
     # Kemeny & Snell: a change dA of A changes ρ by ρ dA Z with Z = (I − A + 1 ρ)⁻¹
     rows = np.exp(log_transition)
     rows /= rows.sum(axis=1).reshape(-1, 1)
     # classes in which no sequence can begin have no counts
-    pull = begun / np.maximum(share, forward_backward.LEAST_PREDICTED)
+    pull = initial_counts / np.maximum(share, forward_backward.LEAST_PREDICTED)
     value = np.linalg.solve(np.eye(len(share)) - rows + share, pull)
-    followed += share.reshape(-1, 1) * rows * (value - (rows @ value).reshape(-1, 1))
-    return total, log_evidence, probability, followed
+    transition_counts += share.reshape(-1, 1) * rows * (value - (rows @ value).reshape(-1, 1))
+    return total, log_evidence, probability, transition_counts
 
 
 class MarkovChain(LabelPrior):
@@ -194,7 +194,8 @@ class MarkovChain(LabelPrior):
         self.axes = (max(known, int(number.max(initial=0)) + 1),)
         self.needs += ("populations",)
         self.declared = tuple(
-            Parameter(each.name, each.support, ("population", *each.dims)) for each in self.declared
+            Parameter(parameter.name, parameter.support, ("population", *parameter.dims))
+            for parameter in self.declared
         )
 
     @classmethod
@@ -230,8 +231,8 @@ class MarkovChain(LabelPrior):
         size = start[units + 1] - start[units]
         begin = np.concatenate([[0], np.cumsum(size)])
         items = place[np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])]
-        own = [each[at] for each, at in zip(more, (units, items), strict=False)]
-        return items, (np.arange(begin[-1]), begin, *own)
+        of_part = [array[at] for array, at in zip(more, (units, items), strict=False)]
+        return items, (np.arange(begin[-1]), begin, *of_part)
 
     def in_chain(self, *, copies):
         return None if copies or self.axes else InChain(count_in_chain, draw=draw_in_chain)
@@ -241,8 +242,8 @@ class MarkovChain(LabelPrior):
         super().check(shapes, responses)
 
     def sizes(self, name, shape, responses):
-        own = {"population": self.axes[0]} if self.axes else {}
-        return super().sizes(name, shape, responses) | own
+        of_populations = {"population": self.axes[0]} if self.axes else {}
+        return super().sizes(name, shape, responses) | of_populations
 
     def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
         """Return the logarithms of the initial and the transition probabilities."""
@@ -255,8 +256,8 @@ class MarkovChain(LabelPrior):
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         # drawn here, because a Generator in a kernel costs microseconds, and seconds to compile
         uniform = rng.random(len(likelihood))
-        given = *self.both(log_parameters), likelihood, uniform
-        return forward_backward.draw_labels(*given, *structure)
+        arguments = *self.both(log_parameters), likelihood, uniform
+        return forward_backward.draw_labels(*arguments, *structure)
 
     def tally(self, drawn, structure, n_classes):
         counts = [np.zeros((*self.axes, *(n_classes,) * dims)) for dims in (1, 2)]
@@ -264,9 +265,9 @@ class MarkovChain(LabelPrior):
             forward_backward.count(drawn, *counts, *structure[:3])
             return tuple(counts)
         for p in range(self.axes[0] if self.axes else 1):
-            own = structure[2] == p if self.axes else np.full(len(structure[1]) - 1, True)
-            if own.any():
-                items, (place, start, *_) = self.part(structure, np.flatnonzero(own))
+            in_population = structure[2] == p if self.axes else np.full(len(structure[1]) - 1, True)
+            if in_population.any():
+                items, (place, start, *_) = self.part(structure, np.flatnonzero(in_population))
                 at = p if self.axes else ...
                 counts[0][at], counts[1][at] = soft_counts(drawn[items], place, start)
         return tuple(counts)
@@ -291,8 +292,10 @@ class MarkovChain(LabelPrior):
             return _share_of_classes(lengths, initial, transition, xp)
         share: Any = 0.0
         for p in np.unique(self.population):
-            own = lengths[self.population == p]
-            share = share + own.sum() * _share_of_classes(own, initial[p], transition[p], xp)
+            population_lengths = lengths[self.population == p]
+            share = share + population_lengths.sum() * _share_of_classes(
+                population_lengths, initial[p], transition[p], xp
+            )
         return share / lengths.sum()
 
 
@@ -356,15 +359,20 @@ def soft_counts(
     first = np.zeros(len(path), dtype=bool)
     first[start[:-1]] = True
     follows = np.flatnonzero(~first)
-    begun, followed = path[first].sum(axis=0), path[follows - 1].T @ path[follows]
+    initial_counts, transition_counts = path[first].sum(axis=0), path[follows - 1].T @ path[follows]
     likelihood = np.divide(weight, share, out=np.zeros_like(weight), where=share > 0)
     log_scale = np.zeros(len(weight))
     with np.errstate(divide="ignore"):
         for _ in range(SOFT_ITERATIONS):
-            *_, begun, followed = forward_backward.marginal(
-                np.log(shares(begun)), np.log(shares(followed)), likelihood, log_scale, place, start
+            *_, initial_counts, transition_counts = forward_backward.marginal(
+                np.log(shares(initial_counts)),
+                np.log(shares(transition_counts)),
+                likelihood,
+                log_scale,
+                place,
+                start,
             )
-    return begun, followed
+    return initial_counts, transition_counts
 
 
 def _share_of_classes(lengths: NDArray[np.int64], initial: Any, transition: Any, xp: Any) -> Any:
@@ -388,8 +396,8 @@ def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:
 
 def _powers(matrix: Any, size: int, xp: Any) -> Any:
     """Return the powers 0, …, size − 1 of a matrix, by doubling."""
-    found, power = xp.eye(matrix.shape[0])[None], matrix
+    powers, power = xp.eye(matrix.shape[0])[None], matrix
     for _ in range((size - 1).bit_length()):
-        found = xp.concatenate([found, found @ power])
+        powers = xp.concatenate([powers, powers @ power])
         power = power @ power
-    return found[:size]
+    return powers[:size]

@@ -52,27 +52,27 @@ def table_couplings(
     The others go on until the weakest bond agrees.
     """
     weights = graph.weights
-    begun = np.linspace(0, max_coupling, EXACT_COUPLINGS)
+    grid = np.linspace(0, max_coupling, EXACT_COUPLINGS)
     if len(once(weights)) > 1:
-        step = min(begun[1] * weights.mean() / weights.max(), STEP / weights.max())
+        step = min(grid[1] * weights.mean() / weights.max(), STEP / weights.max())
         if step / GROWTH < max_coupling:
             first = np.arange(round(1 / GROWTH)) * step
-            begun = np.concatenate([first, _growing(step / GROWTH, max_coupling)])
+            grid = np.concatenate([first, _growing(step / GROWTH, max_coupling)])
     end = (SETTLED + np.log(n_classes)) / weakest
-    tail = _growing(max_coupling, end)[1:] if end > max_coupling else begun[:0]
-    return np.append(begun, tail), len(begun)
+    tail = _growing(max_coupling, end)[1:] if end > max_coupling else grid[:0]
+    return np.append(grid, tail), len(grid)
 
 
 def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
     """Return initial couplings for draws, up to where the weakest bond is as strong as the mean."""
     twice = min(2 * bethe_coupling(graph, n_classes), max_coupling)
     beyond = np.linspace(twice, max_coupling, 5)[1:]
-    begun = np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
+    grid = np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
     further = float(graph.weights.mean()) / weakest_bond(graph) if graph.n_edges else 1.0
     if further < 1 + 1e-9:  # practically equal
-        return begun
+        return grid
     count = min(math.ceil(math.log2(further)), TAIL_DRAWN)
-    return np.append(begun, max_coupling * np.geomspace(1, further, count + 1)[1:])
+    return np.append(grid, max_coupling * np.geomspace(1, further, count + 1)[1:])
 
 
 def bethe_coupling(graph: Graph, n_classes: int) -> float:
@@ -125,9 +125,9 @@ def drawn_agreement(
     one = np.full(n_items, np.argmax(prevalence), dtype=small)
     rungs: dict[float, list[tuple[NDArray[Any], Array]]] = {}  # labels and S of sweeps, by start
 
-    def draw(start: int, coupling: float, begun: NDArray[Any]) -> tuple[NDArray[Any], Array]:
+    def draw(start: int, coupling: float, initial: NDArray[Any]) -> tuple[NDArray[Any], Array]:
         """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
-        labels = begun.astype(np.int32)  # as in sampling, so that kernels compile once
+        labels = initial.astype(np.int32)  # as in sampling, so that kernels compile once
         settle, drawn = max(n_sweeps // 4, 2), np.empty(n_sweeps)
         common = prevalence, likelihood, coupling, *rows
         for i in range(-settle, n_sweeps):
@@ -137,34 +137,36 @@ def drawn_agreement(
             gibbs_sweep(labels, *common, graph.colour_order, gibbs)
             if i >= 0:
                 drawn[i] = agreement(labels, *rows)
-        return labels.astype(begun.dtype), drawn
+        return labels.astype(initial.dtype), drawn
 
     def walk(start: int, couplings: Array, labels: NDArray[Any]) -> dict[float, Any]:
         """Draw at successive couplings, each from the last labels."""
-        found = {}
+        by_coupling = {}
         for coupling in couplings.tolist():
-            found[coupling] = draw(start, coupling, labels)
-            labels = found[coupling][0]
-        return found
+            by_coupling[coupling] = draw(start, coupling, labels)
+            labels = by_coupling[coupling][0]
+        return by_coupling
 
     def results() -> tuple[Array, Array, Array]:
         coupling = np.array(sorted(rungs))
         drawn = np.array([[chain for _, chain in rungs[c]] for c in coupling.tolist()])
         by_start = drawn.mean(axis=2).T
-        own = np.array([[_error(chain) for chain in both] for both in drawn])
+        chain_errors = np.array([[_error(chain) for chain in both] for both in drawn])
         # smoothed, because a few batches may agree by chance
-        padded = np.pad((own**2).sum(axis=1) / 4, 1, mode="edge")
+        padded = np.pad((chain_errors**2).sum(axis=1) / 4, 1, mode="edge")
         within = np.sqrt(np.convolve(padded, [0.25, 0.5, 0.25], mode="valid"))
         # two starts that differ by more than noise are in different phases
-        apart = np.abs(np.diff(by_start, axis=0))[0] / 2
-        error = np.where(apart > 2 * within, apart, within)
+        start_gap = np.abs(np.diff(by_start, axis=0))[0] / 2
+        error = np.where(start_gap > 2 * within, start_gap, within)
         by_start[:, 0], error[0] = graph.weights.sum() * (prevalence**2).sum(), 0.0  # known
         return coupling, by_start, error
 
-    begun = drawn_couplings(graph, n_classes, max_coupling)
+    rungs_to_draw = drawn_couplings(graph, n_classes, max_coupling)
     with ThreadPoolExecutor(2) as threads:  # kernels release the GIL
-        up, down = threads.map(limited(walk), (0, 1), (begun, begun[::-1]), (random, one))
-        rungs |= {c: [up[c], down[c]] for c in begun.tolist()}
+        up, down = threads.map(
+            limited(walk), (0, 1), (rungs_to_draw, rungs_to_draw[::-1]), (random, one)
+        )
+        rungs |= {c: [up[c], down[c]] for c in rungs_to_draw.tolist()}
         while len(rungs) < MOST_COUPLINGS:
             # between ends whose slopes, which increase, differ most
             coupling, by_start, _ = results()

@@ -255,35 +255,40 @@ def marginal(
     ``evidence`` (n, k) multiplies the likelihood. Returns total, log evidence (sequences,),
     probability (n, k), and the expected counts of both tables.
     """
-    seen = likelihood if evidence is None else likelihood * evidence
-    n_items, n_classes = seen.shape
+    emission = likelihood if evidence is None else likelihood * evidence
+    n_items, n_classes = emission.shape
     initials, transitions = by_population(log_initial, log_transition)
     transition, transposed = padded(transitions)
     total, log_evidence = 0.0, np.empty(start.size - 1)
     probability, pairs = np.zeros((n_items, n_classes)), np.zeros(transition.shape)
-    begun, followed = np.zeros(initials.shape), np.zeros(transitions.shape)
+    initial_counts, transition_counts = np.zeros(initials.shape), np.zeros(transitions.shape)
     filtered, predicted = buffers(start, n_classes)
     for s in range(start.size - 1):
         p = 0 if of is None else of[s]
         item = place[start[s] : start[s + 1]]
         log_evidence[s], safe = filter_any(
-            initials[p], transitions[p], transition[p], seen, item, filtered, predicted
+            initials[p], transitions[p], transition[p], emission, item, filtered, predicted
         )
         if log_evidence[s] > -np.inf:
             if safe:
                 backward(transposed[p], item, filtered, predicted, probability, pairs[p])
             else:
-                log_backward(transitions[p], item, filtered, predicted, probability, followed[p])
+                log_backward(
+                    transitions[p], item, filtered, predicted, probability, transition_counts[p]
+                )
             for k in range(n_classes):
-                begun[p, k] += probability[item[0], k]
+                initial_counts[p, k] += probability[item[0], k]
             for n in item:
                 log_evidence[s] += log_scale[n]
         total += log_evidence[s]
-    for p in range(len(followed)):
+    for p in range(len(transition_counts)):
         for k in range(n_classes):
             for j in range(n_classes):
-                followed[p, k, j] += transition[p, k, j] * pairs[p, k, j]
-    counts = begun.reshape(log_initial.shape), followed.reshape(log_transition.shape)
+                transition_counts[p, k, j] += transition[p, k, j] * pairs[p, k, j]
+    counts = (
+        initial_counts.reshape(log_initial.shape),
+        transition_counts.reshape(log_transition.shape),
+    )
     return total, log_evidence, probability, counts[0], counts[1]
 
 
@@ -292,16 +297,16 @@ def draw_labels(
     log_initial, log_transition, likelihood, uniform, place, start, of=None, evidence=None
 ):
     """Draw all labels from their joint posterior; −1 in impossible sequences."""
-    seen = likelihood if evidence is None else likelihood * evidence
+    emission = likelihood if evidence is None else likelihood * evidence
     initials, transitions = by_population(log_initial, log_transition)
     transition, transposed = padded(transitions)
     labels = np.empty(place.size, dtype=np.int64)
-    filtered, predicted = buffers(start, seen.shape[1])
+    filtered, predicted = buffers(start, emission.shape[1])
     for s in range(start.size - 1):
         p = 0 if of is None else of[s]
         item = place[start[s] : start[s + 1]]
         log_evidence, safe = filter_any(
-            initials[p], transitions[p], transition[p], seen, item, filtered, predicted
+            initials[p], transitions[p], transition[p], emission, item, filtered, predicted
         )
         if log_evidence == -np.inf:
             for n in item:
@@ -316,9 +321,9 @@ def draw_labels(
 @kernel
 def decode(log_initial, log_transition, likelihood, place, start, of=None, evidence=None):
     """Find the most probable path of every sequence (Viterbi); −1 in impossible sequences."""
-    seen = likelihood if evidence is None else likelihood * evidence
+    emission = likelihood if evidence is None else likelihood * evidence
     initials, transitions = by_population(log_initial, log_transition)
-    n_items, n_classes = seen.shape
+    n_items, n_classes = emission.shape
     labels = np.empty(n_items, dtype=np.int64)
     came_from = np.empty((longest(start), n_classes), dtype=np.int64)
     best, previous = np.empty(n_classes), np.empty(n_classes)
@@ -326,7 +331,7 @@ def decode(log_initial, log_transition, likelihood, place, start, of=None, evide
         p = 0 if of is None else of[s]
         item = place[start[s] : start[s + 1]]
         for k in range(n_classes):
-            best[k] = initials[p, k] + math.log(seen[item[0], k])
+            best[k] = initials[p, k] + math.log(emission[item[0], k])
         for t in range(1, item.size):
             for k in range(n_classes):
                 previous[k] = best[k]
@@ -337,7 +342,7 @@ def decode(log_initial, log_transition, likelihood, place, start, of=None, evide
                     if value > top:
                         top, where = value, k
                 came_from[t, j] = where
-                best[j] = top + math.log(seen[item[t], j])
+                best[j] = top + math.log(emission[item[t], j])
         label = np.argmax(best)
         possible = best[label] > -np.inf
         for t in range(item.size - 1, -1, -1):
@@ -348,9 +353,9 @@ def decode(log_initial, log_transition, likelihood, place, start, of=None, evide
 
 
 @kernel
-def count(labels, begun, followed, place, start, of=None):
+def count(labels, initial_counts, transition_counts, place, start, of=None):
     """Write the numbers of first labels (k,) and of pairs of neighbours (k, k), by population."""
-    first, pairs = by_population(begun, followed)
+    first, pairs = by_population(initial_counts, transition_counts)
     first[:], pairs[:] = 0.0, 0.0
     for s in range(start.size - 1):
         p = 0 if of is None else of[s]

@@ -78,9 +78,9 @@ def draw_in_chain(tables, likelihood, labels, rng, structure):
     for n in range(len(labels)):
         at, total = place[n] if several else 0, 0.0
         for k in range(weight.size):
-            own = prevalence[at, k] * likelihood[n, k]
-            total += own
-            weight[k] = total if labels.ndim == 1 else own
+            joint = prevalence[at, k] * likelihood[n, k]
+            total += joint
+            weight[k] = total if labels.ndim == 1 else joint
         if total < TINY:
             _, total = weigh_in_logs(log_prevalence[at], likelihood[n], weight)
             for k in range(1, weight.size if labels.ndim == 1 else 0):
@@ -195,23 +195,23 @@ class Independent(LabelPrior):
 
     def check(self, shapes, responses):
         if self.population is not None:
-            given = ""
+            invalid = ""
             if self.population.dtype.kind not in "iu":
-                given = f"{self.population.dtype} values"
+                invalid = f"{self.population.dtype} values"
             elif len(self.population) != responses.n_items:
-                given = f"{len(self.population)} for {responses.n_items} items"
+                invalid = f"{len(self.population)} for {responses.n_items} items"
             elif self.population.min(initial=0) < 0:
-                given = f"{self.population.min()}"
-            if given:
+                invalid = f"{self.population.min()}"
+            if invalid:
                 raise ModelError(
                     "population must hold the number of every item's population, from 0, in item "
-                    f"order. Got: {given}."
+                    f"order. Got: {invalid}."
                 )
         super().check(shapes, responses)
 
     def sizes(self, name, shape, responses):
-        own = {} if self.population is None else {"population": self.n_populations}
-        return super().sizes(name, shape, responses) | own
+        of_populations = {} if self.population is None else {"population": self.n_populations}
+        return super().sizes(name, shape, responses) | of_populations
 
     def kinds(self, responses):
         return super().kinds(responses) if self.population is None else self.population
@@ -322,11 +322,15 @@ class ItemRows:
     ) -> ItemRows:
         """Merge items with equal populations (items,), covariates and words (items, …)."""
         numbers: Any = None if population is None else population[:, None]
-        given = numbers, covariates, word
-        table = np.hstack([np.zeros((n_items, 0)), *(each for each in given if each is not None)])
+        inputs = numbers, covariates, word
+        table = np.hstack(
+            [np.zeros((n_items, 0)), *(columns for columns in inputs if columns is not None)]
+        )
         _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
-        number, x, own = (None if each is None else each[first] for each in given)
-        return cls(kind.ravel(), None if number is None else number[:, 0].astype(np.int64), x, own)
+        number, x, item_word = (None if columns is None else columns[first] for columns in inputs)
+        return cls(
+            kind.ravel(), None if number is None else number[:, 0].astype(np.int64), x, item_word
+        )
 
     @property
     def n_kinds(self) -> int:
@@ -336,13 +340,13 @@ class ItemRows:
     @property
     def told(self) -> tuple[NDArray[Any], ...]:
         """All values by row, rounded, so that digests do not depend on rounding errors."""
-        each = self.population, self.covariates, self.word
-        return tuple(np.round(known, 9) + 0 for known in each if known is not None)
+        inputs = self.population, self.covariates, self.word
+        return tuple(np.round(known, 9) + 0 for known in inputs if known is not None)
 
     def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
         """Return log-odds (rows, classes), up to a constant, from shares of an average item."""
-        found = xp.log(share)
-        found = found[None] if self.population is None else found[self.population]
+        moved = xp.log(share)
+        moved = moved[None] if self.population is None else moved[self.population]
         if self.covariates is not None:
-            found = found + xp.dot(self.covariates, slope)
-        return found if self.word is None else found + scale * self.word
+            moved = moved + xp.dot(self.covariates, slope)
+        return moved if self.word is None else moved + scale * self.word

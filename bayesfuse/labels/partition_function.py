@@ -101,11 +101,11 @@ def log_partition(graph: Graph, prevalence: Array, max_coupling: float) -> Parti
     sizes: NDArray[Any] = np.array([graph.n_items, max_coupling])
     key = of_arrays([graph.edges, graph.weights, prevalence, sizes])
     if key not in _tables:
-        found = _summed_out(graph, prevalence, max_coupling)
-        if found is None:
+        table = _summed_out(graph, prevalence, max_coupling)
+        if table is None:
             drawn = couplings.drawn_agreement(graph, prevalence, max_coupling)
-            found = integrated(graph, prevalence, max_coupling, drawn)
-        _tables[key] = found
+            table = integrated(graph, prevalence, max_coupling, drawn)
+        _tables[key] = table
         if len(_tables) > KEPT:
             _tables.popitem(last=False)
     _tables.move_to_end(key)
@@ -128,8 +128,8 @@ def planted_partition(graph: Graph, prevalence: Array, max_coupling: float) -> P
     weakest = float(graph.weights.min(initial=np.inf))  # edges are independent
     coupling, n_table = couplings.table_couplings(graph, n_classes, max_coupling, weakest)
     edges = np.unique(graph.weights, return_counts=True)
-    found = [planted_log_z(edges, q, beta) for beta in coupling.tolist()]
-    knots = np.column_stack([coupling, found])
+    log_z = [planted_log_z(edges, q, beta) for beta in coupling.tolist()]
+    knots = np.column_stack([coupling, log_z])
     return PartitionTable(np.pad(knots, NO_ERROR), n_table, graph, "planted partition")
 
 
@@ -149,14 +149,14 @@ def _summed_out(graph: Graph, prevalence: Array, max_coupling: float) -> Partiti
 
     n_classes, weakest = len(prevalence), couplings.weakest_bond(graph)
     coupling, n_table = couplings.table_couplings(graph, n_classes, max_coupling, weakest)
-    found = exact_log_z(graph, prevalence, coupling)
-    if found is None:
+    exact = exact_log_z(graph, prevalence, coupling)
+    if exact is None:
         return None
-    log_z, slope = found
+    log_z, slope = exact
     bend = CubicSpline(coupling, slope)(coupling, 1)
     # evenly spaced couplings have their own spline, unaffected by the other steps
-    own = slice(n_table)
-    bend[own] = CubicSpline(coupling[own], slope[own])(coupling[own], 1)
+    tabulated = slice(n_table)
+    bend[tabulated] = CubicSpline(coupling[tabulated], slope[tabulated])(coupling[tabulated], 1)
     knots = np.column_stack([coupling, log_z, slope, np.maximum(bend, 0.0)])
     return PartitionTable(np.pad(knots, NO_ERROR), n_table, graph, "elimination")
 
@@ -188,8 +188,8 @@ def rooted(graph: Graph) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
     first = np.unique(graph.component, return_index=True)[1]
     rows = np.concatenate([graph.start, [len(graph.neighbour) + len(first)]])
     ends = np.concatenate([graph.neighbour, first]).astype(np.int32)  # a root above all, at the end
-    whole = scipy.sparse.csr_array((np.ones(len(ends)), ends, rows), shape=(len(rows) - 1,) * 2)
-    order, above = scipy.sparse.csgraph.breadth_first_order(whole, graph.n_items)
+    adjacency = scipy.sparse.csr_array((np.ones(len(ends)), ends, rows), shape=(len(rows) - 1,) * 2)
+    order, above = scipy.sparse.csgraph.breadth_first_order(adjacency, graph.n_items)
     parent = np.where(above[:-1] == graph.n_items, -1, above[:-1]).astype(np.int32)
     weight, below = np.ones(graph.n_items), np.flatnonzero(parent >= 0)
     if len(below):
@@ -246,7 +246,7 @@ def _elimination_order(
         return None
     start, neighbour = graph.start, graph.neighbour
     near = {n: set(neighbour[start[n] : start[n + 1]].tolist()) for n in items.tolist()}
-    queue = [(len(found), n) for n, found in near.items()]
+    queue = [(len(neighbours), n) for n, neighbours in near.items()]
     heapq.heapify(queue)
     order, work = [], 0
     while queue:  # the item with the fewest neighbours left
@@ -275,8 +275,8 @@ def _eliminate(
     """Return log Z at complex couplings, items being summed out in turn."""
     turn = np.full(graph.n_items, -1)
     turn[order] = np.arange(len(order))
-    own = np.tile(prevalence.astype(complex), (len(coupling), 1))
-    tables: list[list[Table]] = [[((t,), own)] for t in range(len(order))]
+    first_factor = np.tile(prevalence.astype(complex), (len(coupling), 1))
+    tables: list[list[Table]] = [[((t,), first_factor)] for t in range(len(order))]
     later: list[list[tuple[int, float]]] = [[] for _ in order]
     ends, same, log_z = np.sort(turn[graph.edges], axis=1), np.eye(len(prevalence)), 0 * coupling
     for (one, other), w in zip(ends.tolist(), graph.weights.tolist(), strict=True):
@@ -301,12 +301,12 @@ def _eliminate(
 
 def _product(tables: list[Table]) -> Table:
     """Multiply tables, over the union of their items."""
-    items = tuple(sorted({n for own, _ in tables for n in own}))
-    found: Any = 1.0
-    for own, value in tables:
-        missing = [axis for axis, n in enumerate(items, 1) if n not in own]
-        found = found * np.expand_dims(value, tuple(missing))
-    return items, found
+    items = tuple(sorted({n for axes, _ in tables for n in axes}))
+    product: Any = 1.0
+    for axes, value in tables:
+        missing = [axis for axis, n in enumerate(items, 1) if n not in axes]
+        product = product * np.expand_dims(value, tuple(missing))
+    return items, product
 
 
 def integrated(

@@ -114,13 +114,13 @@ class Potts(LabelPrior):
         """log Z of the prior over the coupling, set by :meth:`structure` if that is inferred."""
         self._prevalence: Array | None = None
         if prevalence is not None:
-            given = np.asarray(prevalence, dtype=float)
-            if given.ndim != 1 or not np.isfinite(given).all() or (given <= 0).any():
+            values = np.asarray(prevalence, dtype=float)
+            if values.ndim != 1 or not np.isfinite(values).all() or (values <= 0).any():
                 raise ModelError(
                     "The prevalence of labels on a graph must be one positive number per class, "
                     f"not a variable: see bf.Potts. Got: {prevalence!r}."
                 )
-            self._prevalence = given / given.sum()
+            self._prevalence = values / values.sum()
 
     def settings(self):
         return {} if self._prevalence is None else {"prevalence": self._prevalence.tolist()}
@@ -169,14 +169,14 @@ class Potts(LabelPrior):
         else:
             up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
             labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
-        own, sweeps = (labels, prevalence, likelihood), SETTLE if previous is None else 1
+        arguments, sweeps = (labels, prevalence, likelihood), SETTLE if previous is None else 1
         for _ in range(sweeps):
             check()
             clusters = sweeps > 1 or rng.random() < CLUSTERS
             crowd = self._crowd(labels, graph[0], len(prevalence), rng)
             if clusters:
-                potts_kernels.swendsen_wang(*own, *graph, seed_of(rng), *crowd)
-            _sweep(own, graph, colours, begin, seed_of(rng), crowd)
+                potts_kernels.swendsen_wang(*arguments, *graph, seed_of(rng), *crowd)
+            _sweep(arguments, graph, colours, begin, seed_of(rng), crowd)
         return labels
 
     def _crowd(self, labels, coupling, n_classes, rng=None):
@@ -185,8 +185,8 @@ class Potts(LabelPrior):
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
-        given = prevalence, likelihood, log_scale, float(log_parameters[0])
-        return potts_kernels.conditionals(labels, *given, *graph)
+        arguments = prevalence, likelihood, log_scale, float(log_parameters[0])
+        return potts_kernels.conditionals(labels, *arguments, *graph)
 
     def joint(self, responses, unit):
         if not self.graph.is_forest:
@@ -199,17 +199,21 @@ class Potts(LabelPrior):
         forest, tree = rooted(graph), graph.component
         prevalence = self.prevalence((), responses.n_classes, (), np)
         # sets are taken out at once if no tree joins items of several
-        apart = len(np.unique(np.stack([tree, unit]), axis=1)[0]) == tree.max() + 1
-        sets = [np.full(len(unit), True)] if apart else [unit == u for u in range(unit.max() + 1)]
+        one_unit_per_tree = len(np.unique(np.stack([tree, unit]), axis=1)[0]) == tree.max() + 1
+        sets = (
+            [np.full(len(unit), True)]
+            if one_unit_per_tree
+            else [unit == u for u in range(unit.max() + 1)]
+        )
 
         def evidence(log_parameters, likelihood, log_scale):
             coupling = complex(log_parameters[0])
-            seen, found = sum_leaves(*forest, prevalence * likelihood, coupling)[0], []
-            for own in sets:
-                others = prevalence * np.where(own[:, None], 1.0, likelihood)
+            with_responses, by_set = sum_leaves(*forest, prevalence * likelihood, coupling)[0], []
+            for members in sets:
+                others = prevalence * np.where(members[:, None], 1.0, likelihood)
                 unseen, _ = sum_leaves(*forest, others, coupling)
-                found.append((seen - unseen).real + np.where(own, log_scale, 0.0))
-            return np.bincount(unit, found[0]) if apart else np.sum(found, axis=1)
+                by_set.append((with_responses - unseen).real + np.where(members, log_scale, 0.0))
+            return np.bincount(unit, by_set[0]) if one_unit_per_tree else np.sum(by_set, axis=1)
 
         return evidence
 
@@ -240,24 +244,24 @@ class Potts(LabelPrior):
             return np.where(likelihood.any(axis=1), 0, -1)
         scale = np.zeros(len(likelihood))
         believed = self.marginal(log_parameters, likelihood, scale, structure).probability
-        found = []
-        for begun in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
-            labels = begun.astype(np.int32)
+        candidates = []
+        for initial in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
+            labels = initial.astype(np.int32)
             done = PASSES
             for _ in range(MODES // PASSES):
                 if check() and done < PASSES:
                     break
                 done = potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, PASSES)
             with np.errstate(divide="ignore"):
-                own_part = np.log(prevalence * likelihood)[np.arange(len(labels)), labels].sum()
+                item_terms = np.log(prevalence * likelihood)[np.arange(len(labels)), labels].sum()
             pull = graph[0] * potts_kernels.agreement(labels, start, neighbour, weight)
-            found.append((own_part + pull, labels))
-        return max(found, key=lambda one: one[0])[1].astype(np.int64)
+            candidates.append((item_terms + pull, labels))
+        return max(candidates, key=lambda one: one[0])[1].astype(np.int64)
 
     def log_prob(self, log_parameters, labels, structure):
-        own = np.log(structure[0])[labels].sum()
+        prior_term = np.log(structure[0])[labels].sum()
         counts = self.tally(labels.astype(np.int32), structure, len(structure[0]))
-        return float(own + self.log_weight(log_parameters, counts, structure))
+        return float(prior_term + self.log_weight(log_parameters, counts, structure))
 
     def simulate(self, log_parameters, possible, structure, rng):
         """As in the contract; approximately if there are cycles."""
@@ -331,13 +335,13 @@ def _propagate(
     while done < ROUNDS and change > TOLERANCE:
         check()
         until = min(done + PASSES, ROUNDS)
-        own = prevalence, likelihood, coupling, *graph, order
-        done, change = belief_propagation.pass_on(*own, message, stale, done, until)
+        arguments = prevalence, likelihood, coupling, *graph, order
+        done, change = belief_propagation.pass_on(*arguments, message, stale, done, until)
     return message, change
 
 
 def _sweep(
-    own: tuple[Any, ...],
+    arguments: tuple[Any, ...],
     graph: tuple[Any, ...],
     order: NDArray[np.int32],
     begin: NDArray[np.int64],
@@ -346,11 +350,11 @@ def _sweep(
 ) -> None:
     """Draw the labels, first in ``own``, each given its neighbours; threads share large colours."""
     if len(order) < LARGE or crowd != (0.0, True) or not shared():
-        potts_kernels.gibbs_sweep(*own, *graph, order, seed, *crowd)
+        potts_kernels.gibbs_sweep(*arguments, *graph, order, seed, *crowd)
         return
     coupling, start, _, weight = graph
-    graph = *graph, potts_kernels.factors(coupling, start, weight, len(own[1]))
-    part = partial(potts_kernels.gibbs_part, *own, graph, order, seed)
+    graph = *graph, potts_kernels.factors(coupling, start, weight, len(arguments[1]))
+    part = partial(potts_kernels.gibbs_part, *arguments, graph, order, seed)
     for first, last in pairwise(begin.tolist()):
         ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()
         side_by_side(part, ends[:-1], ends[1:])

@@ -330,23 +330,25 @@ def swendsen_wang(
                 product[c, k] = 1.0
     chosen = np.empty(n_clusters, dtype=np.int32)
     share = np.empty(n_classes)
-    size, own = np.zeros(n_classes), np.zeros(n_clusters)
+    size, cluster_size = np.zeros(n_classes), np.zeros(n_clusters)
     for n in range(n_items):
         size[labels[n]] += 1.0
-        own[place[parent[n]]] += 1.0
+        cluster_size[place[parent[n]]] += 1.0
     first = 2 * neighbour.size  # beyond the numbers of the bonds
     for n in range(n_items):
         if parent[n] != n:
             continue
         c = place[n]
-        size[labels[n]] -= own[c]
+        size[labels[n]] -= cluster_size[c]
         for k in range(n_classes):
-            logs[c, k] += math.log(product[c, k]) - 2.0 * crowding * own[c] * size[k]
+            logs[c, k] += math.log(product[c, k]) - 2.0 * crowding * cluster_size[c] * size[k]
             if not known:
-                logs[c, k] += math.lgamma(size[k] + own[c] + 1.0) - math.lgamma(size[k] + 1.0)
+                logs[c, k] += math.lgamma(size[k] + cluster_size[c] + 1.0) - math.lgamma(
+                    size[k] + 1.0
+                )
         total = relative(logs[c], share)
         chosen[c] = choose(share, total, uniform(seed, first + c))
-        size[chosen[c]] += own[c]
+        size[chosen[c]] += cluster_size[c]
     for n in range(n_items):
         labels[n] = chosen[place[parent[n]]]
     return n_clusters

@@ -172,11 +172,13 @@ def improved_sml(
     array(['carious', 'carious'], dtype='<U7')
     """
     errors.require_flag("prior", prior)
-    found = accuracies(responses, prevalence, method)
-    share = found.attrs["prevalence"]
+    estimate = accuracies(responses, prevalence, method)
+    share = estimate.attrs["prevalence"]
     start = float(np.log(share / (1 - share))) if prior else 0.0
-    fused = _fuse(responses, log_odds(found.sensitivity.values, found.specificity.values), start)
-    return fused.assign_attrs(found.attrs)
+    fused = _fuse(
+        responses, log_odds(estimate.sensitivity.values, estimate.specificity.values), start
+    )
+    return fused.assign_attrs(estimate.attrs)
 
 
 def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
@@ -226,16 +228,16 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
     array([0.37, 0.42, 0.13, 0.07])
     """
     errors.require_kind("responses", responses, Responses)
-    found = []
+    by_class = []
     for k, name in enumerate(responses.classes.tolist()):
         try:
-            found.append(accuracies(against_rest(responses, k), method=method))
+            by_class.append(accuracies(against_rest(responses, k), method=method))
         except errors.MomentsError as error:
             raise errors.MomentsError(f"Class {name!r} against the rest: {error}") from error
-    prevalence = np.array([part.attrs["prevalence"] for part in found])
+    prevalence = np.array([part.attrs["prevalence"] for part in by_class])
     rates = {
-        name: (("rater", "class"), np.stack([part[own].values for part in found], axis=1))
-        for name, own in (("diagonal", "sensitivity"), ("specificity", "specificity"))
+        name: (("rater", "class"), np.stack([part[quantity].values for part in by_class], axis=1))
+        for name, quantity in (("diagonal", "sensitivity"), ("specificity", "specificity"))
     }
     return xr.Dataset(
         {"prevalence": ("class", prevalence / prevalence.sum()), **rates},
@@ -352,8 +354,8 @@ def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
     if best in (0, len(scan) - 1):
         return float((1 - EDGE) * np.sin(scan[best]))
     around = scan[best - 1], scan[best + 1]
-    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-8})
-    return float((1 - EDGE) * np.sin(found.x))
+    optimum = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-8})
+    return float((1 - EDGE) * np.sin(optimum.x))
 
 
 def mixture(used: Any, table: Array, prevalence: float, share: Array) -> float:
@@ -370,9 +372,9 @@ def triple_sums(responses: Responses, mean: Array, v: Array) -> list[float]:
     item, rater = responses.item[first], responses.rater[first]
     # without three informative raters, power sums would leave rounding errors
     some = np.bincount(item, v[rater] != 0, responses.n_items) >= 3
-    found = []
-    for each in ((answer - mean[rater]) * v[rater], v[rater] ** 2):
-        one, two, three = (np.bincount(item, each**k, responses.n_items) for k in (1, 2, 3))
+    sums = []
+    for value in ((answer - mean[rater]) * v[rater], v[rater] ** 2):
+        one, two, three = (np.bincount(item, value**k, responses.n_items) for k in (1, 2, 3))
         triples = (one**3 - 3 * one * two + 2 * three) / 6
-        found.append(float(responses.multiplicity @ np.where(some, triples, 0.0)))
-    return found
+        sums.append(float(responses.multiplicity @ np.where(some, triples, 0.0)))
+    return sums

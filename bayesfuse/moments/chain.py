@@ -64,8 +64,8 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
             "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
         )
     size = np.asarray(lengths)
-    whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
-    if not whole or size.min() < 1 or size.sum() != responses.n_items:
+    are_integers = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
+    if not are_integers or size.min() < 1 or size.sum() != responses.n_items:
         raise ResponsesError(
             f"Lengths must be positive integers and add up to the {responses.n_items} items. Got: "
             f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."

@@ -85,12 +85,14 @@ def latent_sml(
     for column, g in enumerate(several):
         members = group == g
         rater = np.where(members, np.cumsum(members) - 1, -1)
-        own = _table(responses, rater, responses.raters[members], np.zeros((3, 0), dtype=np.int64))
-        source = _source(own, directions[members])
+        within_group = _table(
+            responses, rater, responses.raters[members], np.zeros((3, 0), dtype=np.int64)
+        )
+        source = _source(within_group, directions[members])
         inner[:, members] = source.quality
-        votes = binary.log_odds(*source.quality)[own.cell]
-        evidence[:, column] = np.bincount(own.item, votes, len(evidence))
-        answered = own.per_item > 0
+        votes = binary.log_odds(*source.quality)[within_group.cell]
+        evidence[:, column] = np.bincount(within_group.item, votes, len(evidence))
+        answered = within_group.per_item > 0
         verdict[answered, column] = scipy.special.expit(
             evidence[answered, column] + scipy.special.logit(source.prevalence)
         )
@@ -184,20 +186,20 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Indices:
                 f"({len(missing)} such)."
             )
         groups = [groups[name] for name in responses.raters.tolist()]
-    given = np.asarray(groups)
-    if given.shape != (responses.n_raters,):
+    assignment = np.asarray(groups)
+    if assignment.shape != (responses.n_raters,):
         raise MomentsError(
             f"There must be one group for each of the {responses.n_raters} raters. Got: shape "
-            f"{given.shape}."
+            f"{assignment.shape}."
         )
-    _, group = first_occurrences(given)
+    _, group = first_occurrences(assignment)
     return group if group.max() > 0 else np.arange(len(group))
 
 
 def _table(responses: Responses, rater: Indices, names: NDArray[Any], more: Any) -> Responses:
     """Return responses with the raters renumbered, without those of −1, and ``more`` rows."""
-    own = np.stack([responses.item, rater[responses.rater], responses.label])
-    item, rater, label = np.concatenate([own[:, own[1] >= 0], more], axis=1)
+    columns = np.stack([responses.item, rater[responses.rater], responses.label])
+    item, rater, label = np.concatenate([columns[:, columns[1] >= 0], more], axis=1)
     key = (item * len(names) + rater) * 2 + label
     table = from_key(key, responses.items, names, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
@@ -217,9 +219,9 @@ def _source(responses: Responses, direction: Array) -> Source:
     Then E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
     """
     with suppress(MomentsError):
-        found = binary.accuracies(responses)
-        rates = np.stack([found.sensitivity.values, found.specificity.values])
-        return Source(rates, found.attrs["prevalence"], True)
+        estimate = binary.accuracies(responses)
+        rates = np.stack([estimate.sensitivity.values, estimate.specificity.values])
+        return Source(rates, estimate.attrs["prevalence"], True)
     moments = covariance(responses)
     q = np.nan_to_num(moments.covariance.values)
     overlap = moments.overlap.values.astype(float)
@@ -236,7 +238,7 @@ def _source(responses: Responses, direction: Array) -> Source:
 
 
 def _corrected(
-    seen: Array, verdict: Array, evidence: Array, multiplicity: NDArray[np.int64]
+    observed: Array, verdict: Array, evidence: Array, multiplicity: NDArray[np.int64]
 ) -> Array:
     """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
 
@@ -248,12 +250,12 @@ def _corrected(
     right = np.stack([evidence[used] > 0, evidence[used] < 0])
     total = weight.sum(axis=1)
     if not np.all(total > 0):
-        return seen
-    own = (weight * right).sum(axis=1) / total
-    informed = own.sum() - 1
+        return observed
+    agreement = (weight * right).sum(axis=1) / total
+    informed = agreement.sum() - 1
     if informed < binary.SMALLEST:
-        return seen
-    return np.clip((seen - (1 - own[::-1])) / informed, 0.0, 1.0)
+        return observed
+    return np.clip((observed - (1 - agreement[::-1])) / informed, 0.0, 1.0)
 
 
 def _summed_out(evidence: Array, rates: Array) -> Array:

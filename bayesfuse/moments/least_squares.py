@@ -14,16 +14,16 @@ from bayesfuse.numerics.kernels import Array, kernel
 @kernel
 def project(x):
     """Project a vector on the simplex, in place (Michelot 1986, J. Optim. Theory Appl. 50, 195)."""
-    shift, kept = -np.inf, x.size + 1
+    shift, n_active = -np.inf, x.size + 1
     while True:
         total, above = 0.0, 0
         for i in range(x.size):
             if x[i] > shift:
                 total += x[i]
                 above += 1
-        if not 0 < above < kept:
+        if not 0 < above < n_active:
             break
-        shift, kept = (total - 1.0) / above, above
+        shift, n_active = (total - 1.0) / above, above
     for i in range(x.size):
         x[i] = max(x[i] - shift, 0.0)
 

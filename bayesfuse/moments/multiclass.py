@@ -225,7 +225,7 @@ def confusion(
         for name in STARTS
         for point in starting_points(name, pilot, rng)
     ]
-    fit, start = min(fits, key=lambda found: found[0].objective)
+    fit, start = min(fits, key=lambda candidate: candidate[0].objective)
     if small is not table:
         fit = match(table, fit.confusion, iterations, tolerance)
     return _named(fit, responses, start)

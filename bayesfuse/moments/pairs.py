@@ -54,13 +54,13 @@ def pair_sums(start, cell, multiplicity, n_raters):
             who[distinct], answer[distinct] = rater, total / times
             distinct += 1
         for a in range(distinct):
-            own = size * answer[a]
+            weighted_answer = size * answer[a]
             for b in range(a + 1):
                 entry = sums[who[a], who[b]]
                 entry[0] += size
-                entry[1] += own
+                entry[1] += weighted_answer
                 entry[2] += size * answer[b]
-                entry[3] += own * answer[b]
+                entry[3] += weighted_answer * answer[b]
     return sums
 
 
@@ -108,10 +108,10 @@ def covariance(responses: Responses) -> xr.Dataset:
     sums = pair_sums(responses.start, responses.cell, responses.multiplicity, raters)
     lower = np.tril_indices(raters, -1)
     sums[lower[::-1]] = sums[lower][:, [0, 2, 1, 3]]
-    overlap, own, other, product = np.moveaxis(sums, -1, 0)
+    overlap, rater_sum, other, product = np.moveaxis(sums, -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):  # pairs that share too few items
-        mean, other_mean = own / overlap, other / overlap
-        cov = np.where(overlap >= 2, (product - own * other_mean) / (overlap - 1), np.nan)
+        mean, other_mean = rater_sum / overlap, other / overlap
+        cov = np.where(overlap >= 2, (product - rater_sum * other_mean) / (overlap - 1), np.nan)
     pair = ("rater", "other")
     return xr.Dataset(
         {
@@ -261,9 +261,9 @@ def leading(matrix: Array) -> tuple[float, Array]:
 
 def scaled(direction: Array, q: Array, weight: Array) -> Array:
     """Scale a direction so that its products fit the pairs by least squares."""
-    seen = np.where(weight > 0, q, 0.0)
+    observed = np.where(weight > 0, q, 0.0)
     squares = direction**2 @ weight @ direction**2
-    fit = direction @ (weight * seen) @ direction / squares if squares > 0 else 0.0
+    fit = direction @ (weight * observed) @ direction / squares if squares > 0 else 0.0
     return np.sqrt(max(fit, 0.0)) * direction
 
 
@@ -274,8 +274,8 @@ def least_squares(q: Array, weight: Array) -> Array:
     """
     from scipy.sparse.linalg import eigsh
 
-    seen = np.where(weight > 0, q, 0.0)
-    matrix = weight * seen
+    observed = np.where(weight > 0, q, 0.0)
+    matrix = weight * observed
     if len(q) <= LARGE or not matrix.any():
         direction = leading(matrix)[1]
     else:
@@ -286,7 +286,7 @@ def least_squares(q: Array, weight: Array) -> Array:
     pairs = np.nonzero(weight)  # few in a sparse crowd
     first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
     bound = np.sqrt(np.diagonal(q))
-    return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
+    return _descend(first, pairs[1], observed[pairs], weight[pairs], bound, start, 10_000, 1e-14)
 
 
 @kernel
@@ -315,12 +315,12 @@ def log_diagonal(
 ) -> Array:
     """Solve ``log|q| = t_i + t_j`` for the diagonal ``exp 2t`` from ``fitted`` (eq. S5, S6)."""
     with np.errstate(invalid="ignore"):  # unknown pairs hold NaN
-        kept = known & (variance > 0) & (q**2 > (0 if weighted else 4) * variance)
+        used = known & (variance > 0) & (q**2 > (0 if weighted else 4) * variance)
     weight = np.zeros_like(q)
-    weight[kept] = q[kept] ** 2 / variance[kept] if weighted else 1.0
+    weight[used] = q[used] ** 2 / variance[used] if weighted else 1.0
     start = np.log(np.maximum(np.abs(fitted), np.finfo(float).tiny ** 0.25))
     left = np.zeros_like(q)
-    left[kept] = np.log(np.abs(q[kept])) - np.add.outer(start, start)[kept]
+    left[used] = np.log(np.abs(q[used])) - np.add.outer(start, start)[used]
     normal = weight + np.diag(weight.sum(axis=1))
     t = start + np.linalg.lstsq(normal, (weight * left).sum(axis=1))[0]
     return np.exp(2 * t)

@@ -84,12 +84,16 @@ def find_groups(
         return fit_groups(pair, np.frombuffer(group, dtype=np.int64))
 
     fitted = [fit(group.tobytes()) for group in clusters]
-    residual = value = np.array([each.residual for each in fitted])
+    residual = value = np.array([fit_of_size.residual for fit_of_size in fitted])
     dispersion = 1.0
     if criterion == "penalised":
-        dispersion = max(1.0, min(each.error / max(each.freedom, 1) for each in fitted))
-        fitted = [_dissolve(each, fit, dispersion) for each in fitted]
-        value = np.array([each.error / dispersion + each.cost.sum() for each in fitted])
+        dispersion = max(
+            1.0, min(fit_of_size.error / max(fit_of_size.freedom, 1) for fit_of_size in fitted)
+        )
+        fitted = [_dissolve(fit_of_size, fit, dispersion) for fit_of_size in fitted]
+        value = np.array(
+            [fit_of_size.error / dispersion + fit_of_size.cost.sum() for fit_of_size in fitted]
+        )
     best = fitted[int(np.argmin(value))]
     return xr.Dataset(
         {
@@ -148,8 +152,8 @@ class PairMoments:
     def of(cls, responses: Responses, *, equal: bool = False) -> PairMoments:
         """Estimate the moments of responses."""
         moments = class_moments(responses)
-        q = np.stack([np.nan_to_num(each.covariance.values) for each in moments])
-        variance = np.stack([each.variance.values for each in moments])
+        q = np.stack([np.nan_to_num(by_class.covariance.values) for by_class in moments])
+        variance = np.stack([by_class.variance.values for by_class in moments])
         overlap = moments[0].overlap.values.astype(float)
         np.fill_diagonal(overlap, 0.0)
         spread = np.diagonal(q, axis1=1, axis2=2)
@@ -186,13 +190,15 @@ def fit_groups(pair: PairMoments, group: Indices) -> GroupFit:
     members = [np.flatnonzero(group == g) for g in range(group.max() + 1)]
     for c, (q, w) in enumerate(zip(pair.q, weight, strict=True)):
         v_off[c] = orient(least_squares(q, np.where(together, 0.0, w)))
-        for own in members:
-            if len(own) > 1:
-                v_on[c, own] = orient(least_squares(q[np.ix_(own, own)], w[np.ix_(own, own)]))
+        for raters in members:
+            if len(raters) > 1:
+                v_on[c, raters] = orient(
+                    least_squares(q[np.ix_(raters, raters)], w[np.ix_(raters, raters)])
+                )
     on, off = (pair.q - v[:, :, None] * v[:, None, :] for v in (v_on, v_off))
     left = np.where(together, on, off) ** 2
     saved = (pair.precision * np.where(together, off**2 - on**2, 0.0)).sum(axis=(0, 2)) / 2
-    cost, parameters = _cost(pair, np.array([len(own) for own in members]))
+    cost, parameters = _cost(pair, np.array([len(raters) for raters in members]))
     return GroupFit(
         group,
         v_on,
@@ -210,9 +216,9 @@ def _cost(pair: PairMoments, size: Indices) -> tuple[Array, int]:
     n_pairs = max(int(np.count_nonzero(pair.precision[0])) // 2, 1)
     n_raters = int(size.sum())
     # Two raters have one parameter; between two groups, v_off has no scale.
-    own = np.where(size > 2, size, size - 1)
+    n_within = np.where(size > 2, size, size - 1)
     between = {1: 0, 2: n_raters - 1}.get(len(size), n_raters)
-    parameters = np.append(own, between) * max(len(pair.q) - 1, 1)
+    parameters = np.append(n_within, between) * max(len(pair.q) - 1, 1)
     choices = -scipy.special.betaln(size + 1, n_raters - size + 1) - np.log(n_raters + 1)
     ways = np.append(np.where(size > 1, choices, 0.0), 0.0)
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())

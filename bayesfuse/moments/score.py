@@ -104,13 +104,13 @@ def _sum_determinants(covariance, first, second):
             unknown = r_km != r_km or r_im != r_im
             if unknown or i == k or i == m:
                 continue
-            kept = row[k], row[m], count[k], count[m]
+            replaced = row[k], row[m], count[k], count[m]
             for j in range(n_raters):
                 determinant = abs(r_i[j] * r_km - r_im * r_k[j])
                 known = determinant == determinant
                 row[j] += determinant if known else 0.0
                 count[j] += 1.0 if known else 0.0
-            row[k], row[m], count[k], count[m] = kept  # j must differ from both
+            row[k], row[m], count[k], count[m] = replaced  # j must differ from both
     return total, used
 
 
@@ -176,19 +176,21 @@ def spectrum(
     completed = np.where(known, moments.covariance.values, np.outer(v, v))
     p_value = np.nan
     if isinstance(source, Responses):
-        found = accuracies_of(source, moments, fitted, prevalence)
-        says_positive = np.stack([1 - found.specificity.values, found.sensitivity.values], axis=-1)
+        estimate = accuracies_of(source, moments, fitted, prevalence)
+        says_positive = np.stack(
+            [1 - estimate.specificity.values, estimate.sensitivity.values], axis=-1
+        )
         # covariances of raters of unknown quality are not used, so any draw will do
         chance = np.nan_to_num(says_positive, nan=0.5)
         table = source.expand()
         item, rater, beyond = table.item, table.rater, 0
         for _ in range(draws):  # with the truth as the only target
-            truth = (rng.random(table.n_items) < found.attrs["prevalence"]).astype(np.int64)
+            truth = (rng.random(table.n_items) < estimate.attrs["prevalence"]).astype(np.int64)
             label = rng.random(len(item)) < chance[rater, truth[item]]
             drawn = covariance(replace(table, cell=(2 * rater + label).astype(np.uint32)))
             try:
-                own = np.nan_to_num(rank_one(drawn, "least_squares").values)
-                beyond += _second_direction(drawn, own)[0] >= value
+                rank_one_fit = np.nan_to_num(rank_one(drawn, "least_squares").values)
+                beyond += _second_direction(drawn, rank_one_fit)[0] >= value
             except MomentsError:  # no statistic, so no evidence
                 beyond += 1
         p_value = (1 + beyond) / (1 + draws)

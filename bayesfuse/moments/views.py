@@ -27,8 +27,8 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
         return [np.tile(one, (responses.n_raters, 1, 1))]
     divisions = DIVISIONS if np.count_nonzero(responses.per_rater) > 3 else 1
     used = incidence(responses).tocsc()
-    found = [from_teams(responses, used, rng) for _ in range(divisions)]
-    return [confusion for confusion in found if confusion is not None]
+    starts = [from_teams(responses, used, rng) for _ in range(divisions)]
+    return [confusion for confusion in starts if confusion is not None]
 
 
 def incidence(responses: Responses) -> scipy.sparse.csr_array:
@@ -81,8 +81,8 @@ def from_teams(
         return None
     by_a, by_b = a @ unmix_a.T, b @ unmix_b.T
     counts = np.empty((len(team), responses.n_classes))
-    for t, told in enumerate((by_b, by_a, by_a)):  # by another team
-        counts[team == t] = used[:, team == t].T @ (weight[:, None] * told)
+    for t, team_truth in enumerate((by_b, by_a, by_a)):  # by another team
+        counts[team == t] = used[:, team == t].T @ (weight[:, None] * team_truth)
     # with a negative scale of an eigenvector, all its counts are negative
     sign = np.sign(counts.reshape(-1, responses.n_classes, responses.n_classes).sum(axis=1))
     return _rows(np.maximum(counts * np.repeat(sign, responses.n_classes, axis=0), 0.0), responses)
@@ -104,9 +104,11 @@ def _views(
     others *= (weight[:, None] / np.maximum(heard, 1.0))[:, :, None]
     views = np.empty_like(votes)
     for t in range(3):
-        own = used[:, team == t]
-        asked = own.T @ (weight * (heard[:, t] > 0))
-        views[:, t] = own @ ((own.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None])
+        team_responses = used[:, team == t]
+        asked = team_responses.T @ (weight * (heard[:, t] > 0))
+        views[:, t] = team_responses @ (
+            (team_responses.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None]
+        )
     return views / np.maximum(mine, 1.0)[:, :, None], mine > 0
 
 

@@ -73,21 +73,21 @@ class Parts:
         *columns: Any,
     ) -> Any:
         """Return the sum of what :meth:`map` returns, in an order independent of workers."""
-        found = self._results(partial(_by_group, add), function, shared, columns)
-        while len(found) > FAN_IN:
-            found = _by_group(add, found)
-        return add(found)
+        results = self._results(partial(_by_group, add), function, shared, columns)
+        while len(results) > FAN_IN:
+            results = _by_group(add, results)
+        return add(results)
 
     def _map_here(self, function: Any, shared: tuple[Any, ...], columns: Any) -> list[Any]:
         def work(index: int) -> Any:
             part = self._here.get(index)
             if part is None:
                 part = self.prepare(self.recipe, self.sources[index])
-                if index < n_kept:
+                if index < n_in_memory:
                     self._here[index] = part
             return function(part, *shared, *(column[index] for column in columns))
 
-        n_kept = self._kept(_memory() - OWN)
+        n_in_memory = self._kept(_memory() - OWN)
         return side_by_side(work, range(len(self)))
 
     def _results(self, together: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
@@ -112,9 +112,9 @@ class Parts:
             made: tuple[Any, ...] = None, None, ready
             if ready is None:
                 made = self.prepare, recipe, [self._source(there, n) for n in parts]
-            own = [tuple(column[n] for column in columns) for n in parts]
-            given = *made, together, function, shared, own
-            tasks.append(there.submit(_on_parts, *given, key=f"{name}-{parts[0]}"))
+            of_parts = [tuple(column[n] for column in columns) for n in parts]
+            arguments = *made, together, function, shared, of_parts
+            tasks.append(there.submit(_on_parts, *arguments, key=f"{name}-{parts[0]}"))
         return [result for results in self._gather(there, tasks) for result in results]
 
     def _placed(self, there: Any) -> tuple[Any, Any, list[tuple[range, Any]]]:
@@ -126,7 +126,7 @@ class Parts:
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
         free = (max((worker["memory_limit"] or _memory()) - OWN, 0) for worker in workers)
-        n_kept = self._kept(sum(free))
+        n_in_memory = self._kept(sum(free))
         recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
@@ -134,7 +134,7 @@ class Parts:
         bundles: list[tuple[range, Any]] = []
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
-            held = min(max(n_kept, first), last)  # the first parts are kept
+            held = min(max(n_in_memory, first), last)  # the first parts are kept
             if held > first:
                 sources = [self._source(there, n) for n in range(first, held)]
                 ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
@@ -184,16 +184,22 @@ def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:
 
 
 def _on_parts(
-    prepare: Any, recipe: Any, parts: Any, together: Any, function: Any, shared: Any, own: list[Any]
+    prepare: Any,
+    recipe: Any,
+    parts: Any,
+    together: Any,
+    function: Any,
+    shared: Any,
+    by_part: list[Any],
 ) -> Any:
     """Return the results on parts, or on sources to prepare, one at a time in memory."""
     ready = parts if prepare is None else (prepare(recipe, source) for source in parts)
-    both = zip(ready, own, strict=True)
-    return together([function(part, *shared, *each) for part, each in both])
+    both = zip(ready, by_part, strict=True)
+    return together([function(part, *shared, *arguments) for part, arguments in both])
 
 
-def _by_group(add: Callable[[list[Any]], Any], found: list[Any]) -> list[Any]:
-    return [add(found[at : at + FAN_IN]) for at in range(0, len(found), FAN_IN)]
+def _by_group(add: Callable[[list[Any]], Any], results: list[Any]) -> list[Any]:
+    return [add(results[at : at + FAN_IN]) for at in range(0, len(results), FAN_IN)]
 
 
 def _memory() -> float:

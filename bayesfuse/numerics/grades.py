@@ -20,22 +20,24 @@ SHRINKS = 60  # maximum number of times that a slice shrinks: it is then narrowe
 
 
 @inner
-def cut(own, middles, cuts):
+def cut(coordinates, middles, cuts):
     """Fill in the thresholds (classes − 1,) of the coordinates ``own`` of a rater."""
     place, mean = 0.0, 0.0
     for c in range(cuts.size):
         if c > 0:
-            place += (middles[c] - middles[c - 1]) * math.exp(min(own[c], 50.0))
+            place += (middles[c] - middles[c - 1]) * math.exp(min(coordinates[c], 50.0))
         cuts[c] = place
         mean += (place - middles[c]) / cuts.size
     for c in range(cuts.size):
-        cuts[c] += own[0] - mean
+        cuts[c] += coordinates[0] - mean
 
 
 @inner
-def clarity(own):
+def clarity(coordinates):
     """Return the precision of a rater, as :func:`log_answer` takes it, and the rate of guessing."""
-    return math.exp(min(own[-2], 50.0)) * ROOT_HALF, 1.0 / (1.0 + math.exp(-own[-1]))
+    return math.exp(min(coordinates[-2], 50.0)) * ROOT_HALF, 1.0 / (
+        1.0 + math.exp(-coordinates[-1])
+    )
 
 
 @inner
@@ -50,16 +52,16 @@ def log_answer(precision, guesses, position, c, cuts, guess):
 
 
 @inner
-def weigh(own, positions, middles, guess, counts, cuts):
+def weigh(coordinates, positions, middles, guess, counts, cuts):
     """Return the log probability of the counts (classes, answers) of a rater."""
     total = 0.0
-    cut(own, middles, cuts)
-    precision, guesses = clarity(own)
+    cut(coordinates, middles, cuts)
+    precision, guesses = clarity(coordinates)
     for k in range(positions.size):
         for c in range(positions.size):
             if counts[k, c] > 0.0:
-                own_log = log_answer(precision, guesses, positions[k], c, cuts, guess)
-                total += counts[k, c] * own_log
+                log_p = log_answer(precision, guesses, positions[k], c, cuts, guess)
+                total += counts[k, c] * log_p
     return total
 
 
@@ -70,14 +72,14 @@ def middles_of(positions):
 
 
 @kernel
-def log_rows(own, positions, guess):
+def log_rows(coordinates, positions, guess):
     """Return the log rows (raters, classes, answers) of raters with coordinates ``own``."""
-    n_raters, n_classes = own.shape[0], positions.size
+    n_raters, n_classes = coordinates.shape[0], positions.size
     middles, cuts = middles_of(positions), np.empty(n_classes - 1)
     rows = np.empty((n_raters, n_classes, n_classes))
     for m in range(n_raters):
-        cut(own[m], middles, cuts)
-        precision, guesses = clarity(own[m])
+        cut(coordinates[m], middles, cuts)
+        precision, guesses = clarity(coordinates[m])
         for k in range(n_classes):
             for c in range(n_classes):
                 rows[m, k, c] = log_answer(precision, guesses, positions[k], c, cuts, guess)
@@ -85,7 +87,7 @@ def log_rows(own, positions, guess):
 
 
 @inlined
-def slice_from(density, given, old, level, width, rng, steps=STEPS):
+def slice_from(density, arguments, old, level, width, rng, steps=STEPS):
     """Return a draw from the slice of ``density(at, given)`` above a level, NaN if there is none.
 
     Slices are found by stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
@@ -94,32 +96,32 @@ def slice_from(density, given, old, level, width, rng, steps=STEPS):
     high = low + width
     left = np.int64(steps * rng.random())
     right = steps - 1 - left
-    while left > 0 and density(low, given) > level:
+    while left > 0 and density(low, arguments) > level:
         low -= width
         left -= 1
-    while right > 0 and density(high, given) > level:
+    while right > 0 and density(high, arguments) > level:
         high += width
         right -= 1
-    found = np.nan
+    accepted = np.nan
     for _ in range(SHRINKS):
         at = low + (high - low) * rng.random()
-        if density(at, given) > level:
-            found = at
+        if density(at, arguments) > level:
+            accepted = at
             break
         if at < old:
             low = at
         else:
             high = at
-    return found
+    return accepted
 
 
 @inner
-def height(at, given):
+def height(at, arguments):
     """Return the log density of a rater whose coordinate j is ``at``."""
-    own, j, positions, middles, guess, counts, cuts, mean, spread = given
-    own[j] = at
+    coordinates, j, positions, middles, guess, counts, cuts, mean, spread = arguments
+    coordinates[j] = at
     z = (at - mean[j]) / spread[j]
-    return weigh(own, positions, middles, guess, counts, cuts) - 0.5 * z * z
+    return weigh(coordinates, positions, middles, guess, counts, cuts) - 0.5 * z * z
 
 
 @kernel
@@ -133,10 +135,10 @@ def move_raters(own, positions, guess, counts, mean, spread, width, rng):
         v = own[m]
         for j in range(v.size):
             old = v[j]
-            given = v, j, positions, middles, guess, counts[m], cuts, mean, spread
-            level = height(old, given) - rng.exponential(1.0)
-            found = slice_from(height, given, old, level, width[m, j], rng)
-            v[j] = old if math.isnan(found) else found
+            arguments = v, j, positions, middles, guess, counts[m], cuts, mean, spread
+            level = height(old, arguments) - rng.exponential(1.0)
+            accepted = slice_from(height, arguments, old, level, width[m, j], rng)
+            v[j] = old if math.isnan(accepted) else accepted
 
 
 @inner
@@ -155,38 +157,40 @@ def place(gaps, positions):
 
 
 @inner
-def try_all(at, given):
+def try_all(at, arguments):
     """Return the log density after a step ``at`` of all raters, written into ``trial``.
 
     ``found`` has the rows gaps, mean and spread.
     """
-    along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found = given
-    n_raters, n_coordinates = own.shape
-    n_classes, total, whole = gaps.size + 1, 0.0, 0.0
+    along, pooled, coordinates, gaps, mean, spread, hyper, guess, counts, trial, proposal = (
+        arguments
+    )
+    n_raters, n_coordinates = coordinates.shape
+    n_classes, total, total_gap = gaps.size + 1, 0.0, 0.0
     for k in range(gaps.size):
-        found[0, k] = gaps[k] * math.exp(at * along[n_coordinates + k])
-        whole += found[0, k]
+        proposal[0, k] = gaps[k] * math.exp(at * along[n_coordinates + k])
+        total_gap += proposal[0, k]
     for k in range(gaps.size):
-        found[0, k] = max(found[0, k] / whole, LEAST)
-        total += hyper[3, k] * math.log(found[0, k])
+        proposal[0, k] = max(proposal[0, k] / total_gap, LEAST)
+        total += hyper[3, k] * math.log(proposal[0, k])
     for g in range(4):
-        found[2, g] = spread[g]
+        proposal[2, g] = spread[g]
         if pooled:
             log_factor = at * along[n_coordinates + gaps.size + g]
-            found[2, g] *= math.exp(log_factor)
-            total += log_factor - 0.5 * (found[2, g] / hyper[2, g]) ** 2
+            proposal[2, g] *= math.exp(log_factor)
+            total += log_factor - 0.5 * (proposal[2, g] / hyper[2, g]) ** 2
     for j in range(n_coordinates):
         g = group_of(j, n_classes)
-        step, factor = at * along[j], found[2, g] / spread[g]
-        found[1, j] = mean[j] + step
+        step, factor = at * along[j], proposal[2, g] / spread[g]
+        proposal[1, j] = mean[j] + step
         if pooled:
-            total -= 0.5 * ((found[1, j] - hyper[0, j]) / hyper[1, j]) ** 2
+            total -= 0.5 * ((proposal[1, j] - hyper[0, j]) / hyper[1, j]) ** 2
         for m in range(n_raters):
-            trial[m, j] = found[1, j] + (own[m, j] - mean[j]) * factor
+            trial[m, j] = proposal[1, j] + (coordinates[m, j] - mean[j]) * factor
             if not pooled:
                 total -= 0.5 * ((trial[m, j] - mean[j]) / spread[g]) ** 2
     positions, cuts = np.empty(n_classes), np.empty(n_classes - 1)
-    place(found[0, : gaps.size], positions)
+    place(proposal[0, : gaps.size], positions)
     middles = middles_of(positions)
     for m in range(n_raters):
         total += weigh(trial[m], positions, middles, guess, counts[m], cuts)
@@ -194,20 +198,32 @@ def try_all(at, given):
 
 
 @kernel
-def move_all(directions, pooled, own, gaps, mean, spread, hyper, guess, counts, rng):
+def move_all(directions, pooled, coordinates, gaps, mean, spread, hyper, guess, counts, rng):
     """Move all raters and their common parameters along lines, in place, by slice sampling.
 
     Pooled raters keep their differences. Every row of ``directions`` is for the coordinates, then
     the logarithms of ``gaps`` and of ``spread``. ``hyper`` has the rows mean and standard
     deviation of ``mean``, scale of ``spread`` and concentrations of ``gaps``.
     """
-    trial, tried = np.empty_like(own), np.ones((3, hyper.shape[1]))
+    trial, tried = np.empty_like(coordinates), np.ones((3, hyper.shape[1]))
     for along in directions:
-        given = along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, tried
-        level = try_all(0.0, given) - rng.exponential(1.0)
-        if math.isnan(slice_from(try_all, given, 0.0, level, 1.0, rng)):
+        arguments = (
+            along,
+            pooled,
+            coordinates,
+            gaps,
+            mean,
+            spread,
+            hyper,
+            guess,
+            counts,
+            trial,
+            tried,
+        )
+        level = try_all(0.0, arguments) - rng.exponential(1.0)
+        if math.isnan(slice_from(try_all, arguments, 0.0, level, 1.0, rng)):
             continue
-        own[:] = trial
+        coordinates[:] = trial
         gaps[:] = tried[0, : gaps.size]
         if pooled:
             mean[:] = tried[1, : mean.size]
@@ -215,53 +231,53 @@ def move_all(directions, pooled, own, gaps, mean, spread, hyper, guess, counts, 
 
 
 @kernel
-def move_spreads(own, mean, spread, hyper, n_classes, rng):
+def move_spreads(coordinates, mean, spread, hyper, n_classes, rng):
     """Draw common means and, by slice sampling, spreads given the raters' coordinates, in place."""
-    n_raters, n_coordinates = own.shape
+    n_raters, n_coordinates = coordinates.shape
     for j in range(n_coordinates):
         g = group_of(j, n_classes)
         weight = n_raters / spread[g] ** 2 + 1.0 / hyper[1, j] ** 2
-        centre = own[:, j].sum() / spread[g] ** 2 + hyper[0, j] / hyper[1, j] ** 2
+        centre = coordinates[:, j].sum() / spread[g] ** 2 + hyper[0, j] / hyper[1, j] ** 2
         mean[j] = centre / weight + rng.normal() / math.sqrt(weight)
     for g in range(4):
         squares, number = 0.0, 0
         for j in range(n_coordinates):
             if group_of(j, n_classes) == g:
-                squares += ((own[:, j] - mean[j]) ** 2).sum()
+                squares += ((coordinates[:, j] - mean[j]) ** 2).sum()
                 number += n_raters
         if number == 0:
             continue
-        old, given = math.log(spread[g]), (squares, number, hyper[2, g])
-        level = log_spread(old, given) - rng.exponential(1.0)
-        found = slice_from(log_spread, given, old, level, 3.0 / math.sqrt(number), rng)
-        if not math.isnan(found):
-            spread[g] = math.exp(found)
+        old, arguments = math.log(spread[g]), (squares, number, hyper[2, g])
+        level = log_spread(old, arguments) - rng.exponential(1.0)
+        accepted = slice_from(log_spread, arguments, old, level, 3.0 / math.sqrt(number), rng)
+        if not math.isnan(accepted):
+            spread[g] = math.exp(accepted)
 
 
 @inner
-def log_spread(log_value, given):
+def log_spread(log_value, arguments):
     """Return the log density of the logarithm of a spread, of a half-normal prior."""
-    squares, number, scale = given
+    squares, number, scale = arguments
     value = math.exp(log_value)
     return (1 - number) * log_value - 0.5 * squares / value**2 - 0.5 * (value / scale) ** 2
 
 
 @kernel
-def slopes(own, gaps, guess, step):
+def slopes(coordinates, gaps, guess, step):
     """Return the rows of one rater and their derivatives (coordinates and log gaps, k, c)."""
-    n_classes, n_own = gaps.size + 1, own.size
-    n_all = n_own + gaps.size
+    n_classes, n_coordinates = gaps.size + 1, coordinates.size
+    n_all = n_coordinates + gaps.size
     positions, rows = np.empty(n_classes), np.empty((n_all + 1, n_classes, n_classes))
-    moved, stretched = own.copy(), gaps.copy()
+    moved, stretched = coordinates.copy(), gaps.copy()
     for i in range(n_all + 1):
-        for j in range(n_own):
-            moved[j] = own[j] + (step if i == j else 0.0)
-        whole = 0.0
+        for j in range(n_coordinates):
+            moved[j] = coordinates[j] + (step if i == j else 0.0)
+        total_gap = 0.0
         for k in range(gaps.size):
-            stretched[k] = gaps[k] * math.exp(step if i == n_own + k else 0.0)
-            whole += stretched[k]
+            stretched[k] = gaps[k] * math.exp(step if i == n_coordinates + k else 0.0)
+            total_gap += stretched[k]
         for k in range(gaps.size):
-            stretched[k] /= whole
+            stretched[k] /= total_gap
         place(stretched, positions)
         rows[i] = np.exp(log_rows(moved.reshape(1, -1), positions, guess)[0])
     for i in range(n_all):

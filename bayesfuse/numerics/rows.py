@@ -124,15 +124,15 @@ def split(number, weight, total, rng, parts):
     while last > 0 and weight[last] == 0.0:
         parts[last] = 0.0
         last -= 1
-    left, rest = np.int64(number), total
+    left, remaining = np.int64(number), total
     for v in range(last):
         part = np.int64(0)
         if left > 0 and weight[v] > 0.0:
-            share = weight[v] / max(rest, weight[v])
+            share = weight[v] / max(remaining, weight[v])
             part = np.int64(rng.random() < share) if left == 1 else rng.binomial(left, share)
         parts[v] = part
         left -= part
-        rest -= weight[v]
+        remaining -= weight[v]
     parts[last] = left
 
 

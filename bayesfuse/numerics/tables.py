@@ -60,12 +60,12 @@ def _draw_shared(now, mean, guests, shape, rate, rng):
     n_kinds, n_dishes = mean.shape
     tables = np.zeros((n_kinds, n_dishes))
     for k in range(n_kinds):
-        given = mean, guests, _tail_counts(guests, k), shape, rate, k
+        arguments = mean, guests, _tail_counts(guests, k), shape, rate, k
         here = math.log(now[k])
-        level = _log_density(here, given) - rng.exponential(1.0)
-        found = slice_from(_log_density, given, here, level, WIDTH, rng)
-        if not math.isnan(found):
-            now[k] = math.exp(found)
+        level = _log_density(here, arguments) - rng.exponential(1.0)
+        accepted = slice_from(_log_density, arguments, here, level, WIDTH, rng)
+        if not math.isnan(accepted):
+            now[k] = math.exp(accepted)
         for c in range(n_dishes):
             for m in range(guests.shape[0]):
                 tables[k, c] += _opened(guests[m, k, c], now[k] * mean[k, c], rng)
@@ -115,13 +115,13 @@ def _tail_counts(guests, k):
 
 
 @inner
-def _log_density(log_kappa, given):
+def _log_density(log_kappa, arguments):
     r"""Return the log density of log κ given the guests of the restaurants of one kind.
 
     It has a term :math:`\log\Gamma(a + n) - \log\Gamma(a)` for n guests, the sum of log(a + i) for
     i < n, which restaurants share up to ``FEW``.
     """
-    mean, guests, more, shape, rate, k = given
+    mean, guests, more, shape, rate, k = arguments
     kappa = math.exp(log_kappa)
     if kappa < LEAST:
         return -np.inf

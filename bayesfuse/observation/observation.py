@@ -133,15 +133,15 @@ class Observation:
         """Number of responses, copies of an item included, but at least one."""
         return max(int(self.responses.per_rater.sum()), 1)
 
-    def known_by(self, name: str, given: Any, why: str) -> Any:
+    def known_by(self, name: str, value: Any, why: str) -> Any:
         """Return "sequences" or "graph" as given or known to the labels, or raise ModelError."""
-        found = getattr(self.labels, name, None) if given is None else given
-        if found is None:
+        known = getattr(self.labels, name, None) if value is None else value
+        if known is None:
             raise ModelError(
                 f"{why}: give {name}=. Got: a model of {type(self.labels).__name__} labels, and no "
                 f"{name}."
             )
-        return found
+        return known
 
     def by_item(self, values: Array) -> Array:
         """Return what belongs to the items of ``table`` for the items of ``responses``."""
@@ -163,13 +163,13 @@ class Observation:
 
     def label_tables(self, rows: Rows) -> tuple[Array, ...]:
         """Return the arguments that the label prior's kernels take first."""
-        own = tuple(rows[name] for name in self.labels.parameters)
-        return self.labels.expand(own, self.table.n_classes, np)
+        values = tuple(rows[name] for name in self.labels.parameters)
+        return self.labels.expand(values, self.table.n_classes, np)
 
     def tables(self, rows: Rows) -> tuple[Array, ...]:
         """Return the arguments that the channel's kernels take first."""
-        own = tuple(rows[name] for name in self.raters.parameters)
-        return self.raters.expand(own, self.table.n_classes, np)
+        values = tuple(rows[name] for name in self.raters.parameters)
+        return self.raters.expand(values, self.table.n_classes, np)
 
     def likelihood(self, rows: Rows) -> tuple[Array, Array]:
         """Return p(responses to n | truth k), (table items, classes), and the rows' log scale."""
@@ -186,9 +186,9 @@ class Observation:
 
     def evidence(self, rows: Rows) -> tuple[float, tuple[Array, Array] | None]:
         """Return the log evidence, and what :meth:`likelihood` returns if it is there anyway."""
-        seen = self.likelihood(rows)
-        found = self.labels.marginal(self.label_tables(rows), *seen, self.label_structure)
-        return found.total, seen
+        likelihood = self.likelihood(rows)
+        marginal = self.labels.marginal(self.label_tables(rows), *likelihood, self.label_structure)
+        return marginal.total, likelihood
 
     def log_evidence(self, rows: Rows) -> float:
         """Return the log evidence alone."""
@@ -199,10 +199,10 @@ class Observation:
         check()
         labels, raters = self.labels, self.raters
         likelihood, log_scale = raters.likelihood_kernel(*tables, *self.rater_structure)
-        found = labels.marginal(label_tables, likelihood, log_scale, self.label_structure)
-        weight = found.probability * self.table.multiplicity[:, None]
+        marginal = labels.marginal(label_tables, likelihood, log_scale, self.label_structure)
+        weight = marginal.probability * self.table.multiplicity[:, None]
         counts = raters.expected_kernel(*tables, weight, *self.rater_structure)
-        return found.total, found.expected, counts
+        return marginal.total, marginal.expected, counts
 
     def statistics(self, rows: Rows, counts: Counts) -> dict[str, Statistic]:
         """Return counts or log-likelihoods by parameter, all others as in ``rows``."""
@@ -341,8 +341,8 @@ class Observation:
         return truth
 
     def _counts(self, labels: tuple[Array, ...], raters: tuple[Array, ...]) -> Counts:
-        found = (*self.labels.collapse(labels), *self.raters.collapse(raters))
-        return Counts(dict(zip(self.counted_names, found, strict=True)), labels, raters)
+        values = (*self.labels.collapse(labels), *self.raters.collapse(raters))
+        return Counts(dict(zip(self.counted_names, values, strict=True)), labels, raters)
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -384,9 +384,9 @@ def _kinds_of(
 ) -> NDArray[np.int64] | None:
     """Return what merged items must share besides responses, None if none may be merged."""
     kinds = [factor.kinds(responses) for factor in (labels, raters)]
-    if any(each is None for each in kinds):
+    if any(kind is None for kind in kinds):
         return None
-    varying = [each for each in kinds if each is not None and each.any()]
+    varying = [kind for kind in kinds if kind is not None and kind.any()]
     if not varying:
         return known
     return np.unique(np.column_stack([known, *varying]), axis=0, return_inverse=True)[1].ravel()

@@ -83,13 +83,13 @@ class Summed(Observation):
     redraws = False  # parts have counts alone
     shared = True
 
-    def over_parts(self, method: str, arguments: tuple[Any, ...], *own: Any) -> Any:
+    def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
         """Add up what a method of the parts returns, given arguments and those of each part."""
 
-        def of(part: Observation, *own: Any) -> Any:
-            return ask(part, method, arguments, *own)
+        def of(part: Observation, *by_part: Any) -> Any:
+            return ask(part, method, arguments, *by_part)
 
-        return total_of(side_by_side(of, self.parts, *own))
+        return total_of(side_by_side(of, self.parts, *by_part))
 
     def expected(self, rows: Rows) -> tuple[float, Counts]:
         total, counts = self.over_parts("expected", (rows,))
@@ -103,13 +103,13 @@ class Summed(Observation):
 
     def draw_counts(self, rows, rng, seen=None, by=None):
         count = len(self.parts)
-        own = streams(rng, count), [None] * count, [by] * count  # as arguments of a part
-        return self.over_parts("draw_counts", (rows,), *own)
+        by_part = streams(rng, count), [None] * count, [by] * count  # as arguments of a part
+        return self.over_parts("draw_counts", (rows,), *by_part)
 
 
-def ask(part: Observation, method: str, arguments: tuple[Any, ...], *own: Any) -> Any:
+def ask(part: Observation, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
     """Call a method of a part."""
-    return getattr(part, method)(*arguments, *own)
+    return getattr(part, method)(*arguments, *by_part)
 
 
 class Blocks(Summed):
@@ -138,9 +138,9 @@ class Blocks(Summed):
         probability, log_evidence = np.empty(shape), np.empty(len(self.labels.units(self.table)))
 
         def fill(part: Observation, items: Any, units: Any) -> tuple[float, tuple[Array, ...]]:
-            found = part.marginal(rows)
-            probability[items], log_evidence[units] = found.probability, found.log_evidence
-            return found.total, found.expected
+            marginal = part.marginal(rows)
+            probability[items], log_evidence[units] = marginal.probability, marginal.log_evidence
+            return marginal.total, marginal.expected
 
         totals, used = zip(*side_by_side(fill, self.parts, self.places, self.cut), strict=True)
         return Marginal(sum(totals), log_evidence, probability, total_of(used))
@@ -218,11 +218,11 @@ class Spread(Summed):
         if gold is not None:
             require_gold(gold)
         known = dict({} if gold is None else gold)
-        seen = Observation.build(head, labels, raters, _of_table(known, head))
-        spread = cls(**fields_of(seen), partitions=partitions, known_items=known)
+        first_part = Observation.build(head, labels, raters, _of_table(known, head))
+        spread = cls(**fields_of(first_part), partitions=partitions, known_items=known)
         if known:
-            found = np.any(spread.parts.map(_gold_items, (known,)), axis=0)
-            for item in compress(known, ~found):
+            is_present = np.any(spread.parts.map(_gold_items, (known,)), axis=0)
+            for item in compress(known, ~is_present):
                 raise unknown_item(item)
         return spread
 
@@ -245,17 +245,17 @@ class Spread(Summed):
     def n_responses(self) -> int:
         return self.partitions.n_responses
 
-    def over_parts(self, method: str, arguments: tuple[Any, ...], *own: Any) -> Any:
-        return self.parts.add(total_of, ask, (method, arguments), *own)
+    def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
+        return self.parts.add(total_of, ask, (method, arguments), *by_part)
 
     def require_possible_at(self, rows: Rows) -> None:
         self.parts.map(Observation.require_possible_at, (rows,))
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        own = super().fingerprint
+        base = super().fingerprint
         cuts = fingerprint.of_arrays([self.partitions.per_partition])
-        return own | {"responses": f"{self.partitions.content}{cuts}", "items": ""}
+        return base | {"responses": f"{self.partitions.content}{cuts}", "items": ""}
 
     def refuse(self, *arguments: Any, **others: Any) -> NoReturn:
         """Raise ModelError: this would look at the first partition alone."""

@@ -54,5 +54,5 @@ def value_function(model: pm.Model, variables: Mapping[str, TensorVariable]) -> 
     names = list(variables)
     graphs = model.replace_rvs_by_values(list(variables.values()))
     function = model.compile_fn(graphs, inputs=model.value_vars, on_unused_input="ignore")
-    own = [value.name for value in model.value_vars]  # points may hold more
-    return lambda point: dict(zip(names, function({n: point[n] for n in own}), strict=True))
+    value_names = [value.name for value in model.value_vars]  # points may hold more
+    return lambda point: dict(zip(names, function({n: point[n] for n in value_names}), strict=True))

@@ -203,9 +203,9 @@ class Real(Support):
     counts = False
 
     def require(self, name: str, value: Any) -> None:
-        given = require_numbers(name, value)
-        if not np.isfinite(given).all():
-            raise ModelError(f"{name} must be finite numbers. Got: {given.tolist()}.")
+        values = require_numbers(name, value)
+        if not np.isfinite(values).all():
+            raise ModelError(f"{name} must be finite numbers. Got: {values.tolist()}.")
 
 
 class Drawn(Support):

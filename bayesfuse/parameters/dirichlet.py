@@ -64,8 +64,8 @@ class Dirichlet(Prior):
         """Return E[log θ] of the rows; −inf for structural zeros."""
         prior, total = self.concentration, self.concentration.sum(axis=-1, keepdims=True)
         # ψ is a pole at structural zeros
-        own = scipy.special.digamma(np.where(prior > 0, prior, 1.0))
-        return np.where(prior > 0, own - scipy.special.digamma(total), -np.inf)
+        log_mean = scipy.special.digamma(np.where(prior > 0, prior, 1.0))
+        return np.where(prior > 0, log_mean - scipy.special.digamma(total), -np.inf)
 
     def centre(self) -> Array:
         with np.errstate(divide="ignore"):  # structural zeros
@@ -219,7 +219,7 @@ def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
         return np.broadcast_to(prior, shape).copy()
     missing = tuple(range(1, 1 + len(shape) - len(prior.shape)))
 
-    def to(values: Array, own: tuple[int, ...]) -> Array:
-        return np.broadcast_to(np.expand_dims(values, missing), (len(values), *own)).copy()
+    def to(values: Array, shape: tuple[int, ...]) -> Array:
+        return np.broadcast_to(np.expand_dims(values, missing), (len(values), *shape)).copy()
 
     return DirichletMixture(to(prior.log_shares, shape[:-1]), to(prior.concentration, shape))

@@ -73,7 +73,7 @@ class Factor(ABC):
     def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return counts of the parameters' entries from those of the tables' (the adjoint)."""
         both = zip(counts, self.used_parameters, strict=False)
-        return tuple(each for each, parameter in both if parameter.support.counts)
+        return tuple(entries for entries, parameter in both if parameter.support.counts)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         """Raise ModelError if a parameter's shape does not fit the responses."""
@@ -172,8 +172,8 @@ def total_of(values: Any) -> Any:
     if isinstance(first, tuple):
         return tuple(map(total_of, zip(*values, strict=True)))
     if isinstance(first, Counts):
-        by_name = {name: total_of([each[name] for each in values]) for name in first}
-        labels, raters = (total_of([each.tables[at] for each in values]) for at in (0, 1))
+        by_name = {name: total_of([value[name] for value in values]) for name in first}
+        labels, raters = (total_of([value.tables[at] for value in values]) for at in (0, 1))
         return Counts(by_name, labels, raters)
     if not isinstance(first, np.ndarray):
         return sum(values)

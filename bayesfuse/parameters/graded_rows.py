@@ -74,46 +74,46 @@ class GradedRows(Pool):
         return [role for role in ROLES if role in self.members]
 
     def begin(self, rng):
-        n_raters, n_classes, found = self.n_raters, self.n_classes, {}
+        n_raters, n_classes, initial = self.n_raters, self.n_classes, {}
         for role in self.roles:
             mean = PRIORS[role].centre
             shape = (n_raters, n_classes - 2) if role == "threshold_gap" else (n_raters,)
-            found[role] = mean + 0.2 * rng.standard_normal(shape)
+            initial[role] = mean + 0.2 * rng.standard_normal(shape)
             if self.pooled:
-                found[f"{role}_mean"] = np.full(shape[1:], mean)
-                found[f"{role}_spread"] = 0.5 * PRIORS[role].spread
+                initial[f"{role}_mean"] = np.full(shape[1:], mean)
+                initial[f"{role}_spread"] = 0.5 * PRIORS[role].spread
             for name in (role, f"{role}_mean") if role in LOGS else ():
-                found[name] = np.exp(found.get(name, 0.0))
+                initial[name] = np.exp(initial.get(name, 0.0))
         if "position_gap" in self.members:
-            found["position_gap"] = np.log(self._even_gaps)
-        return {role: np.asarray(found[role]) for role in self.members}
+            initial["position_gap"] = np.log(self._even_gaps)
+        return {role: np.asarray(initial[role]) for role in self.members}
 
     def draw(self, values, counts, rng):
         (counted,) = counts.raters
-        own, mean, spread, gaps = self._arrays(values)
+        coordinates, mean, spread, gaps = self._arrays(values)
         groups, guess = self._groups(), self._guess
         # the constants of the priors as `grades.move_all` takes them
         centre, _, of_mean, scale, information = NORMAL
         hyper = np.ones((4, max(len(groups), len(ROLES))))
         hyper[:2, : len(groups)] = centre[groups], of_mean[groups]
         hyper[2, : len(ROLES)], hyper[3] = scale, POSITION_GAP
-        common = own, gaps, mean, spread, hyper
+        common = coordinates, gaps, mean, spread, hyper
         along = self._directions(counted.sum(axis=0), guess, hyper, rng)
         grades.move_all(along, self.pooled, *common, guess, counted, rng)
         positions, by_coordinate = self._positions(gaps), spread[groups]
         known = counted.sum(axis=(1, 2))[:, None] * information[groups]
         width = 3.0 / np.sqrt(by_coordinate**-2.0 + known)  # about three posterior sd
-        grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
+        grades.move_raters(coordinates, positions, guess, counted, mean, by_coordinate, width, rng)
         if self.pooled:
-            grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
-        return self._values(own, mean, spread, gaps)
+            grades.move_spreads(coordinates, mean, spread, hyper, self.n_classes, rng)
+        return self._values(coordinates, mean, spread, gaps)
 
     def prior(self, values):
         return self.unpooled()
 
     def implied(self, values):
-        own, _, _, gaps = self._arrays(values)
-        rows = grades.log_rows(own, self._positions(gaps), self._guess)
+        coordinates, _, _, gaps = self._arrays(values)
+        rows = grades.log_rows(coordinates, self._positions(gaps), self._guess)
         return {self.parameter: rows}
 
     def unpooled(self):
@@ -153,7 +153,7 @@ class GradedRows(Pool):
             n: np.log(v) if n.startswith(LOGS) and not n.endswith("spread") else v
             for n, v in values.items()
         }
-        own = np.column_stack([values[role] for role in self.roles])
+        coordinates = np.column_stack([values[role] for role in self.roles])
         mean, spread = NORMAL[0][self._groups()], NORMAL[1].copy()
         if self.pooled:
             mean = np.concatenate([np.atleast_1d(values[f"{role}_mean"]) for role in self.roles])
@@ -161,27 +161,29 @@ class GradedRows(Pool):
                 if role in self.members:
                     spread[g] = values[f"{role}_spread"]
         gaps = np.exp(values["position_gap"]) if "position_gap" in values else self._even_gaps
-        return own, mean, spread, gaps
+        return coordinates, mean, spread, gaps
 
     def _directions(
         self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator
     ) -> Array:
         """Return steps (rounds, entries) of what raters share, as large as its posterior."""
         groups, n_gaps = self._groups(), self.n_classes - 1
-        n_own = len(groups)
-        steps = np.zeros((self.rounds, n_own + n_gaps + len(ROLES)))
-        free = np.arange(n_own + n_gaps if "position_gap" in self.members else n_own)
+        n_coordinates = len(groups)
+        steps = np.zeros((self.rounds, n_coordinates + n_gaps + len(ROLES)))
+        free = np.arange(
+            n_coordinates + n_gaps if "position_gap" in self.members else n_coordinates
+        )
         prior, flat = np.full(len(free), POSITION_GAP), np.zeros(len(free))
-        prior[:n_own] = hyper[1, :n_own] ** -2.0
+        prior[:n_coordinates] = hyper[1, :n_coordinates] ** -2.0
         if not self.pooled:
-            prior[:n_own] = self.n_raters * NORMAL[1][groups] ** -2.0
-        at, centre = flat.copy(), hyper[0, :n_own]
+            prior[:n_coordinates] = self.n_raters * NORMAL[1][groups] ** -2.0
+        at, centre = flat.copy(), hyper[0, :n_coordinates]
         for _ in range(SCORING):
             gaps = self._even_gaps
-            if len(free) > n_own:
-                gaps *= np.exp(at[n_own:])
-            found = grades.slopes(centre + at[:n_own], gaps / gaps.sum(), guess, 1e-5)
-            slope, rows = found[: len(free)].reshape(len(free), -1), found[-1].ravel()
+            if len(free) > n_coordinates:
+                gaps *= np.exp(at[n_coordinates:])
+            derivatives = grades.slopes(centre + at[:n_coordinates], gaps / gaps.sum(), guess, 1e-5)
+            slope, rows = derivatives[: len(free)].reshape(len(free), -1), derivatives[-1].ravel()
             used = np.repeat(total.sum(axis=1), total.shape[1])
             weighed = slope / rows
             information = (weighed * (used * rows)) @ weighed.T + np.diag(prior)
@@ -190,19 +192,21 @@ class GradedRows(Pool):
         root = np.linalg.inv(np.linalg.cholesky(information))
         steps[:, free] = 2.0 * rng.standard_normal((self.rounds, len(free))) @ root
         if self.pooled:
-            scales = [n_own + n_gaps + g for g, role in enumerate(ROLES) if role in self.members]
+            scales = [
+                n_coordinates + n_gaps + g for g, role in enumerate(ROLES) if role in self.members
+            ]
             alone = np.eye(steps.shape[1])[rng.choice(scales, self.rounds)]
             one_by_one = rng.random((self.rounds, 1)) < 0.5
             steps = np.where(one_by_one, alone / math.sqrt(1 + 0.2 * self.n_raters), steps)
         return steps
 
-    def _values(self, own: Array, mean: Array, spread: Array, gaps: Array) -> Values:
+    def _values(self, coordinates: Array, mean: Array, spread: Array, gaps: Array) -> Values:
         """Return values by role."""
-        found, groups = {"position_gap": np.log(gaps)}, self._groups()
+        values, groups = {"position_gap": np.log(gaps)}, self._groups()
         for g, role in enumerate(ROLES):
             columns = np.flatnonzero(groups == g)
             at = columns if role == "threshold_gap" else columns[:1].sum()
             natural = np.exp if role in LOGS else np.asarray
-            found |= {role: natural(own[:, at]), f"{role}_mean": natural(mean[at])}
-            found[f"{role}_spread"] = spread[g]
-        return {role: np.asarray(found[role]) for role in self.members}
+            values |= {role: natural(coordinates[:, at]), f"{role}_mean": natural(mean[at])}
+            values[f"{role}_spread"] = spread[g]
+        return {role: np.asarray(values[role]) for role in self.members}

@@ -25,8 +25,8 @@ class Partition(Support):
     discrete = True
 
     def require(self, name: str, value: Any) -> None:
-        given = np.asarray(value)
-        if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or len(given) == 0:
+        values = np.asarray(value)
+        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer) or len(values) == 0:
             raise ModelError(
                 f"{name} must be one whole number per rater, its group or −1 for a rater alone. "
                 f"Got: {value!r}."

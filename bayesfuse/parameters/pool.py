@@ -102,15 +102,15 @@ class SharedMean(Pool):
     def seconds(self, n_responses):
         return 120e-6 + 120e-9 * self.n_raters * self.mean_prior.size + 15e-9 * n_responses
 
-    def in_chain(self, values: Values, kept: Values) -> tuple[Any, ...]:
+    def in_chain(self, values: Values, storage: Values) -> tuple[Any, ...]:
         """Return the pool of :func:`draw_pooled`, which writes draws of members into ``kept``."""
         columns = self.mean_prior.shape[-1]
         mean = np.exp(values["mean"]).reshape(-1, columns)
         concentration = np.array(values["concentration"], dtype=float).reshape(-1)
         prior = np.ascontiguousarray(self.mean_prior, dtype=float).reshape(-1, columns)
-        n_draws = len(kept["mean"])
-        means = kept["mean"].reshape(n_draws, *mean.shape)
-        concentrations = kept["concentration"].reshape(n_draws, concentration.size)
+        n_draws = len(storage["mean"])
+        means = storage["mean"].reshape(n_draws, *mean.shape)
+        concentrations = storage["concentration"].reshape(n_draws, concentration.size)
         scale = float(self.shape), float(self.rate)
         return mean, concentration, prior, *scale, means, concentrations
 
@@ -152,12 +152,12 @@ class ConsensusShares(Pool):
 
     def begin(self, rng):
         n_types = len(self.log_consensus)
-        found = {
+        initial = {
             "type_share": np.full(n_types, -math.log(n_types)),
             "trust": np.array(math.exp(self.trust_prior[0])),
         }
-        found |= {} if self.known is None else self.known.begin(rng)
-        return {role: found[role] for role in self.members}
+        initial |= {} if self.known is None else self.known.begin(rng)
+        return {role: initial[role] for role in self.members}
 
     def draw(self, values, counts, rng):
         by_class, _, _, *by_kind = counts.raters  # (unknown and known class, classes, types)
@@ -196,29 +196,31 @@ class ConsensusShares(Pool):
 
     def _log_joint(self, values: Values) -> Array:
         """Return the log probability of types and classes (types, classes) of average items."""
-        said = says(self.log_consensus, self.trust_at(values))
-        found: Array = values["type_share"][:, None] + np.log(np.maximum(said, SMALLEST))
-        return found
+        class_of_type = says(self.log_consensus, self.trust_at(values))
+        joint: Array = values["type_share"][:, None] + np.log(np.maximum(class_of_type, SMALLEST))
+        return joint
 
     def _tilted(
         self, values: Values, concentration: Array, by_kind: Array, rng: Generator
     ) -> tuple[Array, Callable[[Array], float]]:
         """Draw log shares given auxiliary variables; return them and the weight of what is said."""
         assert self.known is not None
-        tilt, said = self.known.log_odds(values), says(self.log_consensus, values["trust"])
+        tilt, class_of_type = self.known.log_odds(values), says(self.log_consensus, values["trust"])
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
         total = rng.standard_gamma(self.concentration)  # the sum of unnormalised shares
-        rest = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ said))
-        rate = (rng.standard_gamma(by_kind.sum(axis=(0, 2))) / rest) @ weight
+        remaining = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ class_of_type))
+        rate = (rng.standard_gamma(by_kind.sum(axis=(0, 2))) / remaining) @ weight
         gammas = draw_dirichlet(np.maximum(concentration, SMALLEST), rng)
         total = rng.standard_gamma(concentration.sum())
-        log_share = gammas + math.log(total) - np.log(1.0 + said @ rate)
+        log_share = gammas + math.log(total) - np.log(1.0 + class_of_type @ rate)
         share, (kind, of_type) = np.exp(log_share), by_kind[0].nonzero()
         items = by_kind[0, kind, of_type]
 
-        def log_weight(said: Array) -> float:
-            by_item = (weight[kind] * said[of_type]).sum(axis=1)
-            return float(items @ np.log(np.maximum(by_item, SMALLEST)) - share @ said @ rate)
+        def log_weight(class_of_type: Array) -> float:
+            by_item = (weight[kind] * class_of_type[of_type]).sum(axis=1)
+            return float(
+                items @ np.log(np.maximum(by_item, SMALLEST)) - share @ class_of_type @ rate
+            )
 
         return normalise(log_share), log_weight
 
@@ -228,11 +230,11 @@ class ConsensusShares(Pool):
         """Move the logarithm of the trust given types, labels of unknown class summed out."""
 
         def log_density(log_trust: float) -> float:
-            said = says(self.log_consensus, math.exp(log_trust))
+            class_of_type = says(self.log_consensus, math.exp(log_trust))
             mean, sd = self.trust_prior
-            found = -0.5 * ((log_trust - mean) / sd) ** 2
-            found += (known * np.log(np.maximum(said, SMALLEST))).sum()
-            return found if log_weight is None else found + log_weight(said)
+            height = -0.5 * ((log_trust - mean) / sd) ** 2
+            height += (known * np.log(np.maximum(class_of_type, SMALLEST))).sum()
+            return height if log_weight is None else height + log_weight(class_of_type)
 
         now = math.log(float(new["trust"]))
         height = log_density(now)

@@ -54,14 +54,14 @@ class PositivePrior(Prior):
 
         def depth(log_value: float) -> float:
             at = math.exp(log_value)
-            found = float(self.density(at)) + statistic(at)
-            return -found if found > -np.inf else np.inf
+            optimum = float(self.density(at)) + statistic(at)
+            return -optimum if optimum > -np.inf else np.inf
 
         middle = math.log(float(value))
         ends = max(middle - REGION, -LIMIT), min(middle + REGION, LIMIT)
         bounds = [_edge(depth, middle, end) for end in ends]
-        found = minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10})
-        return np.asarray(math.exp(found.x))
+        optimum = minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+        return np.asarray(math.exp(optimum.x))
 
     def draw(self, statistic: Density, value: Array, rng: np.random.Generator) -> Array:
         def height(log_value: float, _: None) -> float:
@@ -80,9 +80,9 @@ class Positive(Support):
     counts = False
 
     def require(self, name: str, value: Any) -> None:
-        given = require_numbers(name, value)
-        if not (np.isfinite(given) & (given > 0)).all():
-            raise ModelError(f"{name} must be positive and finite. Got: {given.tolist()}.")
+        values = require_numbers(name, value)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ModelError(f"{name} must be positive and finite. Got: {values.tolist()}.")
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         import pytensor
@@ -134,7 +134,7 @@ class Positive(Support):
         typical = model.compile_fn(graphs[1], inputs=inputs, **unused)
 
         def at(point: Mapping[str, Array]) -> Prior:
-            others = [point[each.name] for each in inputs]
+            others = [point[variable.name] for variable in inputs]
             return PositivePrior(
                 lambda number: density(np.asarray(number), *others), float(typical(*others))
             )

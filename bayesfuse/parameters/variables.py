@@ -37,21 +37,23 @@ class LogRatio(Transform):
     name = "logratio"
 
     def __init__(self, weight: ArrayLike) -> None:
-        given = np.asarray(weight)
-        self.shape, self.allowed = given.shape, given > 0
+        weights = np.asarray(weight)
+        self.shape, self.allowed = weights.shape, weights > 0
         n_columns = self.shape[-1]
-        reference = n_columns * np.arange(given.size // n_columns) + given.argmax(axis=-1).ravel()
+        reference = (
+            n_columns * np.arange(weights.size // n_columns) + weights.argmax(axis=-1).ravel()
+        )
         free = self.allowed.ravel().copy()
         free[reference] = False
         self.free = np.flatnonzero(free)
         self.against = reference[self.free // n_columns]
         # index of every entry into the coordinates, then 0 and −inf
-        self.source = np.full(given.size, len(self.free) + 1)
+        self.source = np.full(weights.size, len(self.free) + 1)
         self.source[self.free] = np.arange(len(self.free))
         self.source[reference] = len(self.free)
-        whole = self.allowed.all()
-        self.ndim_supp = 1 if whole else given.ndim
-        self.value_shape = (*self.shape[:-1], n_columns - 1) if whole else (len(self.free),)
+        all_positive = self.allowed.all()
+        self.ndim_supp = 1 if all_positive else weights.ndim
+        self.value_shape = (*self.shape[:-1], n_columns - 1) if all_positive else (len(self.free),)
 
     def forward(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return the coordinates of rows."""
@@ -113,8 +115,13 @@ def dirichlet(
     array([0. , 0.5, 0.5])
     """
     dims, shape = kwargs.get("dims") or (), kwargs.pop("shape", None)
-    given: Any = getattr(concentration, "shape", None) or np.shape(concentration)
-    if given and shape is None and not isinstance(dims, str) and len(dims) > len(given):
+    shape_of_rows: Any = getattr(concentration, "shape", None) or np.shape(concentration)
+    if (
+        shape_of_rows
+        and shape is None
+        and not isinstance(dims, str)
+        and len(dims) > len(shape_of_rows)
+    ):
         shape = [int(pm.modelcontext(None).dim_lengths[dim].eval()) for dim in dims]
     if shape is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))

@@ -37,13 +37,13 @@ def escaped(name: Any, most: int = LETTERS) -> str:
 
 def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
     """Return names in one line, without the words with which all begin if they would be alike."""
-    whole = [in_one_line(name, WHOLE) for name in names]
-    short = [in_one_line(name, most) for name in whole]
-    if len(set(short)) < len(set(whole)):
-        pairs = zip(min(whole), max(whole), strict=False)
+    long_names = [in_one_line(name, WHOLE) for name in names]
+    short = [in_one_line(name, most) for name in long_names]
+    if len(set(short)) < len(set(long_names)):
+        pairs = zip(min(long_names), max(long_names), strict=False)
         same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         begin = len(re.sub(r"[^\W_]+$", "", same))
-        short = [in_one_line(f"…{name[begin:]}", most) for name in whole]
+        short = [in_one_line(f"…{name[begin:]}", most) for name in long_names]
     return [name.replace("$", r"\$") for name in short]
 
 
@@ -76,14 +76,14 @@ def new_axes(
         for empty in axes.flat[count:]:
             figure.delaxes(empty)
         axes = axes.flat[:count]
-    found = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(found) != count:
+    panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(panels) != count:
         raise ModelError(
-            f"axes= must hold one Axes for each of the {count} panels. Got: {len(found)}."
+            f"axes= must hold one Axes for each of the {count} panels. Got: {len(panels)}."
         )
-    for ax in found:
+    for ax in panels:
         ax.spines[["top", "right"]].set_visible(False)
-    return found
+    return panels
 
 
 def points(ax: Axes) -> tuple[float, float]:
@@ -198,14 +198,14 @@ def name_rows(
     if named.all():
         ax.set_ylabel(what)
         return
-    said = f"{len(names):,} {what}s"
+    caption = f"{len(names):,} {what}s"
     if named.any():
         counts = zip((named[::-1].argmin(), named.argmin()), ends, strict=True)
         those = [f"{n} {end}" for n, end in counts if n]
-        said += f": the {' and '.join(those)} named"
+        caption += f": the {' and '.join(those)} named"
         between = rows.edges[1:-1][np.diff(named)]
         ax.hlines(between, 0, 1, transform=ax.get_yaxis_transform(), color="0.6", lw=0.8, ls=":")
-    ax.set_ylabel(said)
+    ax.set_ylabel(caption)
 
 
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:

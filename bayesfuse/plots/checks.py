@@ -25,7 +25,7 @@ ENTRIES = {
 """Entries of a check, and what it counts, by dimension."""
 
 
-def plot_check(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     """Plot what a check observed against the same in replicated data.
 
     Parameters
@@ -51,9 +51,9 @@ def plot_check(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     '10 pairs of raters, none unusual (all together p = ...)'
     """
     (ax,) = shared.new_axes(ax, 1, (5.6, 4.8), 1)
-    numbers = [found[name].values for name in ("replicated", "observed", "low", "high")]
+    numbers = [check[name].values for name in ("replicated", "observed", "low", "high")]
     expected, observed, low, high = numbers
-    alarm, dim = found["unusual"].values, str(found["observed"].dims[0])
+    alarm, dim = check["unusual"].values, str(check["observed"].dims[0])
     ends = [np.nanmin(numbers), np.nanmax(numbers)]
     ax.plot(ends, ends, color="0.6", lw=1, zorder=0)
     lines = np.flatnonzero(alarm | (len(expected) <= LINES))
@@ -64,15 +64,15 @@ def plot_check(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     parts = ("first", "second") if dim == "pair" else (dim,)
     order = np.lexsort((-np.abs(observed - expected), ~alarm))
     first = order[: min(alarm.sum(), NAMED)] if dim == "pair" else order
-    columns = (found[part].values[first].tolist() for part in parts)
+    columns = (check[part].values[first].tolist() for part in parts)
     names = [
-        ", ".join(f"{n:.2g}" if isinstance(n, float) else shared.escaped(n) for n in each)
-        for each in zip(*columns, strict=True)
+        ", ".join(f"{n:.2g}" if isinstance(n, float) else shared.escaped(n) for n in row)
+        for row in zip(*columns, strict=True)
     ]
     shared.name_points(ax, expected[first], observed[first], names)
     what, number = ENTRIES[dim]
     ax.set(xlabel="replicated", ylabel=f"observed {number}")
-    together = f"(all together p = {found.attrs['p_value']:.2g})"
+    together = f"(all together p = {check.attrs['p_value']:.2g})"
     shared.set_title(ax, f"{len(alarm):,} {what}, {_unusual(alarm)} {together}")
     return ax
 
@@ -82,7 +82,7 @@ def _unusual(alarm: NDArray[np.bool_]) -> str:
 
 
 def plot_dependence(
-    found: xr.Dataset | xr.DataArray, *, most: int | None = 60, ax: Axes | None = None
+    matrix: xr.Dataset | xr.DataArray, *, most: int | None = 60, ax: Axes | None = None
 ) -> Axes:
     """Plot which raters depend on each other, as a matrix with dependent raters side by side.
 
@@ -114,13 +114,13 @@ def plot_dependence(
 
     if most is not None:
         require_count("most", most)
-    title, what = "", getattr(found, "name", None) or ""
-    if isinstance(found, xr.Dataset):
-        values, alarm, names = _excess(found)
-        title = f"{found.sizes['pair']:,} pairs of raters, {_unusual(found['unusual'].values)}"
+    title, what = "", getattr(matrix, "name", None) or ""
+    if isinstance(matrix, xr.Dataset):
+        values, alarm, names = _excess(matrix)
+        title = f"{matrix.sizes['pair']:,} pairs of raters, {_unusual(matrix['unusual'].values)}"
         what = "excess of common mistakes per item"
     else:
-        values, names = found.values.astype(float), found["rater"].values
+        values, names = matrix.values.astype(float), matrix["rater"].values
         alarm = np.zeros(values.shape, dtype=bool)
     np.fill_diagonal(values, np.nan)
     known, n_raters = np.nan_to_num(values), len(names)
@@ -153,14 +153,14 @@ def plot_dependence(
     return ax
 
 
-def _excess(found: xr.Dataset) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
+def _excess(pair_check: xr.Dataset) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
     """Return matrices of the excess of common mistakes and of alarms, and the compared raters."""
-    index = found.get_index("rater")
-    pairs = [index.get_indexer(found[end].values) for end in ("first", "second")]
+    index = pair_check.get_index("rater")
+    pairs = [index.get_indexer(pair_check[end].values) for end in ("first", "second")]
     size = len(index), len(index)
     values, alarm = np.full(size, np.nan), np.zeros(size, dtype=bool)
     for at in (tuple(pairs), tuple(pairs[::-1])):
-        values[at] = (found["observed"] - found["expected"]) / found["items"]
-        alarm[at] = found["unusual"]
+        values[at] = (pair_check["observed"] - pair_check["expected"]) / pair_check["items"]
+        alarm[at] = pair_check["unusual"]
     used = np.unique(pairs)
     return values[np.ix_(used, used)], alarm[np.ix_(used, used)], index.to_numpy()[used]

@@ -47,9 +47,9 @@ def var_names(result: xr.DataTree) -> list[str]:
     left = az.rcParams["plot.max_subplots"] or np.inf  # None is no limit
     draws = require_draws(result, "A choice of variables")
     sizes = {
-        str(name): own[0, 0].size
-        for name, own in draws.data_vars.items()
-        if bool((own != own.isel(chain=0, draw=0)).any(("chain", "draw")).all())
+        str(name): variable[0, 0].size
+        for name, variable in draws.data_vars.items()
+        if bool((variable != variable.isel(chain=0, draw=0)).any(("chain", "draw")).all())
     }
     # in ascending order, those after the first that does not fit do not fit, either
     names = sorted(sizes, key=sizes.__getitem__)
@@ -93,39 +93,41 @@ def plot_calibration(
     top = of_known(labels, truth)[0].max(axis=1)
     if bins is None:
         bins = min(max(round(np.sqrt(len(top)) / 2), 1), MOST)
-    found = calibration(labels, truth, bins=bins, equal="count", ci_prob=ci_prob)
+    calibrated = calibration(labels, truth, bins=bins, equal="count", ci_prob=ci_prob)
     scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)
-    low, high = _limits(ax, found, scale)
+    low, high = _limits(ax, calibrated, scale)
     ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
     stated, right, *ends = (
-        np.clip(found[name].values, low, high) for name in ("stated", "right", "low", "high")
+        np.clip(calibrated[name].values, low, high) for name in ("stated", "right", "low", "high")
     )
     ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6, clip_on=False)
     ax.plot(stated, right, "o", color="C0", ms=5, clip_on=False, zorder=3)
     ax.set(xlabel="probability of the most probable label", ylabel="share of right labels")
-    count, scores = found["count"].values, found.attrs
+    count, scores = calibrated["count"].values, calibrated.attrs
     fewest, most = count.min(), count.max()
     size = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}" if len(count) > 1 else "one bin"
+    binning = (
+        f"{len(count)} bins of {size} item{'s' * int(most > 1)}" if len(count) > 1 else "one bin"
+    )
     clipped = f" ({scores['clipped']:,} at the floor)" if scores["clipped"] else ""
     ax.set_title(
         f"{scores['items']:,} items: accuracy {scores['accuracy']:.3f}, "
-        f"log-loss {scores['log_loss']:.3f}{clipped}, ECE {scores['ece']:.3f}\n{said}",
+        f"log-loss {scores['log_loss']:.3f}{clipped}, ECE {scores['ece']:.3f}\n{binning}",
         fontsize="small",
     )
     return ax
 
 
-def _limits(ax: Axes, found: xr.Dataset, scale: str) -> tuple[float, float]:
+def _limits(ax: Axes, calibrated: xr.Dataset, scale: str) -> tuple[float, float]:
     """Set scale, limits and ticks of both axes, and return the limits."""
-    lowest = float(min(found["stated"].values.min(), found["low"].values.min()))
+    lowest = float(min(calibrated["stated"].values.min(), calibrated["low"].values.min()))
     if scale == "linear":
         low, high = max(lowest - 0.05, 0.0), 1.0
         ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
         return low, high
     # with n items, a share is known to within about 1/n
-    high = 1.0 - 0.25 / int(found["count"].sum())
+    high = 1.0 - 0.25 / int(calibrated["count"].sum())
     low = min(max(0.7 * lowest, 0.02), 0.5)
     ax.set(xscale="logit", yscale="logit", xlim=(low, high), ylim=(low, high), aspect="equal")
     ticks = [tick for tick in TICKS if low <= tick <= 1.0 - 2.0 * (1.0 - high)]

@@ -131,8 +131,8 @@ def plot_graph(
     place_of = constants(result, "item_index")["item_index"].values
     answered = (np.bincount(place_of, minlength=at.max() + 1) > 0)[at]
     for k, colour in enumerate(colours.values()):
-        for face, own in ((colour, answered), ("white", ~answered)):
-            here = (best == k) & own
+        for face, is_marked in ((colour, answered), ("white", ~answered)):
+            here = (best == k) & is_marked
             x, y = place[here].T
             ax.scatter(x, y, area[here], facecolor=face, edgecolor=colour, zorder=2)
     dot: dict[str, Any] = {"marker": "o", "linestyle": ""}
@@ -165,14 +165,14 @@ def _layout(graph: Graph) -> Array:
     size = np.bincount(graph.component)
     members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])
     wide, left, top, height = 1.4 * np.sqrt(graph.n_items), 0.0, 0.0, 0.0
-    for own in sorted(members, key=len, reverse=True):
-        side = np.sqrt(len(own))
+    for component in sorted(members, key=len, reverse=True):
+        side = np.sqrt(len(component))
         if left + side > wide and left > 0.0:
             left, top, height = 0.0, top - height, 0.0
         within = np.full((1, 2), 0.5)
-        if len(own) > 1:
-            within = _component_layout(Graph.from_scipy(graph.to_scipy()[own][:, own]))
-        place[own] = (left, top - side) + (0.1 + 0.8 * within) * side
+        if len(component) > 1:
+            within = _component_layout(Graph.from_scipy(graph.to_scipy()[component][:, component]))
+        place[component] = (left, top - side) + (0.1 + 0.8 * within) * side
         left, height = left + side, max(height, side)
     return place
 

@@ -85,10 +85,10 @@ def draw_items(
         ax.barh(range(few), width, left=left, **style)  # rows are counted from below
         left = left + width
     if n_items > few:
-        rest = probability[few:]  # sorted by label and certainty from above
-        order = np.lexsort((rest.max(axis=1), rest.argmax(axis=1)))[::-1]
+        unnamed = probability[few:]  # sorted by label and certainty from above
+        order = np.lexsort((unnamed.max(axis=1), unnamed.argmax(axis=1)))[::-1]
         below = edges[: n_items - few + 1]
-        shared.draw_bands(ax, rest[order], below, colours, orientation="horizontal")
+        shared.draw_bands(ax, unnamed[order], below, colours, orientation="horizontal")
     unnamed = np.full(n_items - few, "", dtype=object)
     shared.name_rows(ax, np.append(unnamed, names[::-1]), "item", rows, ("least certain", ""))
     ax.set(xlim=(0, 1), ylim=edges[[0, -1]] + [-0.1, 0.1], xlabel="posterior probability")
@@ -145,11 +145,11 @@ def plot_hard_items(
     ['probability', 'most probable class']
     """
     require_count("most", most)
-    found = difficulty(result, model, draws=draws, ci_prob=ci_prob)
-    colours = shared.class_colours(found["class"].values)
-    order = np.argsort(found["disagreement"].values, kind="stable")
-    found = found.isel(item=order)
-    items, *pairs = (found[name].values[-most:] for name in ("item", "label", "confused_with"))
+    hardness = difficulty(result, model, draws=draws, ci_prob=ci_prob)
+    colours = shared.class_colours(hardness["class"].values)
+    order = np.argsort(hardness["disagreement"].values, kind="stable")
+    hardness = hardness.isel(item=order)
+    items, *pairs = (hardness[name].values[-most:] for name in ("item", "label", "confused_with"))
     names = [
         f"{item}: {' or '.join(shared.escaped(name, NAME) for name in pair)}"
         for item, *pair in zip(shared.escaped_names(items, NAME), *pairs, strict=True)
@@ -159,18 +159,18 @@ def plot_hard_items(
     height = max(min(1.4 + 0.24 * len(names), 9.0), side)
     width = 3.8 + shared.width_of(names, most=80) + shared.width_of(colours)
     axes = shared.new_axes(axes, 2, ((width + side) / 2, height), 2, width_ratios=(width, side))
-    _draw_items(axes[0], found, colours, names)
-    _draw_mistakes(axes[1], found, short)
+    _draw_items(axes[0], hardness, colours, names)
+    _draw_mistakes(axes[1], hardness, short)
     return axes
 
 
-def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: list[str]) -> None:
+def _draw_items(ax: Axes, hardness: xr.Dataset, colours: dict[Any, Any], names: list[str]) -> None:
     """Draw the last items in order from below."""
     from matplotlib.lines import Line2D
 
-    numbers = (found[name].values for name in ("disagreement", "error", "low", "high"))
-    x, error, low, high = (each[-len(names) :] for each in numbers)
-    colour = [colours[name] for name in listed(found["label"].values[-len(names) :])]
+    numbers = (hardness[name].values for name in ("disagreement", "error", "low", "high"))
+    x, error, low, high = (numbers_of_items[-len(names) :] for numbers_of_items in numbers)
+    colour = [colours[name] for name in listed(hardness["label"].values[-len(names) :])]
     rows = np.arange(len(names))
     ax.hlines(rows, low, high, color=colour, lw=2, alpha=0.4)
     ax.scatter(x, rows, s=28, color=colour, lw=0, zorder=3)
@@ -178,7 +178,7 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     size = min(shared.TEXT, 0.85 * shared.points(ax)[1] / len(names))
     ax.set_yticks(rows, names, fontsize=size)
     ax.tick_params(axis="y", length=0)
-    ax.set_ylabel(f"the {len(names)} hardest of {found.sizes['item']:,} items")
+    ax.set_ylabel(f"the {len(names)} hardest of {hardness.sizes['item']:,} items")
     right = max(high.max(), error.max(), 0.1)
     ax.set(xlim=(-0.02 * right, 1.04 * right), ylim=(-0.7, len(names) - 0.3), xlabel="probability")
     ax.grid(axis="x", alpha=0.4)
@@ -190,9 +190,9 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     shared.show_classes(ax, colours, dots, title="label")
 
 
-def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
+def _draw_mistakes(ax: Axes, hardness: xr.Dataset, names: list[str]) -> None:
     """Draw the matrix of confused classes with its numbers, the truth in rows."""
-    numbers = found["mistakes"].transpose("class", "labelled").values
+    numbers = hardness["mistakes"].transpose("class", "labelled").values
     shown = np.where(np.eye(len(names), dtype=bool), np.nan, numbers)
     largest = max(float(numbers.max()), 1e-9)
     ax.set_facecolor("0.93")
@@ -257,7 +257,7 @@ def plot_sequence(
     probability = label_probabilities(result, None if averaged else model).values[place]
     best = responses.classes[probability.argmax(axis=1)]
     path = best if averaged else decode(result, model).values[place]
-    raters, said = _responses(responses, place)
+    raters, codes = _responses(responses, place)
     n_items = len(place)
     width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
     width += sum(max(shared.width_of(names) - 0.7, 0.0) for names in (raters, responses.classes))
@@ -280,7 +280,7 @@ def plot_sequence(
     above.spines[:].set_visible(False)
     name = order.names[number]
     shared.set_title(above, shared.escaped(name if isinstance(name, str) else f"sequence {name}"))
-    _tiles(below, said, edges, list(colours.values()))
+    _tiles(below, codes, edges, list(colours.values()))
     shared.name_rows(below, raters[::-1], "rater")
     below.set_xlabel("item" if named else "position in the sequence")
     if named:
@@ -299,19 +299,19 @@ def _responses(
     position = np.full(responses.n_items, -1)
     position[place] = np.arange(len(place))
     at = position[responses.item]
-    said = np.full((responses.n_raters, len(place)), np.nan)
-    said[responses.rater[at >= 0], at[at >= 0]] = responses.label[at >= 0]
-    used = np.isfinite(said).any(axis=1)
-    return responses.raters[used], said[used]
+    codes = np.full((responses.n_raters, len(place)), np.nan)
+    codes[responses.rater[at >= 0], at[at >= 0]] = responses.label[at >= 0]
+    used = np.isfinite(codes).any(axis=1)
+    return responses.raters[used], codes[used]
 
 
-def _tiles(ax: Axes, said: NDArray[np.float64], edges: NDArray[Any], shades: list[Any]) -> None:
+def _tiles(ax: Axes, codes: NDArray[np.float64], edges: NDArray[Any], shades: list[Any]) -> None:
     """Draw one tile per response, the first rater on top."""
     from matplotlib.colors import ListedColormap
 
-    rows = np.arange(len(said) + 1) - 0.5
+    rows = np.arange(len(codes) + 1) - 0.5
     style: dict[str, Any] = {"cmap": ListedColormap(shades), "edgecolors": "white"}
-    given = np.ma.masked_invalid(said[::-1])
-    ax.pcolormesh(edges, rows, given, vmin=-0.5, vmax=len(shades) - 0.5, **style)
+    masked = np.ma.masked_invalid(codes[::-1])
+    ax.pcolormesh(edges, rows, masked, vmin=-0.5, vmax=len(shades) - 0.5, **style)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

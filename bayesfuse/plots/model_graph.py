@@ -52,7 +52,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     texts = {name: _describe(model, name, kind) for name, kind in kinds.items()}
     # in an ellipse lines above and below the middle have less room
     width = {
-        name: 0.2 + 1.15 * width_of(each.split("\n"), most=1000) for name, each in texts.items()
+        name: 0.2 + 1.15 * width_of(text.split("\n"), most=1000) for name, text in texts.items()
     }
     place = _layout(causes, width)
     high = max(y for _, y in place.values()) + (HEIGHT + GAP) / 2

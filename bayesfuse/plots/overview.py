@@ -88,12 +88,12 @@ def plot_overview(
         colours = shared.class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
         wrong = number @ (1.0 - labels.values.max(axis=1))
-        said = f"{wrong:,.{int(wrong < 99.5)}f} of {number.sum():,.0f} labels expected to be wrong"
+        title = f"{wrong:,.{int(wrong < 99.5)}f} of {number.sum():,.0f} labels expected to be wrong"
         if {GROUP, "label_posterior"} <= set(result.children):
             errors = expected_errors(result, ci_prob=ci_prob)
             ends = f"{errors['low']:,.0f} to {errors['high']:,.0f}"
-            said += f"\n({coverage(ci_prob):.0%} interval: {ends})"
-        _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
+            title += f"\n({coverage(ci_prob):.0%} interval: {ends})"
+        _draw_certainty(axes["labels"], labels.values.max(axis=1), number, title)
         order = np.argsort(labels.values.max(axis=1), kind="stable")
         names = item_names(result, labels["item"].values[order[:ITEMS]])
         draw_items(axes["items"], labels.values[order], names, colours)
@@ -168,14 +168,14 @@ def _draw_classes(
     order = order[::-1]  # rows are counted from below
     prevalence = named(all_draws(result), "prevalence")
     has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
-    shades, said = list(colours.values()), [f"{share[k]:.0%}" for k in order]
+    shades, texts = list(colours.values()), [f"{share[k]:.0%}" for k in order]
     style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
     right, points = share[order], None
     if prevalence is not None and has_points:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
         right, points = np.maximum(right, high), np.maximum([mean - low, high - mean], 0.0)
-    _bars(ax, share[order], said, right, color=[shades[k] for k in order])
+    _bars(ax, share[order], texts, right, color=[shades[k] for k in order])
     if points is not None:
         ax.errorbar(mean, range(len(order)), xerr=points, **style)
     shared.name_rows(ax, labels["class"].values[order], "class")
@@ -190,14 +190,14 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     n_cells = len(CERTAINTY) - 1
     sure = np.clip(sure, 0.0, 1.0)
     weights = number, number * (1.0 - sure)
-    count, wrong = (np.histogram(sure, CERTAINTY, weights=own)[0] for own in weights)
+    count, wrong = (np.histogram(sure, CERTAINTY, weights=weight)[0] for weight in weights)
     first = int(np.flatnonzero(count)[0])
     shades = colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
-    said = [
+    texts = [
         f"{n:,.0f} (wrong: {w:,.{0 if w >= 9.95 else 1}f})" if n else "0" * (row >= first)
         for row, (n, w) in enumerate(zip(count, wrong, strict=True))
     ]
-    _bars(ax, count, said, color=shades)
+    _bars(ax, count, texts, color=shades)
     ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
@@ -207,23 +207,23 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     ax.set_title(title, fontsize="medium")
 
 
-def _draw_raters(ax: Axes, found: pd.DataFrame, measure: str) -> None:
+def _draw_raters(ax: Axes, raters: pd.DataFrame, measure: str) -> None:
     """Draw accuracies, the best on top."""
-    found = found.sort_values("accuracy", kind="stable")
-    rows = shared.place_rows(ax, len(found), RATERS)
-    mean, low, high = (found[name].to_numpy() for name in ("accuracy", "low", "high"))
+    raters = raters.sort_values("accuracy", kind="stable")
+    rows = shared.place_rows(ax, len(raters), RATERS)
+    mean, low, high = (raters[name].to_numpy() for name in ("accuracy", "low", "high"))
     shared.draw_intervals(ax, mean, low, high, rows, "C0")
-    shared.name_rows(ax, found["rater"].to_numpy(), "rater", rows)
+    shared.name_rows(ax, raters["rater"].to_numpy(), "rater", rows)
     ax.set_xlabel(measure)
     shared.set_title(ax, "raters")
 
 
 def _bars(
-    ax: Axes, lengths: Array, said: list[str], ends: Array | None = None, **kwargs: Any
+    ax: Axes, lengths: Array, texts: list[str], ends: Array | None = None, **kwargs: Any
 ) -> None:
     """Draw horizontal bars from below, with words after their ends."""
     ax.barh(range(len(lengths)), lengths, height=0.75, **kwargs)
-    for row, (end, words) in enumerate(zip(lengths if ends is None else ends, said, strict=True)):
+    for row, (end, words) in enumerate(zip(lengths if ends is None else ends, texts, strict=True)):
         ax.annotate(words, (end, row), **AFTER)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
@@ -252,6 +252,6 @@ def _rater_qualities(result: xr.DataTree, ci_prob: float | None) -> tuple[pd.Dat
     accuracy = balanced_accuracy(result)
     low, high = interval(accuracy, ci_prob)
     numbers = {"accuracy": accuracy.mean(("chain", "draw")), "low": low, "high": high}
-    columns = {name: own.values for name, own in numbers.items()}
+    columns = {name: values.values for name, values in numbers.items()}
     table = pd.DataFrame({"rater": accuracy["rater"].values, **columns})
     return table, "accuracy, mean over the classes"

@@ -65,12 +65,12 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     axes = shared.new_axes(axes, len(drawn), size, min(len(drawn), 4), room, sharey=True)
     rows = shared.place_rows(axes[0], len(names))
     for ax, name in zip(axes, drawn, strict=True):
-        own = shares[shares["class"] == name]
+        of_class = shares[shares["class"] == name]
         colour = shared.class_colours(classes)[name]
-        ax.hlines(rows.places, own["new_low"], own["new_high"], color=colour, lw=1.2)
-        share, low, high = (own[key].to_numpy() for key in ("share", "low", "high"))
+        ax.hlines(rows.places, of_class["new_low"], of_class["new_high"], color=colour, lw=1.2)
+        share, low, high = (of_class[key].to_numpy() for key in ("share", "low", "high"))
         shared.draw_intervals(ax, share, low, high, rows, colour)
-        ax.plot(own["votes"], rows.places, "x", color="0.4", ms=5, label="votes")
+        ax.plot(of_class["votes"], rows.places, "x", color="0.4", ms=5, label="votes")
         ax.set_xlabel("share of items")
         shared.set_title(ax, shared.escaped(name))
     shown = np.flatnonzero(rows.named)
@@ -78,7 +78,7 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     return axes
 
 
-def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
+def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     """Plot the correlations of raters' errors, and the wrong labels of smaller panels.
 
     Parameters
@@ -101,16 +101,16 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     'cost of the panel'
     """
     axes = shared.new_axes(axes, 2, (5.4, 4.6), 2)
-    names = found["rater"].values
-    plot_dependence(found["correlation"].rename("correlation of errors"), ax=axes[0])
-    votes = float(found["effective_votes"])
+    names = panel["rater"].values
+    plot_dependence(panel["correlation"].rename("correlation of errors"), ax=axes[0])
+    votes = float(panel["effective_votes"])
     shared.set_title(axes[0], f"{len(names)} raters are worth {votes:.1f} independent ones")
     ax = axes[1]
-    ax.fill_between(found["cost"], found["wrong_low"], found["wrong_high"], alpha=0.2)
-    ax.plot(found["cost"], found["wrong"], ".-")
+    ax.fill_between(panel["cost"], panel["wrong_low"], panel["wrong_high"], alpha=0.2)
+    ax.plot(panel["cost"], panel["wrong"], ".-")
     if len(names) <= 20:
         style: dict[str, Any] = {"rotation": 60, "size": shared.TEXT - 2}
-        columns = (found[key].values[1:] for key in ("removed", "cost", "wrong"))
+        columns = (panel[key].values[1:] for key in ("removed", "cost", "wrong"))
         for name, *place in zip(*columns, strict=True):
             text = f"− {shared.escaped(name, 14)}"
             ax.annotate(text, place, (0, 5), textcoords="offset points", **style)
@@ -118,7 +118,7 @@ def plot_panel(found: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     return axes
 
 
-def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
+def plot_ranks(ranks: xr.Dataset, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
     """Plot the probability of every rank of every rater, the best rater on top.
 
     Parameters
@@ -144,8 +144,8 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     """
     if most is not None:
         require_count("most", most)
-    n_raters = found.sizes["rater"]
-    shown = found.isel(rater=slice(None, None, -1))  # rows are counted from below
+    n_raters = ranks.sizes["rater"]
+    shown = ranks.isel(rater=slice(None, None, -1))  # rows are counted from below
     many = n_raters if most is None or n_raters <= most else 1.5 * most
     size = min(2.5 + 0.36 * n_raters, 12.0), min(1.2 + 0.26 * many, shared.LARGEST)
     names = shown["rater"].values
@@ -154,12 +154,12 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     edges = np.arange(n_raters + 1) + 0.5
     image = ax.pcolormesh(edges, rows.edges, shown["probability"], cmap="Blues", vmin=0)
     for which, lw, alpha in ((rows.named, 1.0, 1.0), (~rows.named, 0.3, 0.3)):
-        y, own = rows.places[which], shown.isel(rater=which)
-        ax.hlines(y, own["low"], own["high"], color="C1", lw=lw, alpha=alpha)
-        ax.plot(own["expected_rank"], y, ".", color="C1", ms=4 * lw)
+        y, of_rows = rows.places[which], shown.isel(rater=which)
+        ax.hlines(y, of_rows["low"], of_rows["high"], color="C1", lw=lw, alpha=alpha)
+        ax.plot(of_rows["expected_rank"], y, ".", color="C1", ms=4 * lw)
     shared.name_rows(ax, names, "rater", rows)
     ax.set_xticks(range(1, n_raters + 1, max(-(-n_raters // 20), 1)))
-    ax.set_xlabel(f"rank by {shared.escaped(found.attrs['by'].replace('_', ' '))}")
+    ax.set_xlabel(f"rank by {shared.escaped(ranks.attrs['by'].replace('_', ' '))}")
     shared.set_title(ax, f"{n_raters:,} raters")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -194,8 +194,8 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     'additional known labels'
     """
     groups = require_result(result).children
-    found = groups["label_posterior"].dataset if "label_posterior" in groups else xr.Dataset()
-    if "left_out" not in found:
+    posterior = groups["label_posterior"].dataset if "label_posterior" in groups else xr.Dataset()
+    if "left_out" not in posterior:
         raise ModelError(
             "Known labels are compared with predictions that have not seen them, of "
             "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
@@ -203,7 +203,7 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     axes = shared.new_axes(axes, 4, (5.0, 4.4), 2)
     _draw_raters(axes[0], result)
     gold = constants(result, "gold")["gold"].values
-    honest = found["left_out"]
+    honest = posterior["left_out"]
     at = np.flatnonzero(np.isfinite(honest.values[:, 0]))
     items, classes = listed(honest["item"].values[at]), honest["class"].values[gold[at]]
     truth = dict(zip(items, listed(classes), strict=True))
@@ -213,10 +213,12 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     sizes = np.unique(np.linspace(1, most, min(most, 20)).astype(int)).tolist()
     table = errors_after(result, sizes, random_seed=0)
     for aim, name in (("learn", "random items"), ("correct", "least certain items")):
-        own = table[table["aim"] == aim]
-        (line,) = axes[2].plot(own["labels"], own["wrong"], label=name)
+        of_aim = table[table["aim"] == aim]
+        (line,) = axes[2].plot(of_aim["labels"], of_aim["wrong"], label=name)
         colour = line.get_color()
-        axes[2].fill_between(own["labels"], own["low"], own["high"], color=colour, alpha=0.15)
+        axes[2].fill_between(
+            of_aim["labels"], of_aim["low"], of_aim["high"], color=colour, alpha=0.15
+        )
     axes[2].set(xlabel="additional known labels", ylabel="expected wrong labels", ylim=(0, None))
     axes[2].legend(frameon=False)
     risk = accept(result, 1.0)["risk"].values

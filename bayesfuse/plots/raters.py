@@ -59,9 +59,9 @@ def plot_raters(
     axes = shared.new_axes(axes, len(panels), size, columns, room, sharey=True)
     rows, two = shared.place_rows(axes[0], len(order)), len(class_names(result)) == 2
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
-        own = draws.isel(rater=order)
-        low, high = (end.values for end in summaries.interval(own, ci_prob))
-        mean = own.mean(("chain", "draw")).values
+        ordered = draws.isel(rater=order)
+        low, high = (end.values for end in summaries.interval(ordered, ci_prob))
+        mean = ordered.mean(("chain", "draw")).values
         shared.draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
         which = {"sensitivity": " (positive)", "specificity": " (negative)"} if two else {}
@@ -191,9 +191,9 @@ def plot_confusion(
     side = min(side, 15.0 / columns)
     axes = shared.new_axes(axes, len(chosen), (side, side), columns)
     for ax, index in zip(axes, chosen, strict=True):
-        own = draws.isel(rater=index)
-        _heat_map(ax, own.mean(("chain", "draw")), *summaries.interval(own, ci_prob))
-        (rater,) = listed(np.atleast_1d(own["rater"].values))
+        of_rater = draws.isel(rater=index)
+        _heat_map(ax, of_rater.mean(("chain", "draw")), *summaries.interval(of_rater, ci_prob))
+        (rater,) = listed(np.atleast_1d(of_rater["rater"].values))
         name = shared.escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
         count = f"({answered[index]:,} responses)"
         # the matrix is narrower than its panel by the width of the class names
@@ -255,25 +255,25 @@ def plot_graders(
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    found = rater_grades(result, ci_prob=ci_prob)
-    if "precision" not in found:
+    grades = rater_grades(result, ci_prob=ci_prob)
+    if "precision" not in grades:
         raise ModelError(
             'A precision is a parameter of graded raters: fit a model with raters="graded". Got: '
-            f"{list(found.data_vars)}."
+            f"{list(grades.data_vars)}."
         )
     (ax,) = shared.new_axes(ax, 1, (6.0, 4.6), 1)
-    x, y, names = found["bias"].values, found["precision"].values, found["rater"].values
+    x, y, names = grades["bias"].values, grades["precision"].values, grades["rater"].values
     ax.set_yscale("log")
     ax.axvline(0, color="grey", lw=1, ls=":")
     if len(names) <= shared.DISTINCT:
         line: dict[str, Any] = {"color": "C0", "lw": 1.5, "alpha": 0.5}
-        ax.hlines(y, found["bias_low"], found["bias_high"], **line)
-        ax.vlines(x, found["precision_low"], found["precision_high"], **line)
+        ax.hlines(y, grades["bias_low"], grades["bias_high"], **line)
+        ax.vlines(x, grades["precision_low"], grades["precision_high"], **line)
         ax.plot(x, y, "o", color="C0", ms=5)
     # ticks at 1, 2 and 5, not at powers of ten alone
     ax.yaxis.set(major_locator=LogLocator(subs=(1.0, 2.0, 5.0)), major_formatter="{x:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
-    _name_raters(ax, x, y, names, found["responses"].values, x, y)
+    _name_raters(ax, x, y, names, grades["responses"].values, x, y)
     ax.set_xlabel("bias, given minus true grade (strict ← → lenient)")
     ax.set_ylabel("precision (one over the noise, in classes)")
     return ax

@@ -51,15 +51,17 @@ def evaluate(
         function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
     draws = [values.reshape(-1, *values.shape[2:]) for values in free.values()]
     n_draws = sizes[0] * sizes[1]
-    found: list[Array] = []
+    outputs: list[Array] = []
     for part in in_parts(n_draws, sum(values[:1].size for values in draws)):
         check()
-        values = function(*(each[part] for each in draws))
-        found = found or [np.empty((n_draws, *own.shape[1:]), own.dtype) for own in values]
-        for whole, own in zip(found, values, strict=True):
-            whole[part] = own
-    for name, whole in zip(graphs, found, strict=True):
-        known[name] = whole.reshape(*sizes, *whole.shape[1:])
+        values = function(*(variable[part] for variable in draws))
+        outputs = outputs or [
+            np.empty((n_draws, *value.shape[1:]), value.dtype) for value in values
+        ]
+        for output, value in zip(outputs, values, strict=True):
+            output[part] = value
+    for name, output in zip(graphs, outputs, strict=True):
+        known[name] = output.reshape(*sizes, *output.shape[1:])
     return known
 
 
@@ -102,15 +104,15 @@ def add_data(result: xr.DataTree, model: pm.Model) -> None:
 
 def _named(model: pm.Model, values: Mapping[str, Any], first: tuple[str, ...] = ()) -> xr.Dataset:
     """Give values of the model's variables its names; ``first`` are dimensions before its own."""
-    dims = {name: own for name, own in model.named_vars_to_dims.items() if name in values}
-    found = {}
+    dims = {name: axes for name, axes in model.named_vars_to_dims.items() if name in values}
+    variables = {}
     for name, value in values.items():
         unnamed = [f"{name}_dim_{axis}" for axis in range(np.ndim(value) - len(first))]
-        found[name] = ((*first, *dims.get(name, unnamed)), value)
-    used = {dim for own, _ in found.values() for dim in own}
+        variables[name] = ((*first, *dims.get(name, unnamed)), value)
+    used = {dim for axes, _ in variables.values() for dim in axes}
     named = {dim: names for dim, names in model.coords.items() if dim in used and names is not None}
     return xr.Dataset(
-        found, {d: np.array(n) if isinstance(n, tuple) else n for d, n in named.items()}
+        variables, {d: np.array(n) if isinstance(n, tuple) else n for d, n in named.items()}
     )
 
 
@@ -159,16 +161,18 @@ def described(
 
 def source_of(model: pm.Model, name: str, value: Any) -> str:
     """Return where the rows of new raters come from: what others have in common, or the prior."""
-    own = [pool.pooled for pool in getattr(model, "pools", ()) if pool.parameter == name]
-    return POOL if isinstance(value, Variable) and all(own) else PRIOR
+    pooled = [pool.pooled for pool in getattr(model, "pools", ()) if pool.parameter == name]
+    return POOL if isinstance(value, Variable) and all(pooled) else PRIOR
 
 
 def kind(factor: Factor) -> dict[str, Any]:
     """Return the name and settings of a factor of this package, without a name for others."""
-    own, settings = type(factor), factor.settings()
-    ours = own.__module__.partition(".")[0] == __name__.partition(".")[0]
+    factor_class, settings = type(factor), factor.settings()
+    ours = factor_class.__module__.partition(".")[0] == __name__.partition(".")[0]
     small = all(np.size(value) <= LARGEST for value in settings.values())
-    return {"kind": own.__name__, "settings": settings} if ours and small else {"kind": None}
+    return (
+        {"kind": factor_class.__name__, "settings": settings} if ours and small else {"kind": None}
+    )
 
 
 def _stored(model: pm.Model, value: Any) -> dict[str, Any] | None:
@@ -186,7 +190,7 @@ def common_mean(prior: Array | Dirichlet) -> Array | str:
     rows = prior if isinstance(prior, Dirichlet) else Dirichlet(prior)
     arrays = [rows.concentration]
     if isinstance(rows, DirichletMixture):
-        arrays = [np.moveaxis(each, 1, 0) for each in (rows.concentration, rows.log_shares)]
+        arrays = [np.moveaxis(array, 1, 0) for array in (rows.concentration, rows.log_shares)]
     if any((array != array[0]).any() for array in arrays):
         return DIFFERENT
     return rows.mean()[0]

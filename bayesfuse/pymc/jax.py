@@ -18,10 +18,10 @@ def evidence(op: Evidence | EvidenceOfParts, **kwargs: Any) -> Any:
     """Return the outputs; XLA drops the calls that are not used."""
 
     def outputs(*inputs):
-        data = [np.array(each) for each in inputs[op.n_tables :]]  # constants of the graph
+        data = [np.array(value) for value in inputs[op.n_tables :]]  # constants of the graph
 
         def values(*tables):
-            return _on_host(lambda *given: op.values(*given, *data), tables)
+            return _on_host(lambda *arrays: op.values(*arrays, *data), tables)
 
         @jax.custom_vjp
         def total(*tables):
@@ -31,7 +31,7 @@ def evidence(op: Evidence | EvidenceOfParts, **kwargs: Any) -> Any:
             value, *slopes = values(*tables)
             return value, slopes
 
-        total.defvjp(forward, lambda slopes, by: tuple(by * each for each in slopes))
+        total.defvjp(forward, lambda slopes, by: tuple(by * slope for slope in slopes))
 
         @jax.custom_vjp
         def counts(*tables):
@@ -51,9 +51,9 @@ def _on_host(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """Call a function of arrays, whose outputs have the shapes that they have at zeros."""
     kind = inputs[0].dtype
 
-    def call(*given):
-        return tuple(np.asarray(each, kind) for each in function(*map(np.array, given)))
+    def call(*arrays):
+        return tuple(np.asarray(output, kind) for output in function(*map(np.array, arrays)))
 
-    found = call(*(np.zeros(each.shape, each.dtype) for each in inputs))
-    shapes = tuple(jax.ShapeDtypeStruct(each.shape, kind) for each in found)
+    outputs = call(*(np.zeros(value.shape, value.dtype) for value in inputs))
+    shapes = tuple(jax.ShapeDtypeStruct(output.shape, kind) for output in outputs)
     return jax.pure_callback(call, shapes, *inputs, vmap_method="sequential")

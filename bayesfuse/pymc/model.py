@@ -40,20 +40,20 @@ def all_observed(model: pm.Model) -> list[TensorVariable]:
 
 def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     """Return the one variable of ``model`` that ``observe`` made, and its observation."""
-    found = all_observed(model)
-    if len(found) > 1:
+    variables = all_observed(model)
+    if len(variables) > 1:
         raise ModelError(
             "This takes the model of one table of responses: bf.part(model, name) is that of one "
-            f"of several. Got: a model of {[v.name for v in found]}."
+            f"of several. Got: a model of {[v.name for v in variables]}."
         )
-    if not found:
+    if not variables:
         if isinstance(model, LabelModel) and model.instead:
             raise ModelError(model.instead)
         raise ModelError(
             "The model must observe responses, with bf.observe or as one of bayesfuse.models. "
             f"Got: 0 such variables among {[v.name for v in model.observed_RVs]}."
         )
-    return found[0], found[0].owner.op.observation
+    return variables[0], variables[0].owner.op.observation
 
 
 def part(model: pm.Model, name: str) -> pm.Model:
@@ -88,10 +88,10 @@ def part(model: pm.Model, name: str) -> pm.Model:
     >>> [variable.name for variable in bf.part(model, "second").free_RVs]
     ['confusion', 'share of second']
     """
-    found = {variable.name: variable for variable in all_observed(model)}
-    if not isinstance(name, str) or name not in found:
+    variables = {variable.name: variable for variable in all_observed(model)}
+    if not isinstance(name, str) or name not in variables:
         raise ModelError(
-            f"A part of a model is one of the tables it observes, {list(found)}. Got: {name!r}."
+            f"A part of a model is one of the tables it observes, {list(variables)}. Got: {name!r}."
         )
     if model.potentials:
         raise ModelError(
@@ -99,21 +99,21 @@ def part(model: pm.Model, name: str) -> pm.Model:
             f"belongs. Got: {[potential.name for potential in model.potentials]}."
         )
     graph, memo = fgraph_from_model(model)
-    for other, variable in found.items():
+    for other, variable in variables.items():
         if other != name:
             graph.remove_output(graph.outputs.index(memo[variable]))
     return prune_vars_detached_from_observed(model_from_fgraph(graph, mutate_fgraph=True))
 
 
-def require_like(given: tuple[int, ...], variable: TensorVariable) -> None:
+def require_like(shape_given: tuple[int, ...], variable: TensorVariable) -> None:
     """Raise ModelError unless a value has the shape of a variable, as far as that is known."""
     shape = variable.type.shape
-    if len(given) != len(shape) or any(
-        size is not None and size != found for size, found in zip(shape, given, strict=True)
+    if len(shape_given) != len(shape) or any(
+        size is not None and size != actual for size, actual in zip(shape, shape_given, strict=True)
     ):
         raise ModelError(
             f"Values of {variable.name} must have the shape that it has in the model, {shape}. "
-            f"Got: shape {given}."
+            f"Got: shape {shape_given}."
         )
 
 
@@ -165,19 +165,19 @@ class LabelModel(pm.Model):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # PyMC makes models by a metaclass, whose (*args, **kwargs) help would show
-        own = inspect.signature(cls.__init__)
-        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
+        signature = inspect.signature(cls.__init__)
+        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def __init__(self, responses: Table | Partitions, *, gold: Any = None, name: str = "") -> None:
         how = ""
         if not isinstance(responses, Partitions):
             responses, how, _ = read_table(responses)
-        own = whole_or_head(responses)
+        table = whole_or_head(responses)
         require_name("model", name)
         super().__init__(name=name)
         self.given_responses = responses  # `responses` may be the first partition of these
-        self.responses = responses = own
-        self.gold = read_gold(gold, own)
+        self.responses = responses = table
+        self.gold = read_gold(gold, table)
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
         # by parameter, what predictions take for raters without responses: the mean of a pool (a
         # variable), that of the prior (an array), or the reason why there is none (text)
@@ -232,14 +232,14 @@ class LabelModel(pm.Model):
 
     def _speech(self, prior: Any) -> Abstaining:
         """Register the rows of sources that may abstain."""
-        own = priors.diagonal(self.responses.n_classes)
-        default = np.column_stack([own, own.sum(axis=1) * (1 / COVERAGE - 1)])
+        concentration = priors.diagonal(self.responses.n_classes)
+        default = np.column_stack([concentration, concentration.sum(axis=1) * (1 / COVERAGE - 1)])
         rows = priors.confusion(prior, self.responses, default)
         self.newcomers["speech"] = common_mean(rows)
-        said = [*map(str, self.responses.classes.tolist()), SILENCE]
-        while said[-1] in said[:-1]:
-            said[-1] += "_"
-        self.add_coords({"said": said})
+        outcomes = [*map(str, self.responses.classes.tolist()), SILENCE]
+        while outcomes[-1] in outcomes[:-1]:
+            outcomes[-1] += "_"
+        self.add_coords({"said": outcomes})
         return Abstaining(dirichlet("speech", rows, dims=("rater", "class", "said")))
 
     def _graded(self, confusion_prior: Any, pooled: bool) -> Confusion:

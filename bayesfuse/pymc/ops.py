@@ -37,8 +37,8 @@ class _OfTables(Op):
         return Apply(self, variables, [pt.dscalar(), *counts])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        found = self.values(*map(np.asarray, inputs))
-        for storage, value in zip(output_storage, found, strict=True):
+        outputs = self.values(*map(np.asarray, inputs))
+        for storage, value in zip(output_storage, outputs, strict=True):
             storage[0] = np.asarray(value)
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
@@ -72,8 +72,8 @@ class Evidence(_OfTables):
         one, two, three = self.n_rows, self.n_tables, self.n_tables + self.n_structure
         tables, structure, answers = inputs[one:two], inputs[two:three], inputs[three:]
         likelihood = self.channel.likelihood_kernel(*tables, *answers)
-        found = self.prior.marginal_kernel(*inputs[:one], *likelihood, *structure)
-        total, _, weight, *expected = found
+        outputs = self.prior.marginal_kernel(*inputs[:one], *likelihood, *structure)
+        total, _, weight, *expected = outputs
         if self.prior.merges:
             weight = weight * structure[0][:, None]  # merged items as often as there are
         return total, *expected, *self.channel.expected_kernel(*tables, weight, *answers)

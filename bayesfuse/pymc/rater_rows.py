@@ -37,7 +37,7 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
         members[variable.name.rpartition("::")[2]] = Member(variable, support)
         return variable
 
-    own, means, spreads = {}, {}, {}
+    by_role, means, spreads = {}, {}, {}
     for role, kind in (
         ("strictness", pm.Normal),
         ("threshold_gap", pm.LogNormal),
@@ -52,7 +52,7 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
             of_mean = add(kind(f"{role}_mean", mean, of_means, dims=inner or None))
             spread = add(pm.HalfNormal(f"{role}_spread", of_spreads))
             mean = pt.log(of_mean) if kind is pm.LogNormal else of_mean
-        own[role] = add(kind(role, mean, spread, dims=("rater", *inner)))
+        by_role[role] = add(kind(role, mean, spread, dims=("rater", *inner)))
         means[role], spreads[role] = mean, spread
     positions = even_positions(n_classes)
     if n_classes > 2:
@@ -61,11 +61,11 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
         ends = pt.concatenate([pt.zeros(1), pt.cumsum(share)])
         positions = (n_classes - 1) * (ends - 0.5)
     positions = pm.Deterministic("position", pt.as_tensor(positions), dims="class")
-    cuts = thresholds(own["strictness"], own.get("threshold_gap"), positions, n_classes)
+    cuts = thresholds(by_role["strictness"], by_role.get("threshold_gap"), positions, n_classes)
     cuts = pt.specify_shape(cuts, (n_raters, n_classes - 1))
     pm.Deterministic("thresholds", cuts, dims=("rater", "threshold"))
-    rate = pm.Deterministic("guess_rate", pm.math.sigmoid(own["guess_log_odds"]), dims="rater")
-    rows = graded_rows(cuts, own["precision"], rate, positions=positions)
+    rate = pm.Deterministic("guess_rate", pm.math.sigmoid(by_role["guess_log_odds"]), dims="rater")
+    rows = graded_rows(cuts, by_role["precision"], rate, positions=positions)
     rows = pm.Deterministic("confusion", rows, dims=("rater", "class", "answer"))
     pool = GradedRows(members, n_raters, n_classes, pooled, has_mode=not pooled)
     newcomer = pm.Deterministic(
@@ -137,14 +137,18 @@ def pooled_raters(
     if raters == "confusion":
         _require_one(prior, {"classes": n_classes, "labels": n_classes})
         rows: Any = priors.confusion(prior, responses)
-        own = shared_rows("confusion", rows[0], CONCENTRATION, responses.n_raters, ("class",))
-        return Confusion(own[0]), own[1]
+        rows_of_raters = shared_rows(
+            "confusion", rows[0], CONCENTRATION, responses.n_raters, ("class",)
+        )
+        return Confusion(rows_of_raters[0]), rows_of_raters[1]
     classes = {"classes": n_classes} if by_class else {}
     _require_one(prior, classes | {"outcomes": 2}, {"outcomes": 2})
-    accuracy = [each[0] for each in priors.accuracy(prior, responses, by_class=by_class)]
+    accuracy = [
+        rows_of_prior[0] for rows_of_prior in priors.accuracy(prior, responses, by_class=by_class)
+    ]
     rows, dims = np.stack(accuracy, axis=-1), ("class",) if by_class else ()
-    own = shared_shares("accuracy", rows, CONCENTRATION, responses.n_raters, dims)
-    return OneCoin(own[0]), own[1]
+    rows_of_raters = shared_shares("accuracy", rows, CONCENTRATION, responses.n_raters, dims)
+    return OneCoin(rows_of_raters[0]), rows_of_raters[1]
 
 
 def shared_shares(
@@ -191,8 +195,8 @@ def _require_one(prior: Any, *shapes: Mapping[str, int]) -> None:
     )
     if isinstance(prior, Mapping | DirichletMixture):
         raise ModelError(f"{rule}{type(prior).__name__}.")
-    given: Array = require_numbers("confusion_prior", prior)
-    if given.ndim > max(map(len, shapes)):
-        raise ModelError(f"{rule}shape {given.shape}.")
-    if given.shape not in [tuple(shape.values()) for shape in shapes]:
-        require_shape("confusion_prior", given.shape, **shapes[0])
+    concentration: Array = require_numbers("confusion_prior", prior)
+    if concentration.ndim > max(map(len, shapes)):
+        raise ModelError(f"{rule}shape {concentration.shape}.")
+    if concentration.shape not in [tuple(shape.values()) for shape in shapes]:
+        require_shape("confusion_prior", concentration.shape, **shapes[0])

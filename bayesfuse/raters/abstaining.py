@@ -31,8 +31,8 @@ ROUNDING = 1e-12  # a difference between sums of weights below this share of the
 @inlined
 def fill_rows(log_speech, complete):
     """Return the logarithms (rows, classes), log p(all silent), and how many cannot be silent."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_labels = n_said - 1
+    n_raters, n_classes, n_outcomes = log_speech.shape
+    n_labels = n_outcomes - 1
     n_cells = n_raters * n_labels
     log_table = np.empty((2 * n_cells + n_raters, n_classes))
     mute, never = np.zeros(n_classes), np.zeros(n_classes, dtype=np.int64)
@@ -51,10 +51,10 @@ def fill_rows(log_speech, complete):
 
 
 @inner
-def rule_out(found, lost, log_speech, never, start, row):
+def rule_out(product, lost, log_speech, never, start, row):
     """Exclude classes under which a silent source would have spoken for certain."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_labels = n_said - 1
+    n_raters, n_classes, n_outcomes = log_speech.shape
+    n_labels = n_outcomes - 1
     n_cells = n_raters * n_labels
     for n in range(start.size - 1):
         for k in range(n_classes):
@@ -64,7 +64,7 @@ def rule_out(found, lost, log_speech, never, start, row):
                 if 0 <= cell < n_cells and log_speech[cell // n_labels, k, n_labels] == -np.inf:
                     left -= 1
             if left > 0:
-                found[n, k] = -np.inf if lost[n] else 0.0
+                product[n, k] = -np.inf if lost[n] else 0.0
 
 
 @kernel
@@ -72,39 +72,39 @@ def likelihood(log_speech, start, row, complete, gold):
     """Multiply over what every source said or did not say: (items, classes), and the log scale."""
     log_table, mute, never = fill_rows(log_speech, complete[0])
     top = mute.max()
-    found, lost = multiply(np.exp(log_table), log_table, start, row, mute - top)
+    product, lost = multiply(np.exp(log_table), log_table, start, row, mute - top)
     if never.max() > 0:
-        rule_out(found, lost, log_speech, never, start, row)
-    return scaled(found, lost, gold, top)
+        rule_out(product, lost, log_speech, never, start, row)
+    return scaled(product, lost, gold, top)
 
 
 @kernel
-def expected(log_speech, given, start, row, complete, gold):
+def expected(log_speech, labels, start, row, complete, gold):
     """Count what sources said (raters, classes, said); ``given`` as for :func:`weigh_rows`."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_labels = n_said - 1
+    n_raters, n_classes, n_outcomes = log_speech.shape
+    n_labels = n_outcomes - 1
     n_cells = n_raters * n_labels
-    counts = weigh_rows(2 * n_cells + n_raters, n_classes, given, start, row)
+    counts = weigh_rows(2 * n_cells + n_raters, n_classes, labels, start, row)
     total = np.zeros(n_classes)
     for n in range(gold.size if complete[0] else 0):
-        if given.ndim == 1:
-            total[given[n]] += 1.0
+        if labels.ndim == 1:
+            total[labels[n]] += 1.0
         else:
             for k in range(n_classes):
-                total[k] += given[n, k]
-    found = np.empty(log_speech.shape)
+                total[k] += labels[n, k]
+    outcome_counts = np.empty(log_speech.shape)
     for m in range(n_raters):
         for k in range(n_classes):
             spoke = 0.0
             for c in range(n_labels):
                 again, first = counts[m * n_labels + c, k], counts[n_cells + m * n_labels + c, k]
-                found[m, k, c] = again + first
+                outcome_counts[m, k, c] = again + first
                 spoke += first
             silent = total[k] - spoke
             if abs(silent) <= ROUNDING * abs(total[k]):
                 silent = 0.0
-            found[m, k, n_labels] = counts[2 * n_cells + m, k] + silent
-    return (found,)
+            outcome_counts[m, k, n_labels] = counts[2 * n_cells + m, k] + silent
+    return (outcome_counts,)
 
 
 class Abstaining(Confusion):
@@ -175,17 +175,17 @@ class Abstaining(Confusion):
             first *= np.uint32(n_cells)
             first += responses.cell
             return responses.start, first, complete, gold
-        item, rater, said = known_pairs(responses)
+        item, rater, outcome = known_pairs(responses)
         order = np.argsort(item, kind="stable")
-        cell = rater * responses.n_classes + said
-        row = np.where(said < responses.n_classes, cell, 2 * n_cells + rater)[order]
+        cell = rater * responses.n_classes + outcome
+        row = np.where(outcome < responses.n_classes, cell, 2 * n_cells + rater)[order]
         start = np.searchsorted(item[order], np.arange(responses.n_items + 1))
         return start.astype(np.uint32), row.astype(np.uint32), complete, gold
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return the distribution of what a source says if it speaks."""
-        said = xp.exp(tables[0])[..., :n_classes] + LEAST  # of one that never speaks, no label
-        return said / said.sum(axis=-1, keepdims=True)
+        spoken = xp.exp(tables[0])[..., :n_classes] + LEAST  # of one that never speaks, no label
+        return spoken / spoken.sum(axis=-1, keepdims=True)
 
     def kept(self, tables, responses):
         """Return the likelihood of the pattern of silence, (items, classes)."""
@@ -194,8 +194,8 @@ class Abstaining(Confusion):
         pattern = np.repeat(speaks[..., None], log_speech.shape[-1], axis=-1)
         pattern[..., -1] = log_speech[..., -1]
         unknown = np.full(responses.n_items, -1)
-        found, _ = likelihood(pattern, *self.structure(responses, unknown))
-        return found
+        product, _ = likelihood(pattern, *self.structure(responses, unknown))
+        return product
 
     def redrawn(self, tables, truth, responses, rng):
         item, rater, _ = known_pairs(responses)
@@ -203,17 +203,17 @@ class Abstaining(Confusion):
         return self.as_said(responses, invert(up_to, rng.random(len(item))))
 
     def said(self, responses):
-        item, _, said = known_pairs(responses)
-        return item, said, responses.n_classes + 1
+        item, _, outcome = known_pairs(responses)
+        return item, outcome, responses.n_classes + 1
 
-    def as_said(self, responses, said):
+    def as_said(self, responses, codes):
         item, rater, _ = known_pairs(responses)
         silent: Any = responses.silent
         pair = item * responses.n_raters + rater
-        speaks = said < responses.n_classes
+        speaks = codes < responses.n_classes
         if not silent.complete:
             silent = of_pairs(pair[~speaks], responses.n_items, responses.n_raters)
-        key = (pair * responses.n_classes + said)[speaks]
+        key = (pair * responses.n_classes + codes)[speaks]
         table = from_key(key, responses.items, responses.raters, responses.classes, silent)
         return replace(table, multiplicity=responses.multiplicity)
 

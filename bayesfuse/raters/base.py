@@ -86,11 +86,11 @@ class RaterChannel(Factor):
 
     def require_table(self, responses: Responses) -> None:
         """Raise ModelError if a table has silence or statements that the channel does not take."""
-        for what, found, channel in (
+        for what, feature, channel in (
             ("silence", responses.silent, "bf.Abstaining"),
             ("statements", responses.stated, "bf.Stated"),
         ):
-            if found is not None and what not in self.takes:
+            if feature is not None and what not in self.takes:
                 raise ModelError(
                     f"Only some channels know what {what} in a table means: {channel}, which "
                     'DawidSkene, HiddenMarkov and MarkovRandomField use for raters="confusion" '
@@ -161,9 +161,9 @@ class RaterChannel(Factor):
         """Return items and codes of all that is said in a table, and the number of codes."""
         return responses.item, responses.label, responses.n_classes
 
-    def as_said(self, responses: Responses, said: Labels) -> Responses:
+    def as_said(self, responses: Responses, codes: Labels) -> Responses:
         """Return the table in which this was said instead, in the order of :meth:`said`."""
-        return responses.relabelled(said)
+        return responses.relabelled(codes)
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return indices of the matrices with a free row for every class of the truth."""

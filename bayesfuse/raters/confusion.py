@@ -146,26 +146,26 @@ def without_pairs(counts, pair, n_raters):
 
 
 @kernel
-def expected(log_confusion, given, start, row, pair, gold):
+def expected(log_confusion, labels, start, row, pair, gold):
     """Count responses by rater, truth and label; ``given`` as for :func:`weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_rows = n_raters * n_labels + pair.shape[0]
-    return (without_pairs(weigh_rows(n_rows, n_classes, given, start, row), pair, n_raters),)
+    return (without_pairs(weigh_rows(n_rows, n_classes, labels, start, row), pair, n_raters),)
 
 
 @inner
-def weigh_rows(n_rows, n_classes, given, start, cell):
+def weigh_rows(n_rows, n_classes, labels, start, cell):
     """Sum the items of every row by class (rows, classes): labels (items,), or weights by class."""
     counts = np.zeros((n_rows, n_classes))
     for n in range(start.size - 1):
-        label = given[n] if given.ndim == 1 else 0
+        label = labels[n] if labels.ndim == 1 else 0
         for r in range(start[n], start[n + 1]):
             row = cell[r]
-            if given.ndim == 1:
+            if labels.ndim == 1:
                 counts[row, label] += 1.0
             else:
                 for k in range(n_classes):
-                    counts[row, k] += given[n, k]
+                    counts[row, k] += labels[n, k]
     return counts
 
 
@@ -267,8 +267,8 @@ class Confusion(RaterChannel):
 
     def simulate(self, tables, truth, responses, rng):
         up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
-        own = up_to[responses.rater, truth[responses.item]]
-        return invert(own, rng.random(len(own)))
+        cumulative = up_to[responses.rater, truth[responses.item]]
+        return invert(cumulative, rng.random(len(cumulative)))
 
 
 @inner
@@ -294,13 +294,13 @@ def tied_likelihood_in_chain(tables, structure, n_classes):
 def tied_count_in_chain(tables, drawn, counts, structure, n_classes):
     """Count right and wrong responses (raters, 1 or classes, 2)."""
     (confusion,) = expected(tied(tables[0], n_classes), drawn, *structure)
-    found, last = counts[0], counts[0].shape[1] - 1
-    for m in range(found.shape[0]):
-        for k in range(found.shape[1]):
-            found[m, k, 0] = found[m, k, 1] = 0.0
+    right_wrong, last = counts[0], counts[0].shape[1] - 1
+    for m in range(right_wrong.shape[0]):
+        for k in range(right_wrong.shape[1]):
+            right_wrong[m, k, 0] = right_wrong[m, k, 1] = 0.0
         for k in range(n_classes):
             for c in range(n_classes):
-                found[m, min(k, last), np.int64(c != k)] += confusion[m, k, c]
+                right_wrong[m, min(k, last), np.int64(c != k)] += confusion[m, k, c]
 
 
 class OneCoin(Confusion):

@@ -25,12 +25,12 @@ def prepare(log_competence, log_guess, values):
         for c in range(n_answers):
             row, guess = m * n_answers + c, math.exp(log_competence[m, 1] + log_guess[m, c])
             for s in range(n_settings):
-                rest = looks * math.exp(values[s, 2]) + guess
-                if rest > 0.0:
-                    table[row, s] = math.log(rest)
+                otherwise = looks * math.exp(values[s, 2]) + guess
+                if otherwise > 0.0:
+                    table[row, s] = math.log(otherwise)
                     for role in range(2):
-                        own = looks * math.exp(values[s, role]) + guess
-                        table[row, (role + 1) * n_settings + s] = math.log(own / rest)
+                        with_look = looks * math.exp(values[s, role]) + guess
+                        table[row, (role + 1) * n_settings + s] = math.log(with_look / otherwise)
                 else:  # who never looks never guesses c
                     table[row, s] = -np.inf
     return table
@@ -81,15 +81,15 @@ def likelihood(log_share, log_competence, log_guess, start, cell, gold, kind, ty
     """Sum over the types of every class: (items, classes), and the rows' log scale."""
     table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
     n_classes, n_types = share.shape[1:]
-    found, log_scale = np.zeros((gold.size, n_classes)), np.empty(gold.size)
+    product, log_scale = np.zeros((gold.size, n_classes)), np.empty(gold.size)
     for n in range(gold.size):
         log_scale[n] = weigh(weight, lead, table, cell, start[n], start[n + 1], types)
         known = 1 if gold[n] >= 0 else 0
         for k in range(n_classes):
             if known == 0 or gold[n] == k:
                 for z in range(n_types):
-                    found[n, k] += share[known, k, z] * weight[0, z]
-    return found, log_scale
+                    product[n, k] += share[known, k, z] * weight[0, z]
+    return product, log_scale
 
 
 @inner
@@ -122,7 +122,7 @@ def note(number, z, begin, end, cell, types, cells, n_classes):
 
 
 @kernel
-def count_types(log_share, log_competence, log_guess, given, by_kind, rng, *structure):
+def count_types(log_share, log_competence, log_guess, labels, by_kind, rng, *structure):
     """Divide items, of classes (items,) or numbers by class, among types; count these by kind, too.
 
     Also count responses as :func:`note` does, (cells, 3 settings).
@@ -141,7 +141,7 @@ def count_types(log_share, log_competence, log_guess, given, by_kind, rng, *stru
         blank = rng is not None and by_kind.shape[1] > 0 and not known and start[n] == start[n + 1]
         of_type[:] = 0.0
         for k in range(n_classes):
-            number = np.float64(given[n] == k) if given.ndim == 1 else given[n, k]
+            number = np.float64(labels[n] == k) if labels.ndim == 1 else labels[n, k]
             if number == 0.0:
                 continue
             divide(number, share[known, k], weight[0], rng, joint, parts)
@@ -169,25 +169,25 @@ def look(cells, log_competence, log_guess, values, rng):
             number = cells[row, i]
             if number == 0.0:
                 continue
-            own = math.exp(log_competence[m, 0] + values[i % n_settings, i // n_settings])
-            part = own / max(own + guess, SMALLEST)
+            by_look = math.exp(log_competence[m, 0] + values[i % n_settings, i // n_settings])
+            part = by_look / max(by_look + guess, SMALLEST)
             if rng is None:
-                own_part = number * part
+                looked_part = number * part
             elif number == 1.0:
-                own_part = np.float64(rng.random() < part)
+                looked_part = np.float64(rng.random() < part)
             else:
-                own_part = np.float64(rng.binomial(np.int64(number), part))
-            looked[m, 0] += own_part
-            looked[m, 1] += number - own_part
-            guessed[m, c] += number - own_part
+                looked_part = np.float64(rng.binomial(np.int64(number), part))
+            looked[m, 0] += looked_part
+            looked[m, 1] += number - looked_part
+            guessed[m, c] += number - looked_part
     return looked, guessed
 
 
 @kernel
-def expected(log_share, log_competence, log_guess, given, *structure):
+def expected(log_share, log_competence, log_guess, labels, *structure):
     """Divide the weights of every item and class among the types, and count."""
     none = np.empty((2, 0, log_share.shape[2]))
     by_class, cells = count_types(
-        log_share, log_competence, log_guess, given, none, None, *structure
+        log_share, log_competence, log_guess, labels, none, None, *structure
     )
     return by_class, *look(cells, log_competence, log_guess, structure[-1], None)

@@ -114,15 +114,15 @@ def graded_rows(
     thresholds: Any, precision: Any, guess_rate: Any, guess: Any = None, positions: Any = None
 ) -> Any:
     """Return the rows (raters, classes, labels) of :class:`Graded`, of tensors or arrays."""
-    given = thresholds, precision, guess_rate, guess, positions
-    if any(hasattr(value, "owner") for value in given):
+    values = thresholds, precision, guess_rate, guess, positions
+    if any(hasattr(value, "owner") for value in values):
         import pytensor.tensor as pt
 
         xp, erfc = pt, pt.erfc
     else:
         xp, erfc = np, scipy.special.erfc
     thresholds, precision, guess_rate, guess, positions = (
-        v if v is None or hasattr(v, "owner") else np.asarray(v, dtype=float) for v in given
+        v if v is None or hasattr(v, "owner") else np.asarray(v, dtype=float) for v in values
     )
     _require_sound(thresholds, precision, guess_rate, positions)
     size, n_positions = (
@@ -142,7 +142,7 @@ def graded_rows(
     if thresholds.ndim == 1:
         thresholds = thresholds[None]
     precision, guess_rate = (
-        each[:, None, None] if each.ndim == 1 else each for each in (precision, guess_rate)
+        rate[:, None, None] if rate.ndim == 1 else rate for rate in (precision, guess_rate)
     )
     if guess.ndim == 2:
         guess = guess[:, None, :]

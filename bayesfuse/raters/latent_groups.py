@@ -140,13 +140,13 @@ class LatentGroups(RaterChannel):
 def through_groups(tables: tuple[Any, ...], assignment: Any, n_classes: int, xp: Any) -> Any:
     """Return ``p(response | truth)`` of every rater, through the verdict of a group if in one."""
     log_group, log_rater = tables
-    own, n_groups = xp.exp(log_rater), log_group.shape[0]
+    within, n_groups = xp.exp(log_rater), log_group.shape[0]
     group, number = assignment[:, None], xp.arange(n_groups)
     # a product with zeros and ones, because PyMC cannot vectorise an index over draws
     member = ((group >= number) & (group <= number)).astype("float64")
     outer = xp.matmul(member, xp.exp(log_group).reshape((n_groups, n_classes * n_classes)))
-    through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), own)
-    return xp.where((group < 0)[:, :, None], own, through)
+    through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), within)
+    return xp.where((group < 0)[:, :, None], within, through)
 
 
 def whole(assignment: Any) -> NDArray[np.int64]:

@@ -110,8 +110,8 @@ class Partition:
         message = listen_to_all(point.log_rater, arrangement)
         sources = np.repeat(answers.drawn[None], n_chosen + 1, axis=0)
         for i, group in enumerate(chosen.tolist()):
-            given = group, point.log_group, message, answers.drawn, arrangement, n_cells, rng
-            self.group_counts[group] = draw_verdicts(*given, sources[i + 1])
+            arguments = group, point.log_group, message, answers.drawn, arrangement, n_cells, rng
+            self.group_counts[group] = draw_verdicts(*arguments, sources[i + 1])
         table = count_by_source(sources, n_classes, n_cells, answers)
         counts = table.reshape(-1, n_raters, n_labels, n_classes).swapaxes(2, 3).copy()
         weight = np.empty((n_chosen + 1, n_raters))
@@ -137,33 +137,36 @@ class Partition:
         """Propose to move one rater (Metropolis–Hastings)."""
         n_raters, rng = len(self.assignment), self.rng
         mover = int(rng.random() * n_raters)
-        source, own = int(self.assignment[mover]), self.members(mover)
-        partner, with_partner, slot = -1, own[:0], ALONE
-        if len(own) == 1 or rng.random() >= LEAVE:
-            others = np.delete(np.arange(n_raters), own)
+        source, group_members = int(self.assignment[mover]), self.members(mover)
+        partner, with_partner, slot = -1, group_members[:0], ALONE
+        if len(group_members) == 1 or rng.random() >= LEAVE:
+            others = np.delete(np.arange(n_raters), group_members)
             if len(others) == 0:
                 return
             partner = int(others[int(rng.random() * len(others))])
             with_partner, slot = self.members(partner), int(self.assignment[partner])
             if slot == ALONE:
                 size = np.bincount(self.assignment + 1, minlength=len(self.group_counts) + 1)[1:]
-                if len(own) == 2:
+                if len(group_members) == 2:
                     size[source] = 0  # after the move
                 if size.all():  # no group is left
                     return
                 slot = int(size.argmin())
-        s, t = len(own), len(with_partner)
+        s, t = len(group_members), len(with_partner)
         if rng.random() >= worth(max(s, t + 1), self.answers):
             return
         log_ratio = log_chances(s, t, n_raters, log_alpha) - self.current(mover)
         if partner >= 0:
             log_ratio -= self.current(partner)
-        rest, joined = own[own != mover], np.sort(np.append(with_partner, mover))
-        of_rest, of_joined = self.weigh(rest), self.weigh(joined)
-        log_ratio += of_rest[0] + of_joined[0]
+        remaining, joined = (
+            group_members[group_members != mover],
+            np.sort(np.append(with_partner, mover)),
+        )
+        of_remaining, of_joined = self.weigh(remaining), self.weigh(joined)
+        log_ratio += of_remaining[0] + of_joined[0]
         if math.log(max(rng.random(), 1e-300)) >= log_ratio:
             return
-        self.place(rest, source, of_rest)
+        self.place(remaining, source, of_remaining)
         if s == 2:
             self.together.pop(source)
             self.group_counts[source] = 0.0
@@ -175,19 +178,19 @@ def count_by_source(sources: NDArray[Any], n_classes: int, n_rows: int, answers:
     n_sources, start, cell = len(sources), answers.start, answers.cell
     n_columns = n_classes**n_sources
     if sources.ndim == 3 or n_columns > COLUMNS:
-        return np.stack([count_rows(n_rows, n_classes, each, start, cell) for each in sources])
+        return np.stack([count_rows(n_rows, n_classes, labels, start, cell) for labels in sources])
     # jointly, and summed afterwards, because passes over the responses are slow
     worth = n_classes ** np.arange(n_sources, dtype=sources.dtype)
     table = count_rows(n_rows, n_columns, worth @ sources, start, cell)
     jointly = table.reshape(n_rows, *[n_classes] * n_sources)  # the last source comes first
     axes = range(1, n_sources + 1)
-    return np.stack([jointly.sum(axis=tuple(set(axes) - {own})) for own in reversed(axes)])
+    return np.stack([jointly.sum(axis=tuple(set(axes) - {axis})) for axis in reversed(axes)])
 
 
 @kernel
-def count_rows(n_rows, n_classes, given, start, cell):
+def count_rows(n_rows, n_classes, labels, start, cell):
     """See :func:`weigh_rows`."""
-    return weigh_rows(n_rows, n_classes, given, start, cell)
+    return weigh_rows(n_rows, n_classes, labels, start, cell)
 
 
 def log_chances(s: int, t: int, n_raters: int, log_alpha: float) -> float:

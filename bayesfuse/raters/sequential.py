@@ -26,8 +26,8 @@ def likelihood_in_chain(tables, structure, n_classes):
 @inner
 def count_in_chain(tables, labels, counts, structure, n_classes):
     """Count the responses by rater, previous answer, true label and response."""
-    (found,) = expected(tables[0].reshape(-1, n_classes, n_classes), labels, *structure)
-    fill(counts[0].reshape(-1, n_classes, n_classes), found)
+    (row_counts,) = expected(tables[0].reshape(-1, n_classes, n_classes), labels, *structure)
+    fill(counts[0].reshape(-1, n_classes, n_classes), row_counts)
 
 
 class SequentialConfusion(Confusion):
@@ -76,10 +76,10 @@ class SequentialConfusion(Confusion):
     @staticmethod
     def shares_in(responses: Responses, sequences: Sequences) -> Array:
         """Return the share of every previous answer (classes + 1) by class of the majority vote."""
-        said, _ = previous_labels(sequences, responses)
+        previous, _ = previous_labels(sequences, responses)
         best = responses.votes().argmax(axis=1)[responses.item]
         counts = np.zeros((responses.n_classes + 1, responses.n_classes))
-        np.add.at(counts, (said + 1, best), 1.0)
+        np.add.at(counts, (previous + 1, best), 1.0)
         return shares(counts.T, 1 / len(counts)).T
 
     def in_chain(self, *, copies):
@@ -102,9 +102,9 @@ class SequentialConfusion(Confusion):
         return (counts[0].reshape(-1, n_classes + 1, n_classes, n_classes),)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        said, _ = previous_labels(self.sequences, responses)
+        previous, _ = previous_labels(self.sequences, responses)
         n_classes = responses.n_classes
-        row = (responses.rater * (n_classes + 1) + said + 1) * n_classes + responses.label
+        row = (responses.rater * (n_classes + 1) + previous + 1) * n_classes + responses.label
         n_cells = responses.n_raters * (n_classes + 1) * n_classes
         return *pair_up(responses.start, row.astype(np.uint32), n_cells), gold
 
@@ -121,13 +121,13 @@ class SequentialConfusion(Confusion):
         item, rater = responses.item, responses.rater
         _, before = previous_labels(self.sequences, responses)
         pair = np.unique(item * responses.n_raters + rater, return_inverse=True)[1]
-        said = np.full(len(pair) + 1, -1)  # by item and rater; the last one is for none
+        previous = np.full(len(pair) + 1, -1)  # by item and rater; the last one is for none
         place = positions_of(self.sequences, responses.items)
         label = np.empty(len(item), dtype=np.int64)
         turn = place[item]
         order = np.argsort(turn, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1):
-            matrix = rater[rows] * (n_classes + 1) + said[before[rows]] + 1
+            matrix = rater[rows] * (n_classes + 1) + previous[before[rows]] + 1
             label[rows] = invert(cumulative[matrix, truth[item[rows]]], rng.random(len(rows)))
-            np.maximum.at(said, pair[rows], label[rows])
+            np.maximum.at(previous, pair[rows], label[rows])
         return label

@@ -27,79 +27,86 @@ from bayesfuse.raters.confusion import (
 
 
 @inlined
-def mean_of(table, first, said, k):
+def mean_of(table, first, probability, k):
     """Return the probability of a statement, up to a constant, if the truth is k."""
     total = 0.0
-    for c in range(said.size):
-        total += table[first + c, k] * said[c]
+    for c in range(probability.size):
+        total += table[first + c, k] * probability[c]
     return total
 
 
 @inner
-def answers(share, table, log_table, first, said, k):
+def answers(share, table, log_table, first, probability, k):
     """Fill in how probable hidden answers (1, answers) are; return the log of :func:`mean_of`."""
-    log_scale, total = 0.0, mean_of(table, first, said, k)
-    for c in range(said.size):
-        share[0, c] = table[first + c, k] * said[c]
+    log_scale, total = 0.0, mean_of(table, first, probability, k)
+    for c in range(probability.size):
+        share[0, c] = table[first + c, k] * probability[c]
     if total < TINY:
-        for c in range(said.size):
-            share[0, c] = log_table[first + c, k] + math.log(said[c]) if said[c] > 0.0 else -np.inf
+        for c in range(probability.size):
+            share[0, c] = (
+                log_table[first + c, k] + math.log(probability[c])
+                if probability[c] > 0.0
+                else -np.inf
+            )
         log_scale, total = rescale(share, 0), 0.0
-        for c in range(said.size):
+        for c in range(probability.size):
             total += share[0, c]
-    for c in range(said.size):
+    for c in range(probability.size):
         share[0, c] = share[0, c] / total if total > 0.0 else 0.0
     return log_scale + math.log(total) if total > 0.0 else -np.inf
 
 
 @kernel
-def likelihood(log_confusion, start, row, pair, stated, who, said, gold):
+def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
     """Multiply over responses and statements: (items, classes), and the rows' log scale."""
     _, n_classes, n_labels = log_confusion.shape
     table, log_table = by_cell_and_pair(log_confusion, pair)
-    found, in_logs = multiply(table, log_table, start, row)
+    product, in_logs = multiply(table, log_table, start, row)
     share = np.empty((1, n_labels))
     for n in range(gold.size):
         first, last = np.int64(stated[n]), np.int64(stated[n + 1])
         if not in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
-                    found[n, k] *= mean_of(table, np.int64(who[r]) * n_labels, said[r], k)
-                    in_logs[n] |= found[n, k] < TINY
+                    product[n, k] *= mean_of(table, np.int64(who[r]) * n_labels, probability[r], k)
+                    in_logs[n] |= product[n, k] < TINY
             if in_logs[n]:  # digits were lost: once more, in logarithms
                 for k in range(n_classes):
-                    found[n, k] = 0.0
+                    product[n, k] = 0.0
                     for r in range(start[n], start[n + 1]):
-                        found[n, k] += log_table[row[r], k]
+                        product[n, k] += log_table[row[r], k]
         if in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
                     begin = np.int64(who[r]) * n_labels
-                    found[n, k] += answers(share, table, log_table, begin, said[r], k)
-    return scaled(found, in_logs, gold, 0.0)
+                    product[n, k] += answers(share, table, log_table, begin, probability[r], k)
+    return scaled(product, in_logs, gold, 0.0)
 
 
 @kernel
-def count(log_confusion, given, rng, start, row, pair, stated, who, said, gold):
+def count(log_confusion, labels, rng, start, row, pair, stated, who, probability, gold):
     """Count responses and hidden answers, drawn by an ``rng``; ``given`` as for `weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
     table, log_table = by_cell(log_confusion, 0)
-    counts = weigh_rows(n_cells + pair.shape[0], n_classes, given, start, row)
+    counts = weigh_rows(n_cells + pair.shape[0], n_classes, labels, start, row)
     share, parts = np.empty((1, n_labels)), np.empty(n_labels)
     for n in range(gold.size):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
             first = np.int64(who[r]) * n_labels
-            if given.ndim == 1:
-                k, left = given[n], rng.random()
-                if answers(share, table, log_table, first, said[r], k) > -np.inf:
+            if labels.ndim == 1:
+                k, left = labels[n], rng.random()
+                if answers(share, table, log_table, first, probability[r], k) > -np.inf:
                     counts[first + pick(share[0], left), k] += 1.0
                 continue
             for k in range(n_classes):
-                own = given[n, k]
-                if own == 0.0 or answers(share, table, log_table, first, said[r], k) == -np.inf:
+                posterior = labels[n, k]
+                if (
+                    posterior == 0.0
+                    or answers(share, table, log_table, first, probability[r], k) == -np.inf
+                ):
                     continue
-                share_out(own, share[0], 1.0, rng, parts)
+                share_out(posterior, share[0], 1.0, rng, parts)
                 for c in range(n_labels):
                     counts[first + c, k] += parts[c]
     return without_pairs(counts, pair, n_raters)
@@ -173,8 +180,8 @@ class Stated(Confusion):
         nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)
         soft = replace(responses, start=nothing, cell=responses.cell[:0])
         unknown = np.full(responses.n_items, -1)
-        found, _ = likelihood(*tables, *self.structure(soft, unknown))
-        return found
+        product, _ = likelihood(*tables, *self.structure(soft, unknown))
+        return product
 
     def redrawn(self, tables, truth, responses, rng):
         table = super().redrawn(tables, truth, responses, rng)
@@ -192,8 +199,8 @@ class Stated(Confusion):
             return item, label, n_classes
         return np.append(item, stated.item), np.append(label, 0 * stated.item), n_classes
 
-    def as_said(self, responses, said):
-        label, steps = np.split(said, [responses.n_responses])
+    def as_said(self, responses, codes):
+        label, steps = np.split(codes, [responses.n_responses])
         table = responses.relabelled(label)
         if (stated := responses.stated) is None:
             return table

@@ -43,11 +43,11 @@ def sort_by_group(start, cell, group_of_cell, n_groups):
         group = group_of_cell[cell[r]] + 1
         by_group[begin[group]] = r
         begin[group] += 1
-    at, found = start.copy(), np.empty_like(cell)
+    at, sorted_cells = start.copy(), np.empty_like(cell)
     for r in by_group:
-        found[at[item[r]]] = cell[r]
+        sorted_cells[at[item[r]]] = cell[r]
         at[item[r]] += 1
-    return found
+    return sorted_cells
 
 
 @inner
@@ -180,13 +180,13 @@ def expected(log_group, log_rater, weight, *structure):
 
 
 @kernel
-def count(log_group, log_rater, given, rng, row_start, row, *patterns):
+def count(log_group, log_rater, labels, rng, row_start, row, *patterns):
     """Draw (or without ``rng`` weigh) verdicts, and count; ``given`` as for :func:`weigh_rows`."""
     patterns = patterns[:3]  # without the known classes
     cells, log_cells = by_cell(log_rater, 0)
     n_cells, n_classes = cells.shape
     log_outer = np.ascontiguousarray(log_group).reshape(-1, n_classes)
-    used = weigh_rows(n_cells + patterns[2].size, n_classes, given, row_start, row)
+    used = weigh_rows(n_cells + patterns[2].size, n_classes, labels, row_start, row)
     heard = listen(cells, log_cells, patterns[0], patterns[1])
     cell_counts = used[:n_cells].copy()
     outer_counts, _ = pass_on(log_outer, heard, used[n_cells:], patterns, cell_counts, rng)
@@ -266,10 +266,10 @@ def draw_verdicts(g, log_group, message, drawn, arrangement, n_cells, rng, verdi
     counts = np.zeros((n_classes, n_classes))
     weight, parts = np.empty(n_classes), np.empty(n_classes)
     for n in range(row_start.size - 1):
-        own = pattern_of(n, g, row_start, row, pattern_group, n_cells)
+        pattern = pattern_of(n, g, row_start, row, pattern_group, n_cells)
         if drawn.ndim == 1:
             k, of_item, up_to = drawn[n], 0, 0.0
-            left = rng.random() * weigh(outer, k, message, own, weight)
+            left = rng.random() * weigh(outer, k, message, pattern, weight)
             for v in range(n_classes - 1):  # branches would be mispredicted
                 up_to += weight[v]
                 of_item += up_to <= left
@@ -279,7 +279,7 @@ def draw_verdicts(g, log_group, message, drawn, arrangement, n_cells, rng, verdi
             verdict[n] = 0.0
             for k in range(n_classes):
                 if drawn[n, k] != 0.0:
-                    total = weigh(outer, k, message, own, weight)
+                    total = weigh(outer, k, message, pattern, weight)
                     share_out(drawn[n, k], weight, total, rng, parts)
                     for v in range(n_classes):
                         verdict[n, v] += parts[v]

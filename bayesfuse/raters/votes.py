@@ -94,10 +94,10 @@ class Votes(Confusion):
     @property
     def label_of(self) -> NDArray[np.int64]:
         """The label of every vote, shape (votes,)."""
-        found = np.zeros(self.n_votes, dtype=np.int64)
+        label = np.zeros(self.n_votes, dtype=np.int64)
         heard = self.column != NOBODY
-        found[self.column[heard]] = np.nonzero(heard)[1]
-        return found
+        label[self.column[heard]] = np.nonzero(heard)[1]
+        return label
 
     def numbers(self, responses: Responses) -> Array:
         """Return the number of items with every vote, shape (votes,)."""
@@ -105,8 +105,8 @@ class Votes(Confusion):
 
     def by_class(self, responses: Responses, known: NDArray[np.int64]) -> Array:
         """Count the votes on items of known class (−1 for others), shape (votes, classes)."""
-        own = known[:, None] == np.arange(responses.n_classes)
-        return self.given(responses).T @ (own * responses.multiplicity[:, None].astype(float))
+        is_class = known[:, None] == np.arange(responses.n_classes)
+        return self.given(responses).T @ (is_class * responses.multiplicity[:, None].astype(float))
 
     def given(self, responses: Responses) -> Any:
         """Return which votes every item has, a sparse array (items, votes) of zeros and ones."""
@@ -155,9 +155,9 @@ class Votes(Confusion):
 
     def kept(self, tables, responses):
         item, _, _, share = self._choices(tables, responses)
-        found = np.zeros((responses.n_items, responses.n_classes))
-        np.add.at(found, item, np.log(share.sum(axis=-1)).T)
-        return np.exp(found - found.max(axis=1, keepdims=True))
+        log_weight = np.zeros((responses.n_items, responses.n_classes))
+        np.add.at(log_weight, item, np.log(share.sum(axis=-1)).T)
+        return np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
 
     def _choices(
         self, tables: Tables, responses: Responses
@@ -199,10 +199,10 @@ class Votes(Confusion):
         owner = np.repeat(np.arange(responses.n_items), np.diff(start))
         return owner, vote.astype(np.int64), self.n_votes
 
-    def as_said(self, responses, said):
+    def as_said(self, responses, codes):
         """Return the table in which items get these votes, from all of their sources."""
         n_cells, (owner, *_) = self.column.size, self.said(responses)
-        one, cell = np.nonzero(said[:, None] == self.column.ravel())
+        one, cell = np.nonzero(codes[:, None] == self.column.ravel())
         key = responses.item * n_cells + responses.cell
         ignored = self.column.ravel()[responses.cell] == NOBODY
         new, silent = np.append(owner[one] * n_cells + cell, key[ignored]), responses.silent

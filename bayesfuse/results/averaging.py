@@ -63,11 +63,11 @@ def common_units(
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
     require_alike(results, "responses", "gold", "density")
-    if all(own.equals(first) for own in partitions.values()):
+    if all(partition.equals(first) for partition in partitions.values()):
         return dict(results)
     coarsest = min(results, key=lambda name: partitions[name].nunique())
     target = _units(results[coarsest])
-    found = {}
+    in_target = {}
     for name, result in results.items():
         to = partitions[coarsest].reindex(partitions[name].index)
         pairs = pd.DataFrame({"own": partitions[name], "to": to}).drop_duplicates()
@@ -77,8 +77,8 @@ def common_units(
                 f"{_units(result).name}s of {name!r} that span several {target.name}s of "
                 f"{coarsest!r}."
             )
-        found[name] = _in_units(name, result, pairs, target, (models or {}).get(name))
-    return found
+        in_target[name] = _in_units(name, result, pairs, target, (models or {}).get(name))
+    return in_target
 
 
 def average(
@@ -126,20 +126,20 @@ def average(
     """
     _require_results(results, models)
     owned = {
-        name: label_posterior(each, (models or {}).get(name)) for name, each in results.items()
+        name: label_posterior(result, (models or {}).get(name)) for name, result in results.items()
     }
     first, pair, posteriors = next(iter(owned.values())), ["item", "class"], []
-    for name, own in owned.items():
+    for name, posterior in owned.items():
         for dim in pair:
-            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
+            if set(listed(posterior[dim].values)) != set(listed(first[dim].values)):
                 raise ModelError(
                     f"Averaged label posteriors must have the same {dim} names. Got: others in "
                     f"{name!r}."
                 )
             # by place: names that are truth values would select as a mask does
-            place = pd.Index(own[dim].values).get_indexer(first[dim].values)
-            own = own.isel({dim: place})
-        posteriors.append(own)
+            place = pd.Index(posterior[dim].values).get_indexer(first[dim].values)
+            posterior = posterior.isel({dim: place})
+        posteriors.append(posterior)
     require_alike(results, "responses", "gold")
     names = list(results)
     if isinstance(weights, str):
@@ -148,19 +148,19 @@ def average(
         require_mapping("weights", weights)
         if set(weights) != set(names):
             raise ModelError(f"weights must have the names {names}. Got: {dict(weights)}.")
-        given = require_weights("weights", {name: weights[name] for name in names})
-        comparison = xr.Dataset({"weight": ("model", np.array(given))}, {"model": names})
+        checked = require_weights("weights", {name: weights[name] for name in names})
+        comparison = xr.Dataset({"weight": ("model", np.array(checked))}, {"model": names})
     share = comparison["weight"].values
     probability, variance = 0.0, 0.0
-    for weight, each in zip(share, posteriors, strict=True):
-        probability = probability + weight * each["probability"].values
-        error = each.get("mcse", xr.zeros_like(each["probability"])).values
+    for weight, posterior in zip(share, posteriors, strict=True):
+        probability = probability + weight * posterior["probability"].values
+        error = posterior.get("mcse", xr.zeros_like(posterior["probability"])).values
         variance = variance + (weight * error) ** 2
     labels = xr.Dataset(
         {"probability": (pair, probability), "mcse": (pair, np.sqrt(variance))},
         {dim: first[dim].values for dim in pair},
         {
-            "exact": int(all(each.attrs.get("exact", 1) for each in posteriors)),
+            "exact": int(all(posterior.attrs.get("exact", 1) for posterior in posteriors)),
             "method": "average of " + ", ".join(map(str, names)),
         },
     )
@@ -179,8 +179,8 @@ def average(
 
 def _require_results(results: Any, models: Any) -> None:
     """Raise ModelError unless there are results by name, and models by name if any."""
-    for name, given in (("results", results), ("models", {} if models is None else models)):
-        require_mapping(name, given)
+    for name, mapping in (("results", results), ("models", {} if models is None else models)):
+        require_mapping(name, mapping)
     if isinstance(results, xr.DataTree) or not results:
         got = "one result" if isinstance(results, xr.DataTree) else "no results"
         raise ModelError(f'results must map names to results, as {{"name": result}}. Got: {got}.')
@@ -217,8 +217,8 @@ def _in_units(
     name: str, result: xr.DataTree, pairs: pd.DataFrame, target: Any, model: pm.Model | None
 ) -> xr.DataTree:
     """Return a result with the log likelihoods of the units of another."""
-    own = _units(result)
-    if own.name == target.name and np.array_equal(own.values, target.values):
+    units = _units(result)
+    if units.name == target.name and np.array_equal(units.values, target.values):
         return result
     values = in_double(_pointwise(result))
     to = pairs.sort_values("own")["to"].to_numpy()
@@ -256,26 +256,26 @@ def _loo_weights(
     require_choice("weights", method, *METHODS)
     names = list(results)
     common = common_units(results, models=models)
-    for name, each in common.items():
-        sizes = _pointwise(each).sizes
+    for name, result in common.items():
+        sizes = _pointwise(result).sizes
         if (number := sizes["chain"] * sizes["draw"]) < FEWEST:
             raise ModelError(
                 f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
                 f"give weights= as numbers, or sample more. Got: {number} draws in {name!r}."
             )
-    loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
-    best = np.max([each.elpd_i.values for each in loos.values()], axis=0)
-    relative = {name: copy(each) for name, each in loos.items()}
-    for each in relative.values():  # densities relative to the best do not underflow
-        each.elpd_i, each.elpd = each.elpd_i - best, each.elpd - best.sum()
+    loos = {name: az.loo(result, pointwise=True) for name, result in common.items()}
+    best = np.max([loo.elpd_i.values for loo in loos.values()], axis=0)
+    relative = {name: copy(loo) for name, loo in loos.items()}
+    for loo in relative.values():  # densities relative to the best do not underflow
+        loo.elpd_i, loo.elpd = loo.elpd_i - best, loo.elpd - best.sum()
     weight = np.ones(1)
     if len(names) > 1:
         table = az.compare(relative, method=method, round_to="none")
         weight = table.loc[names, "weight"].to_numpy(dtype=float)
     columns: dict[str, Any] = {"weight": np.maximum(weight, 0.0) / weight.sum()}
     for name, attribute in (("elpd", "elpd"), ("se", "se"), ("p_loo", "p")):
-        columns[name] = [getattr(each, attribute) for each in loos.values()]
-    columns["worst_pareto_k"] = [each.pareto_k.values.max() for each in loos.values()]
+        columns[name] = [getattr(loo, attribute) for loo in loos.values()]
+    columns["worst_pareto_k"] = [loo.pareto_k.values.max() for loo in loos.values()]
     return xr.Dataset(
         {name: ("model", values) for name, values in columns.items()},
         {"model": names},

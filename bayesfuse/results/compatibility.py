@@ -55,20 +55,24 @@ def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
 def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
     """Return observation and parameters of a result, where it stores all that these need."""
     fitted, responses = from_result(result), contents.responses_of(result)
-    told: dict[str, Any] = {"sequences": contents.sequences_of(result, responses)}
+    arguments: dict[str, Any] = {"sequences": contents.sequences_of(result, responses)}
     number, names = contents.constants(result).get("population_index"), fitted.population_names
     if number is not None and names is not None:
-        told["populations"] = names[number.values]
-    if missing := [name for name in fitted.needs if told.get(name) is None]:
+        arguments["populations"] = names[number.values]
+    if missing := [name for name in fitted.needs if arguments.get(name) is None]:
         raise contents.needs_model(f"the {missing[0]} of its items")
     observation, values, _ = see(
         fitted,
         responses,
-        {name: told[name] for name in fitted.needs},
+        {name: arguments[name] for name in fitted.needs},
         contents.gold_of(result, responses),
     )
-    own = {part: told for part, told in observation.fingerprint.items() if part != "channel"}
-    require_same(result, own, responses)  # a channel that computes its rows is rebuilt from rows
+    digests = {
+        part: digest for part, digest in observation.fingerprint.items() if part != "channel"
+    }
+    require_same(
+        result, digests, responses
+    )  # a channel that computes its rows is rebuilt from rows
     return observation, values
 
 
@@ -99,12 +103,16 @@ def _observed(result: xr.DataTree) -> dict[str, str]:
 
 def require_same(result: xr.DataTree, now: Mapping[str, str], responses: Responses) -> None:
     """Raise ModelError that names the first difference between a result and a model."""
-    then, own = _observed(result), contents.constants(result)
+    then, stored_constants = _observed(result), contents.constants(result)
     for dim, key in (("rater", "raters"), ("class", "classes"), ("item", "items")):
         if then.get(key) == now[key]:
             continue
         names = getattr(responses, key)
-        differ = names_differ(dim, own[dim].values, names) if dim in own.coords else None
+        differ = (
+            names_differ(dim, stored_constants[dim].values, names)
+            if dim in stored_constants.coords
+            else None
+        )
         if differ or key in then:
             raise ModelError(SAME.format(differ or f"a result of other {key}"))
     for part, differ in DIFFERENCES.items():
@@ -144,13 +152,13 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
         )
     answers, _ = observed(model)
     for variable in model.free_RVs:
-        own = draws[variable.name]
+        drawn = draws[variable.name]
         for dim in model.named_vars_to_dims.get(variable.name, ()):
             names = model.coords.get(dim)
-            if names is not None and dim in own.coords:
-                if differ := names_differ(dim, own[dim].values, names):
+            if names is not None and dim in drawn.coords:
+                if differ := names_differ(dim, drawn[dim].values, names):
                     raise ModelError(SAME.format(differ))
-        require_like(own.shape[2:], variable)
+        require_like(drawn.shape[2:], variable)
     values = evaluate(model, draws, parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
     for factor in (observation.labels, observation.raters):
@@ -162,16 +170,16 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     """Return means of draws (chain, draw, …), those without a mean at their most frequent value."""
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
-    whole = [name for name in flat if observation.support(name).discrete]
-    if not whole:
+    discrete = [name for name in flat if observation.support(name).discrete]
+    if not discrete:
         return {name: values.mean(axis=0) for name, values in flat.items()}
-    values = np.concatenate([flat[name].reshape(len(flat[name]), -1) for name in whole], axis=1)
+    values = np.concatenate([flat[name].reshape(len(flat[name]), -1) for name in discrete], axis=1)
     table = pd.DataFrame(values)
     often = sum(table.groupby(column)[column].transform("size") for column in table)
     chosen = np.lexsort((often, table.groupby(list(table))[0].transform("size")))[-1]
     alike = (values == values[chosen]).all(axis=1)
     return {
-        name: drawn[chosen] if name in whole else drawn[alike].mean(axis=0)
+        name: drawn[chosen] if name in discrete else drawn[alike].mean(axis=0)
         for name, drawn in flat.items()
     }
 
@@ -197,13 +205,13 @@ def fitted_by(result: xr.DataTree, model: pm.Model | None) -> Fitted:
     if log_odds := stored_log_odds(result, observation.labels.needs):
         values = {name: values[name] for name in observation.raters.parameters} | log_odds
     sizes = next(iter(values.values())).shape[:2]
-    given = getattr(model, "newcomers", {})
-    variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
-    newcomers = {**given, **evaluate(model, contents.all_draws(result), variables)}
+    defaults = getattr(model, "newcomers", {})
+    variables = {name: row for name, row in defaults.items() if isinstance(row, Variable)}
+    newcomers = {**defaults, **evaluate(model, contents.all_draws(result), variables)}
     for name, row in newcomers.items():
         if not isinstance(row, str):
-            whole = row if name in variables else np.broadcast_to(row, (*sizes, *np.shape(row)))
-            newcomers[name] = whole, source_of(model, name, given[name])
+            broadcast = row if name in variables else np.broadcast_to(row, (*sizes, *np.shape(row)))
+            newcomers[name] = broadcast, source_of(model, name, defaults[name])
     return Fitted(
         type(observation.labels),
         type(observation.raters),

@@ -22,8 +22,8 @@ from bayesfuse.results import posterior
 
 def require_result(result: Any) -> xr.DataTree:
     """Return a result, or raise ModelError if it is no DataTree."""
-    found: xr.DataTree = require_kind("A result", result, xr.DataTree)
-    return found
+    tree: xr.DataTree = require_kind("A result", result, xr.DataTree)
+    return tree
 
 
 def averaged_models(result: xr.DataTree) -> str:
@@ -61,20 +61,20 @@ def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
     """Return a variable in double precision, or None; a model's prefix may be left out."""
     if name in dataset:
         return in_double(dataset[name])
-    prefixed = [own for own in dataset.data_vars if str(own).endswith(f"::{name}")]
+    prefixed = [variable for variable in dataset.data_vars if str(variable).endswith(f"::{name}")]
     return in_double(dataset[prefixed[0]]).rename(name) if len(prefixed) == 1 else None
 
 
 def stored(dataset: xr.Dataset, name: str) -> xr.DataArray:
     """Return a variable as :func:`named` does, or raise ModelError if it is not there."""
-    found = named(dataset, name)
-    if found is None:
+    variable = named(dataset, name)
+    if variable is None:
         raise ModelError(
             "Tables, plots and predictions read their variables from the result (bayesfuse.models "
             "define them; your own model can with pm.Deterministic). Got: no "
             f"{name!r} among {list(dataset)}."
         )
-    return found
+    return variable
 
 
 def in_double(values: xr.DataArray) -> xr.DataArray:
@@ -84,21 +84,23 @@ def in_double(values: xr.DataArray) -> xr.DataArray:
 
 def without_prefix(draws: xr.Dataset) -> xr.Dataset:
     """Return variables without the prefix of a named model."""
-    names = {own: str(own).rpartition("::")[2] for own in draws.data_vars}
+    names = {variable: str(variable).rpartition("::")[2] for variable in draws.data_vars}
     return draws.rename(names) if len(set(names.values())) == len(names) else draws
 
 
 def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
     """Return the group ``constant_data``, or raise ModelError if it lacks one of ``names``."""
     groups = require_result(result).children
-    found = groups["constant_data"].dataset if "constant_data" in groups else xr.Dataset()
-    if missing := [name for name in names if name not in found]:
+    stored_constants = (
+        groups["constant_data"].dataset if "constant_data" in groups else xr.Dataset()
+    )
+    if missing := [name for name in names if name not in stored_constants]:
         raise ModelError(
             "The indices of items and raters are read from the group constant_data, which results "
             "of pm.sample lack: draw them by bf.sample, bf.fit or bf.find_map. Got: no "
             f"{missing[0]!r} in groups {sorted(groups)}."
         )
-    return found
+    return stored_constants
 
 
 def observed_rows(result: xr.DataTree) -> tuple[NDArray[Any], ...] | None:
@@ -111,7 +113,7 @@ def observed_rows(result: xr.DataTree) -> tuple[NDArray[Any], ...] | None:
     # models of something else than the responses keep these among the constants
     for label in (known.get("label_index", item), *groups["observed_data"].data_vars.values()):
         if label.shape == item.shape and label is not item:
-            return tuple(each.values.astype(np.int64) for each in (item, rater, label))
+            return tuple(column.values.astype(np.int64) for column in (item, rater, label))
     return None
 
 
@@ -149,12 +151,14 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
         return None
     if "sample" in result["label_draws"].dims:  # drawn later: see `joint_labels`
         return None
-    kept, draws = _with_chains(result["label_draws"].dataset), all_draws(result)
-    labels, name = kept["label"], str(kept.attrs.get(posterior.OF_VARIABLE))
-    extents = [[own.sizes.get(dim, 0) for dim in ("chain", "draw")] for own in (labels, draws)]
+    label_draws, draws = _with_chains(result["label_draws"].dataset), all_draws(result)
+    labels, name = label_draws["label"], str(label_draws.attrs.get(posterior.OF_VARIABLE))
+    extents = [
+        [variable.sizes.get(dim, 0) for dim in ("chain", "draw")] for variable in (labels, draws)
+    ]
     together = extents[0] == extents[1]
-    if together and posterior.OF_DRAWS in kept and name in draws:
-        numbers = kept[posterior.OF_DRAWS].transpose("chain", "draw").values
+    if together and posterior.OF_DRAWS in label_draws and name in draws:
+        numbers = label_draws[posterior.OF_DRAWS].transpose("chain", "draw").values
         together = np.array_equal(numbers, posterior.draw_numbers(draws, name))
     if not together:
         raise ModelError(

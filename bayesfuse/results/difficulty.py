@@ -85,38 +85,38 @@ def difficulty(
     differ = 1.0 - np.square(rows).sum(axis=1)
     order = np.argsort(differ)
     up_to = types[:, order].cumsum(axis=1)
-    found = {"disagreement": types @ differ}
+    summaries = {"disagreement": types @ differ}
     for name, end in zip(("low", "high"), ends, strict=True):
         below = (up_to < end * up_to[:, -1:]).sum(axis=1)
-        found[name] = differ[order[np.minimum(below, len(order) - 1)]]
-    own = xr.Dataset(
-        {name: ("item", observation.by_item(values)) for name, values in found.items()}
+        summaries[name] = differ[order[np.minimum(below, len(order) - 1)]]
+    by_item = xr.Dataset(
+        {name: ("item", observation.by_item(values)) for name, values in summaries.items()}
         | {"consensus": (("item", "answer"), observation.by_item(types @ rows))},
         {"item": observation.responses.items, "answer": observation.responses.classes},
     )
     labels = label_probabilities(result, model).transpose("item", "class")
-    return with_labels(own, labels.values, observation.responses)
+    return with_labels(by_item, labels.values, observation.responses)
 
 
-def with_labels(found: xr.Dataset, probability: Array, responses: Responses) -> xr.Dataset:
+def with_labels(summaries: xr.Dataset, probability: Array, responses: Responses) -> xr.Dataset:
     """Return consensus and disagreement with labels, errors and mistakes by these probabilities."""
     n_items, n_classes = probability.shape
     best = probability.argmax(axis=1)
     others = probability.copy()
     others[np.arange(n_items), best] = -1.0
     # classes that are as probable, as zero next to a known class, by what raters say
-    second = np.lexsort((found["consensus"].values, others), axis=1)[:, -1]
+    second = np.lexsort((summaries["consensus"].values, others), axis=1)[:, -1]
     mistakes = np.zeros((n_classes, n_classes))
     np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
     np.fill_diagonal(mistakes, 0.0)
-    own = {
+    labelled = {
         "label": ("item", responses.classes[best]),
         "error": ("item", 1.0 - probability[np.arange(n_items), best]),
         "confused_with": ("item", responses.classes[second]),
         "mistakes": (("labelled", "class"), mistakes),
     }
     names = dict.fromkeys(("labelled", "class"), responses.classes)
-    return found.assign(own).assign_coords(names)
+    return summaries.assign(labelled).assign_coords(names)
 
 
 def _types(
@@ -127,7 +127,7 @@ def _types(
     labels = kept_labels(result) if observation.labels.moves_labels else None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
-    found: Any = 0.0
+    total: Any = 0.0
     for one in evenly_spaced(draws, n_chains * n_draws):
         at = divmod(int(one), n_draws)
         rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
@@ -136,5 +136,5 @@ def _types(
         else:
             probability = observation.given(rows, labels[at])[0]
         tables = observation.tables(rows)
-        found = found + channel.types(tables, probability, observation.rater_structure) / draws
-    return np.asarray(found)
+        total = total + channel.types(tables, probability, observation.rater_structure) / draws
+    return np.asarray(total)

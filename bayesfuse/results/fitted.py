@@ -89,16 +89,16 @@ class Fitted:
             axis = 2 + parameter.dims.index("rater")
             rows = np.take(values[name], np.maximum(index, 0), axis=axis)
             if new.any():
-                found = self.newcomers.get(name, "the model says nothing of other raters")
-                if isinstance(found, str):
+                default = self.newcomers.get(name, "the model says nothing of other raters")
+                if isinstance(default, str):
                     raise ModelError(
                         "A rater without fitted responses needs rows that the model expects of new "
                         "raters: those of a pool (pooled=True) or of a prior that all raters "
                         f"share. Got: rater {plain(raters[new][0])!r} ({int(new.sum())} such); "
-                        f"for {name}, {found}."
+                        f"for {name}, {default}."
                     )
-                np.moveaxis(rows, axis, 0)[new] = found[0]
-                sources.add(found[1])
+                np.moveaxis(rows, axis, 0)[new] = default[0]
+                sources.add(default[1])
             values[name] = rows
         new_source = PRIOR if PRIOR in sources else POOL
         return values, index, np.where(new, new_source, FITTED).tolist()
@@ -115,13 +115,13 @@ class Fitted:
                 "Settings of a channel with an entry per rater must be named in its attribute "
                 f"by_rater (a tuple, () for none). Got: {likely[0]}, and no by_rater."
             )
-        own = kind.by_rater or ()
-        if own and index.min() < 0:
+        by_rater = kind.by_rater or ()
+        if by_rater and index.min() < 0:
             raise ModelError(
                 "Settings of a channel with an entry per rater are known for fitted raters only. "
-                f"Got: raters {shown(raters[index < 0], 3)}, setting {own[0]}."
+                f"Got: raters {shown(raters[index < 0], 3)}, setting {by_rater[0]}."
             )
-        return {**settings, **{name: np.asarray(settings[name])[index] for name in own}}
+        return {**settings, **{name: np.asarray(settings[name])[index] for name in by_rater}}
 
 
 def from_result(result: xr.DataTree) -> Fitted:

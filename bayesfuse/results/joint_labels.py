@@ -147,8 +147,8 @@ def add_votes_in_sequence(
     for row in labels:
         chosen = rng.integers(np.maximum(size + missed, 1))
         one = asked[np.minimum(begin[:-1] + chosen, len(asked) - 1)] % responses.n_raters
-        said = np.flatnonzero(unknown[item] & (rater == one[unit[item]]))[::-1]
-        row[item[said]] = label[said]  # the first of several
+        voted = np.flatnonzero(unknown[item] & (rater == one[unit[item]]))[::-1]
+        row[item[voted]] = label[voted]  # the first of several
         if missed:
             row[unknown & ((chosen == size) & (size > 0))[unit]] = outside
     shares[GROUP] = as_draws(labels, responses.items, responses.classes)
@@ -163,23 +163,23 @@ def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> x
     place = drawn.get_index("item").get_indexer(sequences.items)
     probability = labels["probability"].sel(item=drawn["item"]).transpose("item", "class")
     wanted = np.ascontiguousarray(probability.values[place])
-    found = drawn["label"].transpose(*DIMS).copy()
-    own = found.values[:, place].T.copy()  # (items, samples)
-    unsure = np.flatnonzero((own != own[:, :1]).any(axis=1))
+    resampled = drawn["label"].transpose(*DIMS).copy()
+    sampled = resampled.values[:, place].T.copy()  # (items, samples)
+    unsure = np.flatnonzero((sampled != sampled[:, :1]).any(axis=1))
     first = np.append(True, np.diff(unsure) > 1)[: len(unsure)] | np.isin(unsure, sequences.start)
     begin = np.append(np.flatnonzero(first), len(unsure))
-    own[unsure] = _fit_stretches(own[unsure], wanted[unsure], begin, SWEEPS)
+    sampled[unsure] = _fit_stretches(sampled[unsure], wanted[unsure], begin, SWEEPS)
     certain = wanted.max(axis=1) == 1.0
-    own[certain] = wanted.argmax(axis=1)[certain, None]
-    found.values[:, place] = own.T
-    return drawn.assign(label=found)
+    sampled[certain] = wanted.argmax(axis=1)[certain, None]
+    resampled.values[:, place] = sampled.T
+    return drawn.assign(label=resampled)
 
 
 @kernel
 def _fit_stretches(labels, wanted, begin, sweeps):
     """Weight and resample the draws (items, samples) of every stretch: see ``reweighted``."""
     n_samples, n_classes = labels.shape[1], wanted.shape[1]
-    found = labels.copy()
+    fitted = labels.copy()
     weight, share = np.empty(n_samples), np.empty(n_classes)
     for stretch in range(len(begin) - 1):
         weight[:] = 1.0 / n_samples
@@ -202,8 +202,8 @@ def _fit_stretches(labels, wanted, begin, sweeps):
                 at += 1
                 up_to += weight[at]
             for i in range(begin[stretch], begin[stretch + 1]):
-                found[i, s] = labels[i, at]
-    return found
+                fitted[i, s] = labels[i, at]
+    return fitted
 
 
 def pooled(
@@ -221,9 +221,11 @@ def pooled(
     shares[np.argsort(shares - exact, kind="stable")[: number - shares.sum()]] += 1
     parts = []
     for result, share in zip(results.values(), shares.tolist(), strict=True):
-        own = result["label_posterior"].dataset if "label_posterior" in result.children else labels
-        place = own.get_index("item").get_indexer(items.values)
-        code = classes.to_index().get_indexer(own["class"].values)
+        posterior = (
+            result["label_posterior"].dataset if "label_posterior" in result.children else labels
+        )
+        place = posterior.get_index("item").get_indexer(items.values)
+        code = classes.to_index().get_indexer(posterior["class"].values)
         code = code.astype(smallest_integer(len(classes)))
         if not number or _dropped(result):
             return None
@@ -233,7 +235,7 @@ def pooled(
         elif "posterior" in result.children:
             return None
         else:
-            drawn = independent(own["probability"], share, rng)
+            drawn = independent(posterior["probability"], share, rng)
         in_order = np.array_equal(place, np.arange(drawn.shape[1]))
         parts.append(code[drawn if in_order else drawn[:, place]])
     mixed = rng.permutation(np.concatenate(parts))
@@ -292,7 +294,7 @@ class LabelDraws:
             (responses.item, responses.rater, responses.label, np.ones(responses.n_responses))
         ]
         if (stated := responses.stated) is not None:
-            item, rater = (np.repeat(each, n_classes) for each in (stated.item, stated.rater))
+            item, rater = (np.repeat(code, n_classes) for code in (stated.item, stated.rater))
             label = np.tile(np.arange(n_classes), len(stated.rater))
             rows.append((item, rater, label, stated.probability.ravel()))
         self.rows = [np.concatenate(column) for column in zip(*rows, strict=True)]
@@ -326,8 +328,8 @@ class LabelDraws:
         truth = drawn + np.arange(n_now)[:, None] * n_classes
         shares = np.bincount(truth.ravel(), minlength=n_now * n_classes) / drawn.shape[1]
         self.shares[some] = shares.reshape(n_now, n_classes)
-        kept = np.flatnonzero((self.chosen >= some.start) & (self.chosen < some.stop))
-        self.labels[kept] = drawn[self.chosen[kept] - some.start]
+        stored_here = np.flatnonzero((self.chosen >= some.start) & (self.chosen < some.stop))
+        self.labels[stored_here] = drawn[self.chosen[stored_here] - some.start]
 
     def store(self, result: xr.DataTree, model: Any, more: Mapping[str, Array]) -> None:
         """Add groups of labels and data, ``more`` probabilities (items, classes), rater tables."""
@@ -335,8 +337,8 @@ class LabelDraws:
         self.means.join(self.chain)
         mean, error = self.means.result()
         pair = {"item": responses.items, "class": responses.classes}
-        said = {"probability": mean, "mcse": error, **more}
-        labels = {name: (("item", "class"), values) for name, values in said.items()}
+        posterior = {"probability": mean, "mcse": error, **more}
+        labels = {name: (("item", "class"), values) for name, values in posterior.items()}
         tables = {}
         for name, (dims, values) in self.tables().items():
             shaped = values.reshape(*self.sizes, *values.shape[1:])
@@ -349,13 +351,13 @@ class LabelDraws:
         item, rater = responses.small_columns
         label = responses.label.astype(self.labels.dtype)  # responses are no data of this model
         columns = {"item_index": item, "rater_index": rater, "label_index": label}
-        data = {name: (("response",), each) for name, each in columns.items()}
+        data = {name: (("response",), column) for name, column in columns.items()}
         data |= of_items(responses, self.known)
         coords = pair | {"rater": responses.raters}
         result["constant_data"] = xr.Dataset(data, coords, identity(responses, self.known))
         at = np.flatnonzero(self.known >= 0)
-        seen = {"label": ("item", self.known[at])}
-        result["observed_data"] = xr.Dataset(seen, {"item": responses.items[at]})
+        observed = {"label": ("item", self.known[at])}
+        result["observed_data"] = xr.Dataset(observed, {"item": responses.items[at]})
 
     def tables(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """Return the variables of raters and of classes, (draws, …)."""

@@ -48,7 +48,7 @@ def store(
     result: xr.DataTree, known: Mapping[str, Natural], elbo: Array, digests: NDArray[np.uint64]
 ) -> None:
     """Add the group ``fit`` to a result with a posterior."""
-    found: dict[str, Any] = {"elbo": ("iteration", elbo)}
+    variables: dict[str, Any] = {"elbo": ("iteration", elbo)}
     coords: dict[Any, Any] = {}
     for name, natural in known.items():
         drawn = result["posterior"].dataset[natural.variable]
@@ -57,40 +57,40 @@ def store(
         if len(natural.prior.shape) > len(dims):
             dims = (*dims, f"{name}_outcome")  # p stands for the row (p, 1 − p)
         for what, rows in (("prior_", natural.prior), ("", natural.posterior)):
-            whole = dims
+            axes = dims
             if isinstance(rows, DirichletMixture):
-                whole = (f"{name}_component", *dims)
-                found[f"{name}_{what}log_share"] = (whole[:-1], rows.log_shares)
-            found[f"{name}_{what}concentration"] = (whole, rows.concentration)
-        found[f"{name}_concentration"] += ({OF: name, VARIABLE: natural.variable},)
+                axes = (f"{name}_component", *dims)
+                variables[f"{name}_{what}log_share"] = (axes[:-1], rows.log_shares)
+            variables[f"{name}_{what}concentration"] = (axes, rows.concentration)
+        variables[f"{name}_concentration"] += ({OF: name, VARIABLE: natural.variable},)
     if known:
-        found[DIGESTS] = ("batch", digests)
-    result["fit"] = xr.DataTree(xr.Dataset(found, coords))
+        variables[DIGESTS] = ("batch", digests)
+    result["fit"] = xr.DataTree(xr.Dataset(variables, coords))
 
 
 def read(result: xr.DataTree) -> dict[str, Natural]:
     """Return what a result holds by parameter, or raise ModelError if that is nothing."""
     groups = require_result(result).children
     stored = groups["fit"].dataset if "fit" in groups else xr.Dataset()
-    found = {}
+    posteriors = {}
     for variable in stored.data_vars.values():
         if (name := variable.attrs.get(OF)) is not None:
             prior, posterior = (_rows(stored, f"{name}_{what}") for what in ("prior_", ""))
-            found[str(name)] = Natural(prior, posterior, str(variable.attrs[VARIABLE]))
-    if not found:
+            posteriors[str(name)] = Natural(prior, posterior, str(variable.attrs[VARIABLE]))
+    if not posteriors:
         raise ModelError(
             "An update adds counts to the Dirichlet distributions of a fit, which results of "
             "bf.fit(model, method='cavi') hold and draws alone do not; bf.predict labels new items "
             "by any result. Got: a result of "
             f"method={result.attrs.get('method')!r}, with groups {sorted(groups)}."
         )
-    return found
+    return posteriors
 
 
 def digest(observation: Observation) -> np.uint64:
     """Return a number for a table of responses, that of equal tables being equal."""
-    said = observation.fingerprint["responses"].encode()
-    return np.uint64(int.from_bytes(blake2b(said, digest_size=8).digest()))
+    content = observation.fingerprint["responses"].encode()
+    return np.uint64(int.from_bytes(blake2b(content, digest_size=8).digest()))
 
 
 def _rows(stored: xr.Dataset, name: str) -> Dirichlet:

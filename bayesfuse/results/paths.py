@@ -119,13 +119,15 @@ def draw_labels(
     require_count("draws", draws)
     rng = require_seed(random_seed)
     if model is None:
-        kept = joint_labels.stored(result)
-        if draws > len(kept):
+        stored_draws = joint_labels.stored(result)
+        if draws > len(stored_draws):
             raise ModelError(
                 "A result has a limited number of joint draws of the labels: bf.draw_labels(result,"
-                f" model) draws more. Got: draws={draws}, and {len(kept)} draws in the result."
+                f" model) draws more. Got: draws={draws}, and {len(stored_draws)} in the result."
             )
-        return _draws(kept[evenly_spaced(draws, len(kept))], *joint_labels.names_of(result))
+        return _draws(
+            stored_draws[evenly_spaced(draws, len(stored_draws))], *joint_labels.names_of(result)
+        )
     observation = observation_of(result, model)
     responses = observation.responses
     if not responses.is_plain:
@@ -195,17 +197,17 @@ def spans(
     1         1      0     1    X          1.0      1.0    True
     """
     tagged = read_tagged(labels, sequences, scheme, outside)
-    found, often = np.unique(tagged.every_run()[0], axis=0, return_counts=True)
+    runs, often = np.unique(tagged.every_run()[0], axis=0, return_counts=True)
     codes, sequences = tagged.codes, tagged.sequences
-    start, stop, kind = found.T
+    start, stop, kind = runs.T
     sequence = np.searchsorted(sequences.start, start, side="right") - 1
     begin = sequences.start[sequence]
-    probability, overlap = often / len(codes), np.empty(len(found))
+    probability, overlap = often / len(codes), np.empty(len(runs))
     for number in range(len(tagged.kinds)):
-        own = kind == number
+        of_kind = kind == number
         share = (tagged.kind_of[codes] == number).mean(axis=0)
         up_to = np.append(0.0, share.cumsum())
-        overlap[own] = (up_to[stop] - up_to[start])[own] / (stop - start)[own]
+        overlap[of_kind] = (up_to[stop] - up_to[start])[of_kind] / (stop - start)[of_kind]
     return pd.DataFrame(
         {
             "sequence": sequences.names[sequence],
@@ -232,17 +234,17 @@ def _largest_f1(
     chosen, f1 = np.zeros(len(start), dtype=bool), 0.0
     while True:
         best = [0.0]
-        for gain, apart in zip((2 * probability - f1)[order], before, strict=True):
-            best.append(max(best[-1], best[apart] + gain))
-        kept, at = np.zeros(len(start), dtype=bool), len(order)
+        for gain, n_before in zip((2 * probability - f1)[order], before, strict=True):
+            best.append(max(best[-1], best[n_before] + gain))
+        is_chosen, at = np.zeros(len(start), dtype=bool), len(order)
         while at:
             taken = best[at] > best[at - 1]
-            kept[order[at - 1]] = taken
+            is_chosen[order[at - 1]] = taken
             at = before[at - 1] if taken else at - 1
-        now = 2 * probability[kept].sum() / max(kept.sum() + probability.sum(), 1.0)
+        now = 2 * probability[is_chosen].sum() / max(is_chosen.sum() + probability.sum(), 1.0)
         if now <= f1:
             return chosen
-        chosen, f1 = kept, now
+        chosen, f1 = is_chosen, now
 
 
 class Tagged(NamedTuple):
@@ -317,8 +319,11 @@ def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagge
 
 def _known_whole(sequences: Sequences, known: pd.Series) -> Sequences:
     """Return the sequences of which all labels are known, all of them if there is none."""
-    whole = np.logical_and.reduceat(np.isin(sequences.items, known.index), sequences.start[:-1])
-    if whole.all() or not whole.any():
+    is_known = np.logical_and.reduceat(np.isin(sequences.items, known.index), sequences.start[:-1])
+    if is_known.all() or not is_known.any():
         return sequences
-    items, names = sequences.items[np.repeat(whole, sequences.lengths)], sequences.names[whole]
-    return Sequences.from_lengths(sequences.lengths[whole], items=items, names=listed(names))
+    items, names = (
+        sequences.items[np.repeat(is_known, sequences.lengths)],
+        sequences.names[is_known],
+    )
+    return Sequences.from_lengths(sequences.lengths[is_known], items=items, names=listed(names))

@@ -70,8 +70,8 @@ def _complete_parts(
         return
     if log_likelihood is None:
         log_likelihood = sizes[0] * sizes[1] * n_items <= MOST_VALUES
-    found = observation.parts.map(_summed, (parameters, sizes, log_likelihood))
-    labels, units, pointwise = zip(*found, strict=True)
+    summaries = observation.parts.map(_summed, (parameters, sizes, log_likelihood))
+    labels, units, pointwise = zip(*summaries, strict=True)
     how: dict[str, Any] = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
     add_labels(result, xr.concat(labels, "item", join="override", **how))
     if log_likelihood:
@@ -83,22 +83,22 @@ def _summed(
     part: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int], pointwise: bool
 ) -> tuple[Any, ...]:
     """Return labels of a partition, names of its units and their log likelihoods."""
-    seen = sum_up(part, parameters, None, sizes, log_likelihood=pointwise)
-    return seen.label_posterior(), *seen.by_unit()
+    summed = sum_up(part, parameters, None, sizes, log_likelihood=pointwise)
+    return summed.label_posterior(), *summed.by_unit()
 
 
-def store(seen: Draws, result: xr.DataTree) -> None:
+def store(summed: Draws, result: xr.DataTree) -> None:
     """Add what was summed up to a result, first what cannot be recomputed."""
-    observation, responses = seen.observation, seen.observation.responses
+    observation, responses = summed.observation, summed.observation.responses
     posterior = result["posterior"].dataset
     draws = slice(posterior.sizes["draw"])  # fewer if interrupted
-    if seen.labels is not None:
-        drawn = {"label": (("chain", "draw", "item"), seen.labels[:, draws])}
+    if summed.labels is not None:
+        drawn = {"label": (("chain", "draw", "item"), summed.labels[:, draws])}
         coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values}
         coords["item"] = responses.items
         result["label_draws"] = xr.Dataset(drawn, coords, {"classes": storable(responses.classes)})
-    add_labels(result, seen.label_posterior())
-    names, pointwise = seen.by_unit()
+    add_labels(result, summed.label_posterior())
+    names, pointwise = summed.by_unit()
     if pointwise is not None:
         _add_log_likelihood(result, observation, names, pointwise[:, draws])
 
@@ -179,18 +179,18 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
 
 def of_items(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
     """Return how many items each one stands for, and the known labels, where there are any."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     if not responses.is_plain:
-        found["multiplicity"] = (("item",), responses.multiplicity)
+        columns["multiplicity"] = (("item",), responses.multiplicity)
     if np.any(gold >= 0):
-        found["gold"] = (("item",), gold)
-    return found
+        columns["gold"] = (("item",), gold)
+    return columns
 
 
 def identity(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
     """Return the attributes of constant data that identify responses and known labels."""
-    told = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, gold)}
-    return {OBSERVED: json.dumps(told)} | _of_classes(responses)
+    digests = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, gold)}
+    return {OBSERVED: json.dumps(digests)} | _of_classes(responses)
 
 
 def _of_classes(responses: Responses) -> dict[str, Any]:
@@ -219,8 +219,8 @@ def order_variables(result: xr.DataTree) -> None:
     if order is None:
         names = (name for name in posterior if str(name).rpartition("::")[2] == "sensitivity")
         if (name := next(names, None)) is not None and "class" in posterior[name].dims:
-            own = str(name).removesuffix("sensitivity") + "balanced_accuracy"
-            posterior = posterior.assign({own: posterior[name].mean("class")})
+            first = str(name).removesuffix("sensitivity") + "balanced_accuracy"
+            posterior = posterior.assign({first: posterior[name].mean("class")})
             order = _consistent(posterior)
     result["posterior"] = posterior[order or list(posterior.data_vars)]
     name_positive(result["posterior"].dataset)
@@ -234,17 +234,17 @@ def _consistent(posterior: xr.Dataset) -> list[Any] | None:
         for at, dim in enumerate(dims):
             before.setdefault(dim, set()).update(dims[:at])
     order: list[Any] = []
-    seen: set[Any] = set()
+    placed: set[Any] = set()
     while left:
         ready = (
             name
             for name, dims in left.items()
-            if all(before[dim] <= seen | set(dims[:at]) for at, dim in enumerate(dims))
+            if all(before[dim] <= placed | set(dims[:at]) for at, dim in enumerate(dims))
         )
         if (name := next(ready, None)) is None:
             return None
         order.append(name)
-        seen |= set(left.pop(name))
+        placed |= set(left.pop(name))
     return order
 
 

@@ -95,7 +95,7 @@ def sbc_ranks(
     known = {item: responses.items.tolist().index(item) for item in revealed}
     template = build(responses)
     called = {k: v.name for k, v in parameter_variables(observed(template)[0]).items() if v.name}
-    found: dict[str, list[Array]] = {}
+    by_name: dict[str, list[Array]] = {}
     for stream in np.random.default_rng(random_seed).spawn(simulations):
         parameters, truth, table = simulate(template, stream)
         gold = {item: responses.classes[truth[n]] for item, n in known.items()}
@@ -113,14 +113,14 @@ def sbc_ranks(
         posterior = result["posterior"].dataset
         for key, value in parameters.items():
             if (name := called.get(key, key)) in posterior:  # else an expression of others
-                kept = posterior[name].values[0, ::thin]
-                found.setdefault(name, []).append((kept < value).sum(axis=0).astype(float))
+                thinned = posterior[name].values[0, ::thin]
+                by_name.setdefault(name, []).append((thinned < value).sum(axis=0).astype(float))
         probability = label_probabilities(result).values
         below = np.where(np.arange(probability.shape[1]) < truth[:, None], probability, 0).sum(1)
-        own = probability[np.arange(len(truth)), truth]
-        found.setdefault("labels", []).append(below + stream.random(len(truth)) * own)
+        mass = probability[np.arange(len(truth)), truth]
+        by_name.setdefault("labels", []).append(below + stream.random(len(truth)) * mass)
     ranks = xr.Dataset(attrs={"draws": draws})
-    for name, values in found.items():
+    for name, values in by_name.items():
         axes = (f"{name}_{axis}" for axis in range(values[0].ndim))
         ranks[name] = ("simulation", *axes), np.stack(values)
     return ranks
@@ -139,11 +139,13 @@ def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 
     if highest > 1:  # whole numbers, and bins may hold different numbers of them
         edges = np.linspace(-0.5, highest + 0.5, bins + 1)
         share = np.histogram(np.arange(int(highest) + 1), edges)[0].astype(float)
-    seen, _ = np.histogram(flat, edges)
-    assert_frequencies(seen.astype(float), share / share.sum(), name)
+    counts, _ = np.histogram(flat, edges)
+    assert_frequencies(counts.astype(float), share / share.sum(), name)
 
 
-def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: float = 1e-5) -> None:
+def assert_frequencies(
+    counts: Array, probability: Array, name: str, *, alpha: float = 1e-5
+) -> None:
     """Fail if counts do not match their probabilities (chi-square test at level ``alpha``).
 
     Examples
@@ -154,10 +156,12 @@ def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: flo
         ...
     AssertionError: a coin: frequencies differ from their probabilities (p = 2.5e-10); ...
     """
-    expected = seen.sum() * probability
+    expected = counts.sum() * probability
     order = np.argsort(expected)
     rare = order[np.cumsum(expected[order]) < 5]  # pooled: the test needs five in every cell
-    one, other = (np.append(np.delete(each, rare), each[rare].sum()) for each in (seen, expected))
+    one, other = (
+        np.append(np.delete(numbers, rare), numbers[rare].sum()) for numbers in (counts, expected)
+    )
     other[-1] = max(other[-1], 1e-300)  # also if the impossible was seen
     if one[-1] == 0.0 and other[-1] == 1e-300:
         one, other = one[:-1], other[:-1]
@@ -172,7 +176,7 @@ def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: flo
 
 
 def assert_close(
-    found: ArrayLike, expected: ArrayLike, name: str, *, rtol: float = 1e-10, atol: float = 1e-12
+    actual: ArrayLike, expected: ArrayLike, name: str, *, rtol: float = 1e-10, atol: float = 1e-12
 ) -> None:
     """Fail if arrays differ by more than the tolerances, naming the worst entry.
 
@@ -184,7 +188,7 @@ def assert_close(
         ...
     AssertionError: means: worst at (1,): 2.0, expected 2.5
     """
-    one, other = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    one, other = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
     assert one.shape == other.shape, f"{name}: shape {one.shape}, expected {other.shape}"
     with np.errstate(invalid="ignore"):
         excess = np.abs(one - other) - atol - rtol * np.abs(other)

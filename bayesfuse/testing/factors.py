@@ -127,18 +127,18 @@ def check_label_prior(
     log_parameters = _tables(prior, log_parameters, log_lik.shape[1])
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
     likelihood, log_scale = relative(log_lik)
-    found = prior.marginal(log_parameters, likelihood, log_scale, structure)
-    arrays = found.log_evidence, found.probability, *found.expected
+    computed = prior.marginal(log_parameters, likelihood, log_scale, structure)
+    arrays = computed.log_evidence, computed.probability, *computed.expected
     for one, other in combinations(arrays, 2):
         assert not np.shares_memory(one, other), "outputs share memory, which PyTensor overwrites"
     if prior.exact:
-        assert_close(found.total, exact.total, "log evidence", rtol=1e-9)
-        assert_close(found.probability, exact.probability, "label probability", atol=1e-9)
-        used = prior.used(found.expected, log_parameters, structure)
+        assert_close(computed.total, exact.total, "log evidence", rtol=1e-9)
+        assert_close(computed.probability, exact.probability, "label probability", atol=1e-9)
+        used = prior.used(computed.expected, log_parameters, structure)
         for name, one, other in zip(prior.parameters, used, exact.expected, strict=True):
             assert_close(one, other, f"expected counts of {name}", atol=1e-8)
     if prior.adds_up:
-        assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")
+        assert_close(computed.log_evidence.sum(), exact.total, "sum of the units' log evidence")
     labels = prior.decode(log_parameters, likelihood, structure)
     differ = (exact.configurations != labels).sum(axis=1)
     near = differ <= (1 if not prior.decodes_exactly else len(labels))
@@ -146,15 +146,17 @@ def check_label_prior(
     assert_close(chosen, exact.weight[near].max(), "probability of the decoded labels")
     rng = np.random.default_rng(random_seed)
     radix = log_lik.shape[1] ** np.arange(len(log_lik))[::-1]
-    seen = np.zeros(len(exact.weight))
+    counts = np.zeros(len(exact.weight))
     labels = prior.draw(log_parameters, likelihood, structure, rng)
     for _ in range(draws):
         for _ in range(10 if prior.moves_labels else 1):
             labels = prior.draw(log_parameters, likelihood, structure, rng, labels)
-        seen[labels @ radix] += 1
+        counts[labels @ radix] += 1
     impossible = exact.weight < 1e-14
-    assert not seen[impossible].any(), f"drew impossible labels {exact.configurations[impossible]}"
-    assert_frequencies(seen, exact.weight, "drawn labels")
+    assert not counts[impossible].any(), (
+        f"drew impossible labels {exact.configurations[impossible]}"
+    )
+    assert_frequencies(counts, exact.weight, "drawn labels")
 
 
 HIDDEN = 1000  # draws of a channel's hidden variables, whose mean is compared with its expectation
@@ -205,8 +207,8 @@ def check_rater_channel(
     # central differences lose rounding / step, and the third derivative times step²
     error = max(abs(total(*tables)), 1.0) * 1e-15 / step + 1e-6
     counts = channel.expected_kernel(*tables, weight, *structure)
-    for found, slope in zip(counts, _slopes(total, tables, step), strict=True):
-        assert_close(found, slope, "expected counts", atol=error)
+    for computed, slope in zip(counts, _slopes(total, tables, step), strict=True):
+        assert_close(computed, slope, "expected counts", atol=error)
     labels = channel.log_lik(tables, structure).argmax(axis=1)
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
     drawn = [channel.tally(tables, labels, structure, rng) for _ in range(HIDDEN)]
@@ -230,11 +232,11 @@ def check_rater_channel(
 
 def outcomes(channel: RaterChannel, responses: Responses, item: int) -> Iterator[Responses]:
     """Yield the table with all that might have been observed of an item in its place."""
-    items, said, n_codes = channel.said(responses)
-    own = items == item
-    for codes in product(range(n_codes), repeat=int(own.sum())):
-        said[own] = codes
-        yield channel.as_said(responses, said)
+    items, response_codes, n_codes = channel.said(responses)
+    of_item = items == item
+    for codes in product(range(n_codes), repeat=int(of_item.sum())):
+        response_codes[of_item] = codes
+        yield channel.as_said(responses, response_codes)
 
 
 def _check_collapse(
@@ -242,8 +244,8 @@ def _check_collapse(
 ) -> None:
     """Check that counts of tables become those of the values, whose tables are linear in them."""
     rng = np.random.default_rng(1)
-    for table, own in zip(tables, channel.expand(values, n_classes, np), strict=True):
-        assert_close(own, table, "tables from values")
+    for table, expanded in zip(tables, channel.expand(values, n_classes, np), strict=True):
+        assert_close(expanded, table, "tables from values")
     counts = tuple(rng.random(table.shape) for table in tables)
 
     def total(*changed: Array) -> float:
@@ -251,46 +253,46 @@ def _check_collapse(
         return sum(float((count * table).sum()) for count, table in pairs)
 
     slopes = _slopes(total, values, 1.0)
-    for found, slope in zip(channel.collapse(counts), slopes, strict=True):
-        assert_close(found, slope, "collapsed counts", atol=1e-9)
+    for computed, slope in zip(channel.collapse(counts), slopes, strict=True):
+        assert_close(computed, slope, "collapsed counts", atol=1e-9)
 
 
 def _slopes(function: Callable[..., float], arrays: tuple[Array, ...], step: float) -> list[Array]:
     """Return central differences of a function by every entry of its arguments."""
-    moved = tuple(np.array(each, dtype=float) for each in arrays)
-    slopes = [np.empty_like(each) for each in moved]
+    moved = tuple(np.array(array, dtype=float) for array in arrays)
+    slopes = [np.empty_like(array) for array in moved]
     for table, slope in zip(moved, slopes, strict=True):
         for place in np.ndindex(table.shape):
-            own = table[place]
-            table[place] = own + step
+            value = table[place]
+            table[place] = value + step
             above = function(*moved)
-            table[place] = own - step
+            table[place] = value - step
             slope[place] = (above - function(*moved)) / (2 * step)
-            table[place] = own
+            table[place] = value
     return slopes
 
 
 def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: Responses) -> None:
     """Check shapes, and predictions for all raters but the first, in reverse order."""
     pairs = [*zip(channel.used_parameters, values, strict=True)]
-    own = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
-    channel.check({name: value.shape for name, value in own.items()}, responses)
+    by_name = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
+    channel.check({name: value.shape for name, value in by_name.items()}, responses)
     if channel.needs or any("item" in p.dims for p, _ in pairs) or responses.silent is not None:
         return
-    own["prevalence"] = np.full(responses.n_classes, 1 / responses.n_classes)
-    drawn = {name: value[None, None] for name, value in own.items()}
-    given: Any = {}, channel.settings(), [], drawn, {}, responses.raters, responses.classes
-    fitted, found = Fitted(Independent, type(channel), *given), []
+    by_name["prevalence"] = np.full(responses.n_classes, 1 / responses.n_classes)
+    drawn = {name: value[None, None] for name, value in by_name.items()}
+    arguments: Any = {}, channel.settings(), [], drawn, {}, responses.raters, responses.classes
+    fitted, probabilities = Fitted(Independent, type(channel), *arguments), []
     first, *others = responses.raters.tolist()
     frame = responses.without_statements().to_frame()
     for raters in ([first, *others], others[::-1]):
         names: Any = {"items": responses.items, "raters": raters, "classes": responses.classes}
         table = Responses.from_long(frame[frame["rater"] != first], **names)
-        seen, by_rater, _ = see(fitted, table, {})
-        rows = seen.rows({name: value[0, 0] for name, value in by_rater.items()})
-        found.append(seen.by_item(seen.marginal(rows).probability))
+        predicted, by_rater, _ = see(fitted, table, {})
+        rows = predicted.rows({name: value[0, 0] for name, value in by_rater.items()})
+        probabilities.append(predicted.by_item(predicted.marginal(rows).probability))
     name = "labels predicted from some raters, in another order (see by_rater, settings)"
-    assert_close(found[1], found[0], name, atol=1e-9)
+    assert_close(probabilities[1], probabilities[0], name, atol=1e-9)
 
 
 def _check_tangent(
@@ -302,7 +304,9 @@ def _check_tangent(
     for table, moved in zip(tables, other, strict=True):
         rows = np.isclose(np.exp(np.atleast_1d(table)).sum(axis=-1), 1.0)  # sum to one again
         moved[rows] -= logsumexp(moved[rows], axis=-1, keepdims=True)
-    log_lik, tangent = (channel.log_lik(each, structure) for each in (tuple(other), tables))
+    log_lik, tangent = (
+        channel.log_lik(parameters, structure) for parameters in (tuple(other), tables)
+    )
     for weight in np.eye(tangent.size).reshape(-1, *tangent.shape):  # one item, one class
         slope = channel.expected_kernel(*tables, weight, *structure)
         tangent += weight * (weight_of(tuple(other), slope) - weight_of(tables, slope))
