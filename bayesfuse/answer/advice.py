@@ -10,6 +10,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.answer.budget import NO_TIME, Fit, was_interrupted
 from bayesfuse.answer.candidates import GRADED, Candidate, Inputs, candidates, is_rules
 from bayesfuse.answer.findings import SURE, oddities
 from bayesfuse.checks import prior_dependence
@@ -17,7 +18,7 @@ from bayesfuse.checks.advice import Advice, listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions import value_of_response
-from bayesfuse.errors import InapplicableError
+from bayesfuse.errors import InapplicableError, QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.results import joint_labels
 from bayesfuse.results.probabilities import label_probabilities
@@ -209,3 +210,20 @@ def of_prior(inputs: Inputs) -> list[Advice]:
     call = "bf.checks.prior_dependence(responses)"
     verdict = prior_dependence(responses, random_seed=0).attrs["verdict"]
     return [Advice(f"{verdict[:-1]} (bf.checks.prior_dependence).", "prior", call)]
+
+
+def warn_of_votes(fits: list[Fit], minutes: float) -> Advice:
+    """Warn that no model was fitted, and return the advice."""
+    told = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
+    if was_interrupted(fits):
+        told = "The first fit was interrupted", "let one model be fitted", "an interruption."
+    elif fits[0].outcome != NO_TIME:
+        told = "No model allows these data", "mend gold= or tags", fits[0].outcome
+    reason, remedy, got = told
+    warn(
+        f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
+        QuickAnswerWarning,
+    )
+    return Advice(
+        f"These labels are vote shares, and raters are not judged: {remedy}.", "vote shares"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,7 +20,6 @@ from bayesfuse.answer.average import (
     weigh,
 )
 from bayesfuse.answer.budget import (
-    CHAINS,
     FITS,
     NO_TIME,
     NOT_TRIED,
@@ -35,18 +33,18 @@ from bayesfuse.answer.budget import (
 )
 from bayesfuse.answer.candidates import Inputs, candidates, is_rules, quick
 from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
+from bayesfuse.answer.explanation import code_of_answer
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.repeats import collapse_repeats, in_words
 from bayesfuse.checks import identifiability
-from bayesfuse.checks.advice import Advice
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import Table, read_gold, read_table, require_few_classes
+from bayesfuse.data.tables import Table, read_table, require_few_classes
 from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
-    QuickAnswerWarning,
     require_count,
     require_flag,
     require_kind,
@@ -54,7 +52,6 @@ from bayesfuse.errors import (
     require_positive,
     require_seed,
     takes_seed,
-    warn,
 )
 from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.model import observed
@@ -370,7 +367,7 @@ def _answer(
         steps += budget.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
         prior = budget.timed(lambda: advice.of_prior(inputs), 1.0) or []
     else:
-        steps, prior = [_warn_of_votes(fits, budget.seconds / 60.0)], []
+        steps, prior = [advice.warn_of_votes(fits, budget.seconds / 60.0)], []
     seen = findings.of_part(inputs, part)
     checks = {fit.candidate.name: fit.checks for fit in done}
     fused.attrs = averaged.attrs | {
@@ -385,81 +382,6 @@ def _answer(
         "checks": "\n".join(findings.together(checks, {type(fit.model).__name__ for fit in done})),
         "advice": "\n".join(steps),
         "advice_calls": "\n".join(step.call for step in steps),
-        "code": _code(inputs, done, typed, weights, seed, seen),
+        "code": code_of_answer(inputs, done, typed, weights, seed, seen),
     }
     return fused
-
-
-def _code(
-    inputs: Inputs,
-    done: list[Fit],
-    typed: Fit | None,
-    weights: Mapping[str, float],
-    seed: int,
-    notes: list[str],
-) -> str:
-    """Return the calls of the public interface that give this answer, with notes on it."""
-    names = sorted({fit.candidate.model for fit in done})
-    others = ("sequences", "graph", "groups", "covariates", "gold")
-    found = dict(inputs.evidence.groups)
-    found = found if found and inputs.groups == found else {}
-    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
-    if inputs.known is not None:
-        names, given = [*names, "WeightedVotes"], [*given, "gold"]
-    lines = ["import bayesfuse as bf"]
-    if names:
-        lines.append(f"from bayesfuse.models import {', '.join(names)}")
-    lines += ["", inputs.calls]
-    if given:
-        lines.append(f"# {', '.join(given)}: your arguments of bf.fuse")
-    if found:
-        lines.append(f"groups = {found!r}")
-    if inputs.mended:
-        lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
-    lines += [*(f"# {note}" for note in notes), "results = {}"]
-    for fit in done:
-        size = f"draws={fit.size.draws}, tune={fit.size.tune}, chains={CHAINS}" if fit.size else ""
-        call = (
-            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
-            f'random_seed={seed}, precision="single", quiet=True,\n)'
-        )
-        lines += [
-            f"# {fit.candidate.why}",
-            f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.fit(model, {fit.code})" if fit.code else call,
-            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
-            *(
-                [f"difficulty = bf.difficulty(result, model, draws={findings.REPLICATED})"]
-                * (fit is typed)
-            ),
-            f"results[{fit.candidate.name!r}] = result",
-            "",
-        ]
-    if VOTES in weights:
-        told = ", gold" if inputs.gold is not None else ""
-        lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{told})")
-    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
-    lines += [
-        f"fused = bf.average(results, {{{shares}}})",
-        *known.code(inputs, seed),
-        "print(bf.label_probabilities(fused))",
-        "print(bf.decisions.rank_items(fused))",
-    ]
-    return "\n".join(lines)
-
-
-def _warn_of_votes(fits: list[Fit], minutes: float) -> Advice:
-    """Warn that no model was fitted, and return the advice."""
-    told = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
-    if was_interrupted(fits):
-        told = "The first fit was interrupted", "let one model be fitted", "an interruption."
-    elif fits[0].outcome != NO_TIME:
-        told = "No model allows these data", "mend gold= or tags", fits[0].outcome
-    reason, remedy, got = told
-    warn(
-        f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
-        QuickAnswerWarning,
-    )
-    return Advice(
-        f"These labels are vote shares, and raters are not judged: {remedy}.", "vote shares"
-    )

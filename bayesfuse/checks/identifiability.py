@@ -15,10 +15,11 @@ from scipy.sparse.csgraph import connected_components
 
 from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
 from bayesfuse.data.describing import as_columns
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.positive_class import NEGATIVE, positive_class
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
+from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.results.contents import gold_of, responses_of
 

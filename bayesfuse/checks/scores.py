@@ -11,10 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, plain
+from bayesfuse.data.gold_tables import Names, read_gold
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import Names, Table, read_gold, read_table
+from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import (
     ResponsesError,
     require_choice,

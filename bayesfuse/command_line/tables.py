@@ -25,7 +25,7 @@ from bayesfuse.command_line.columns import (
 )
 from bayesfuse.command_line.console import tell
 from bayesfuse.command_line.files import STDIN
-from bayesfuse.data import tables
+from bayesfuse.data import gold_tables, tables
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import (
     ITEM,
@@ -292,13 +292,13 @@ def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Ser
     frame = read_columns(path)
     if arguments.rater in frame:  # a table of responses
         wanted = [ITEM, LABEL]
-    ends = tables.gold_columns(list(frame), *wanted)
+    ends = gold_tables.gold_columns(list(frame), *wanted)
     if len(ends) < 2:
         hint = "known labels are in the columns item and label, or those of --item and --label"
         require_columns(frame, [ITEM, LABEL], path, hint, list(frame))
     item, label = (frame[name].astype(object) for name in ends)
     require_complete(item[label.notna()].to_frame(), path, "a gold label needs an item and a label")
-    gold: Any = tables.read_gold(tables.known_as_text(item, label, responses), responses)
+    gold: Any = gold_tables.read_gold(gold_tables.known_as_text(item, label, responses), responses)
     if n_empty := int(item.notna().sum()) - len(gold):
         tell(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
     return gold

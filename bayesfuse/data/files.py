@@ -14,6 +14,7 @@ import pandas as pd
 from bayesfuse.errors import ModelError, brief
 
 SNIFFED = 20  # lines from which separator and width of a file are taken
+UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas
 
 
 def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:

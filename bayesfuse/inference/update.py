@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from bayesfuse import errors
 from bayesfuse.data.arrays import as_array, shown
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.data.tables import Table, read_table
 from bayesfuse.inference import cavi
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible

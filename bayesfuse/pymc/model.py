@@ -14,8 +14,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
 from bayesfuse.data.describing import summarise
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.partitions import Partitions
-from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation

@@ -11,9 +11,9 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.gold_tables import Names, read_gold
 from bayesfuse.data.names import listed, storable
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import Names, read_gold
 from bayesfuse.data.tags import Tag, read_tags
 from bayesfuse.errors import (
     ModelError,

@@ -13,11 +13,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, plain, shown
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_gold, read_table
+from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array

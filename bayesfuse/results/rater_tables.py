@@ -10,9 +10,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import Table, read_gold, read_table
+from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import LabelModel

@@ -297,7 +297,7 @@ def test_separators_at_the_ends_of_lines_are_no_columns(tmp_path, separator, in_
 def test_the_same_known_labels_are_missing_in_every_form(tmp_path, empty):
     responses = read_table(pd.DataFrame({"item": list("aabb"), "rater": list("xyxy"),
                                          "label": ["no", "yes", "no", "no"]}))[0]  # fmt: skip
-    from bayesfuse.data.tables import read_gold
+    from bayesfuse.data.gold_tables import read_gold
 
     frame = pd.DataFrame({"item": ["a", "b"], "label": ["yes", empty]})
     frame.to_csv(tmp_path / "gold.csv", index=False)

@@ -9,7 +9,8 @@ from refusals import refused_as, refused_table
 from scipy import sparse
 
 import bayesfuse as bf
-from bayesfuse.data.tables import read_gold, read_table
+from bayesfuse.data.gold_tables import read_gold
+from bayesfuse.data.tables import read_table
 from bayesfuse.errors import ModelError, ResponsesError
 
 

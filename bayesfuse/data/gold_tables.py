@@ -1,0 +1,110 @@
+"""Known labels as users have them: mappings, Series, tables and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_scalar
+
+from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, column_names, columns, refuse, shown
+from bayesfuse.data.class_names import as_spelt
+from bayesfuse.data.column_roles import ITEM, LABEL, TRUTH, known_names, plain_name
+from bayesfuse.data.files import UNNAMED, read_file
+from bayesfuse.data.headings import without_headings
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ResponsesError
+
+
+class Names(NamedTuple):
+    """Names of items and classes for which the text of files stands."""
+
+    items: NDArray[Any]
+    classes: NDArray[Any]
+
+
+def read_gold(
+    given: Any, names: Responses | Names, item: str = ITEM, label: str = LABEL
+) -> Mapping[Any, Any] | pd.Series | None:
+    """Return known labels as a mapping, or as a Series, in which names may be repeated.
+
+    The text of a file stands for the names of the table ``names``. Missing labels are left out:
+    NaN, None, the texts ``MISSING`` and, unless they are classes, −1 and skipped tasks.
+    """
+    found = _gold(given, names, item, label)
+    if found is None:
+        return None
+    if getattr(names, "normalised", False):
+        items, labels = list(found.keys()), as_spelt([label for _, label in found.items()], names)
+        found = pd.Series(labels, pd.Index(items, dtype=object), dtype=object)
+    classes = set(names.classes.tolist())
+
+    def is_missing(value: Any) -> bool:
+        if not is_scalar(value) or value in classes:
+            return False
+        if isinstance(value, str):
+            return value.strip() in {*MISSING, "-1"} or value.strip().casefold() in SKIPPED
+        return bool(pd.isna(value)) or value == -1
+
+    if isinstance(found, Mapping):
+        return {name: value for name, value in found.items() if not is_missing(value)}
+    return found.loc[np.array([not is_missing(value) for value in found], dtype=bool)]
+
+
+def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
+    """Return known labels as a mapping or Series, in which labels may be missing."""
+    if given is None or isinstance(given, Mapping | pd.Series):
+        return given
+    is_file = isinstance(given, str | PathLike)
+    read = read_file(given, dtype=str, na_values=MISSING) if is_file else given
+    if isinstance(read, pd.DataFrame):
+        read = without_headings(read)[0]
+    header = column_names(read)
+    ends = [] if header is None else gold_columns(header, item, label)
+    if len(ends) == 2:
+        if is_file:
+            rule = "Every row of a file of known labels must have an item."
+            told = "an empty one in row {}, counted from 0".format
+            refuse(read[ends[0]].isna(), rule, told)
+            return known_as_text(read[ends[0]], read[ends[1]], names)
+        items, labels = columns(read, ends, "known labels")
+        return pd.Series(labels, index=pd.Index(items, dtype=object), dtype=object)
+    if isinstance(read, pd.DataFrame) and read.shape[1] == 1:
+        return read.iloc[:, 0]
+    got = type(given).__name__ if header is None else f"columns {shown(header)}"
+    raise ResponsesError(
+        "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
+        f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a file "
+        f"with these; dict(zip(items, labels)) makes a mapping of two lists. Got: {got}."
+    )
+
+
+def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list[Any]:
+    """Return the columns of items and of known labels, where there is one of these."""
+    pairs: list[Any] = []
+    for role, wanted in ((ITEM, item), (LABEL, label)):
+        # a Series as pandas writes it has no name for its index
+        others = [n for n in names if n == UNNAMED if role == ITEM]
+        others += [n for n in names if role == LABEL and plain_name(n) in TRUTH]
+        exact = [name for name in (wanted, role) if name in names][:1]
+        alike = exact or others or known_names(names, role)
+        pairs += alike if len(alike) == 1 else []
+    return pairs
+
+
+def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
+    """Return known labels by item, from texts that stand for the names of a table."""
+    item_of, class_of = (
+        {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
+    )
+    # whole numbers have a decimal point where others of their column are missing
+    said = [
+        text if pd.isna(text) else class_of.get(text, class_of.get(text.removesuffix(".0"), text))
+        for text in labels
+    ]
+    index = pd.Index([item_of.get(text, text) for text in items], dtype=object)
+    return pd.Series(said, index, dtype=object)
