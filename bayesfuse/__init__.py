@@ -23,9 +23,6 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         plots as plots,
         priors as priors,
     )
-    from bayesfuse.answer.fuse import fuse as fuse
-    from bayesfuse.answer.fused import Fused as Fused, load as load
-    from bayesfuse.answer.repeats import collapse_repeats as collapse_repeats
     from bayesfuse.checks.label_switching import align_labels as align_labels
     from bayesfuse.checks.scores import agreement as agreement
     from bayesfuse.data.graph import Graph as Graph
@@ -38,6 +35,9 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         token_features as token_features,
         write_conll as write_conll,
     )
+    from bayesfuse.ensemble.fuse import fuse as fuse
+    from bayesfuse.ensemble.fused import Fused as Fused, load as load
+    from bayesfuse.ensemble.repeats import collapse_repeats as collapse_repeats
     from bayesfuse.inference.find_map import find_map as find_map
     from bayesfuse.inference.sample import sample as sample
     from bayesfuse.inference.step_method import LabelGibbs as LabelGibbs

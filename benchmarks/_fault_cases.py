@@ -20,7 +20,7 @@ from scipy.special import gammaln, logsumexp
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 
 QUICK = {"progressbar": False, "random_seed": 1}
 FEW = {"draws": 10, "tune": 10, "chains": 2, "cores": 1, "quiet": True, **QUICK}
@@ -106,7 +106,7 @@ def label_priors(n_items, n_classes, draw):
 
 def check_labels(responses, gold, prior, rows, confusion):
     """Compare label probabilities with enumeration of all labellings."""
-    observation = Observation.build(responses, prior, bf.Confusion(None), gold)
+    observation = ResponseModel.build(responses, prior, bf.Confusion(None), gold)
     n_classes = responses.n_classes
     log_lik = np.zeros((responses.n_items, n_classes))
     for item, rater, label in zip(responses.item, responses.rater, responses.label, strict=True):

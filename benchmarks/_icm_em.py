@@ -93,7 +93,7 @@ def icm_em(
     bf.errors.require_kind("responses", responses, bf.Responses)
     bf.errors.require_count("iterations", iterations)
     tolerance = bf.errors.require_number("tolerance", tolerance)
-    if not responses.is_plain:
+    if not responses.is_unweighted:
         raise bf.errors.ModelError(
             "Items on a graph need one row each: call responses.expand(). Got: a table of counts."
         )

@@ -37,7 +37,7 @@ from bayesfuse.models import (
     MarkovRandomField,
 )
 from bayesfuse.observation import parts
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 
 DRAWS = 99
 GIBBS = {"sweeps": 5, "thin": 2, "start": "prior"}
@@ -268,7 +268,7 @@ def row(name: str, case: Case, simulations: int) -> str:
     """Return the line of one case; gradients are in Python, as every data set has its own graph."""
     begun = time.process_time()
     small = patch.multiple(parts, BLOCK=16, LEAST=2, TABLE=0)
-    with plain_python(), small if "blocks" in name else nullcontext():
+    with without_compilation(), small if "blocks" in name else nullcontext():
         uniform, labels = uniforms(case, simulations)
     z = deviations(uniform, labels)
     worst = [float(each[np.argmax(np.abs(each))]) for each in z]

@@ -79,7 +79,7 @@ def main():
     print(f"{'model':12} {'':18} {'1 thread':>9} {given.cores:>2} threads   ratio")
     for name, model in models(given.responses):
         plan = make_plan(model)
-        begun = find_start(plan.begun(), plan.continuous_priors(), "majority").rows
+        begun = find_start(plan.initial_response_model(), plan.continuous_priors(), "majority").rows
         sweep, rng = replace(Sweep.of(plan), may_turn=False), np.random.default_rng(1)
 
         def sweeps(sweep=sweep, begun=begun, rng=rng):

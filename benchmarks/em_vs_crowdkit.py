@@ -25,7 +25,7 @@ from _shared import DATA, Arguments, extras, load
 import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.inference.start import find_start, majority
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 with extras():
@@ -63,13 +63,15 @@ class Ours:
             "prevalence": Dirichlet(np.ones(sizes[1])),
             "confusion": Dirichlet(np.ones(sizes)),
         }
-        self.seen = Observation.build(
+        self.requested = ResponseModel.build(
             responses,
             bf.Independent(None),
             bf.Confusion(None),
         )
-        weight = majority(self.seen) * self.seen.table.multiplicity[:, None]
-        counts = self.seen.tally(em.centre(self.flat), weight, np.random.default_rng(0))
+        weight = majority(self.requested) * self.requested.table.multiplicity[:, None]
+        counts = self.requested.sample_counts(
+            em.centre(self.flat), weight, np.random.default_rng(0)
+        )
         # crowd-kit begins without zeros too, which EM would never leave; a rater without any
         # response keeps uniform rows
         self.begin = em.centre(
@@ -78,10 +80,10 @@ class Ours:
 
     def run(self, iterations, begin=None):
         begin = self.begin if begin is None else begin
-        return em.fit(self.seen, begin, self.flat, iterations=iterations, tolerance=-np.inf)
+        return em.fit(self.requested, begin, self.flat, iterations=iterations, tolerance=-np.inf)
 
     def log_likelihood(self, rows):
-        return self.seen.marginal(rows).total
+        return self.requested.marginal(rows).total
 
 
 class CrowdKit:
@@ -133,9 +135,9 @@ def compare(responses, rounds):
         short, _ = timed(theirs.run, 1)
         long, _ = timed(theirs.run, ITERATIONS + 1)
         taken.append([one, long - short, theirs.steps(ITERATIONS)])
-    default = ours.run(ITERATIONS, find_start(ours.seen, ours.flat).rows)
+    default = ours.run(ITERATIONS, find_start(ours.requested, ours.flat).rows)
     prevalence, confusion = theirs.parameters(theirs.run(ITERATIONS))
-    other = ours.seen.rows({"prevalence": prevalence, "confusion": confusion})
+    other = ours.requested.rows({"prevalence": prevalence, "confusion": confusion})
     log_likelihood = [ours.log_likelihood(rows) for rows in (fit.rows, other, default.rows)]
     return np.median(taken, axis=0) / ITERATIONS, log_likelihood
 

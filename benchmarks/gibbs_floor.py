@@ -55,7 +55,7 @@ def main() -> None:
     rng = np.random.default_rng(SEED)
     rows = find_start(seen, prior).rows
     (likelihood, _), labels = seen.likelihood(rows), seen.draw(rows, rng)
-    counts = seen.tally(rows, labels, rng)
+    counts = seen.sample_counts(rows, labels, rng)
     posterior = {name: (prior[name] + counts[name]).concentration for name in prior}
     point = {block.value: block.coordinates.write(rows[block.parameter]) for block in step.blocks}
 
@@ -94,7 +94,7 @@ def main() -> None:
         ),
         (
             "count",
-            lambda: seen.tally(rows, labels, rng),
+            lambda: seen.sample_counts(rows, labels, rng),
             n_increments * increment,
             f"{n_increments:,} increments",
         ),

@@ -18,7 +18,7 @@ from scipy.stats import beta
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField, WeightedVotes
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.results.group_shares import by_differences
 
 N_ITEMS, N_RATERS, LENGTH, SIDE = 120, 5, 15, 12
@@ -114,7 +114,7 @@ def one_table(name, differ, seed, draws):
     shares = rng.uniform(0.1, 0.9, 2) if differ else np.repeat(rng.uniform(0.1, 0.9), 2)
     y = draw(shares, rng)
     responses = respond(y, rng)
-    with plain_python(), warnings.catch_warnings():
+    with without_compilation(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = build(responses, y, rng)
         settings = FIT | {"chains": 1} if name in SLOW else FIT

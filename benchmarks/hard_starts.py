@@ -43,7 +43,7 @@ from bayesfuse.inference import em
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.start import find_start
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.simplex import CentredLogs
 
@@ -90,7 +90,7 @@ class Problem:
 
     def __init__(self, rng, n_classes):
         self.responses, self.truth, self.values = simulate(rng, n_classes)
-        self.seen = Observation.build(
+        self.response_model = ResponseModel.build(
             self.responses,
             bf.Independent(self.values["prevalence"]),
             bf.Confusion(self.values["confusion"]),
@@ -99,10 +99,10 @@ class Problem:
             "prevalence": Dirichlet(bf.priors.prevalence(None, self.responses)),
             "confusion": Dirichlet(bf.priors.confusion(None, self.responses)),
         }
-        self.mode = self.climb(self.seen.rows(self.values))
+        self.mode = self.climb(self.response_model.rows(self.values))
 
     def climb(self, rows):
-        return em.fit(self.seen, rows, self.prior, iterations=3000, tolerance=1e-10)
+        return em.fit(self.response_model, rows, self.prior, iterations=3000, tolerance=1e-10)
 
     def decidable(self, rng):
         """Tell whether the problem can be decided, and store the reference."""
@@ -122,12 +122,12 @@ class Problem:
 
     def dispersed(self, rows, rng):
         """Return parameters after one sweep."""
-        sweep = Sweep(self.seen, self.prior, tuple(self.prior))
+        sweep = Sweep(self.response_model, self.prior, tuple(self.prior))
         return step(sweep, sweep.begin(rows), rng).rows
 
     def begin(self, start, rng):
         if start != "PyMC":
-            rows = find_start(self.seen, self.prior, start).rows
+            rows = find_start(self.response_model, self.prior, start).rows
             return [self.dispersed(rows, rng) for _ in range(CHAINS)]
         centre = {name: CentredLogs().write(x) for name, x in em.centre(self.prior).items()}
         return [
@@ -142,15 +142,15 @@ class Problem:
         """Run a chain; return its mean confusion matrices and its log evidences at the end."""
         confusion, evidence = 0.0, []
         for sweep in range(SWEEPS):
-            drawn = self.seen.draw(rows, rng)
-            counts = self.seen.tally(rows, drawn, rng)
+            drawn = self.response_model.draw(rows, rng)
+            counts = self.response_model.sample_counts(rows, drawn, rng)
             rows = {
                 name: draw_dirichlet((self.prior[name] + counts[name]).concentration, rng)
                 for name in rows
             }
             if sweep >= SWEEPS - KEPT:
                 confusion = confusion + np.exp(rows["confusion"]) / KEPT
-                evidence.append(self.seen.marginal(rows).total)
+                evidence.append(self.response_model.marginal(rows).total)
         return confusion, np.array(evidence)
 
     def in_place(self, confusion):
@@ -176,7 +176,9 @@ def study(n_classes, problems):
             notes["undecidable"].append(1)
             continue
         number += 1
-        probability = problem.seen.by_item(problem.seen.marginal(problem.mode.rows).probability)
+        probability = problem.requested.by_item(
+            problem.requested.marginal(problem.mode.rows).probability
+        )
         notes["at the truth"].append((probability.argmax(axis=1) == problem.truth).mean())
         votes = problem.responses.votes()
         notes["majority"].append((votes.argmax(axis=1) == problem.truth).mean())

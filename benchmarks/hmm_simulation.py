@@ -31,7 +31,7 @@ from traganitis2020 import LENGTH, N_CLASSES, simulate
 import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.models import HiddenMarkov
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 FLAT = np.ones((N_CLASSES, N_CLASSES))
@@ -97,7 +97,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
     transition, confusion, truth, responses = problem(rng, n_items, n_raters)
     sequences = sequences_of(n_items)
     chain = bf.StationaryMarkovChain(None, sequences)
-    observation = Observation.build(responses, chain, bf.Confusion(None))
+    observation = ResponseModel.build(responses, chain, bf.Confusion(None))
     found, covered, wrong_names = {}, {}, {}
 
     def add(name, labels, rows=None, steps=None):
@@ -120,8 +120,8 @@ def one_run(rng, problem, n_items, n_raters, draws):
     votes = responses.votes()
     ties = (votes + 1e-6 * rng.random(votes.shape)).argmax(axis=1)
     one_hot = np.eye(N_CLASSES)[ties]
-    (counts,) = chain.tally(ties, observation.label_structure, N_CLASSES)
-    by_votes = observation.raters.tally(
+    (counts,) = chain.sample_counts(ties, observation.label_structure, N_CLASSES)
+    by_votes = observation.raters.sample_counts(
         (np.zeros((n_raters, N_CLASSES, N_CLASSES)),), one_hot, observation.rater_structure, rng
     )[0]
     by_votes, by_pairs = (
@@ -132,7 +132,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
     estimate = bf.moments.confusion(responses)
     rows = estimate.confusion.values
     steps = bf.moments.transition(responses, sequences.lengths, rows).transition.values
-    apart = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    apart = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
     point = apart.rows({"prevalence": estimate.prevalence.values, "confusion": rows})
     guess = apart.by_item(apart.marginal(point).probability).argmax(axis=1)
     add("i.i.d. moments", guess, rows, steps)

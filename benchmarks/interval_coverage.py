@@ -26,7 +26,7 @@ from calibration import DIAGONAL, SHARED, sparse
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LabellingFunctions, LatentGroup
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 
 N_ITEMS, LENGTH = 60, 10
 ALL, FITTED, NEW = np.arange(N_ITEMS), np.arange(N_ITEMS // 2), np.arange(N_ITEMS // 2, N_ITEMS)
@@ -101,7 +101,7 @@ def one_set(name, stream, design, draws):
     _, truth, table = bf.testing.simulate(build(design, ALL), stream)
     model = build(table.take(FITTED), FITTED)
     settings = {"tune": 100} if name in SLOW else {}
-    with plain_python():
+    with without_compilation():
         result = bf.sample(model, draws, random_seed=stream, **settings, **FIT)
     new = bf.predict(result, table.take(NEW), model=model, **told(NEW))
     return [

@@ -13,7 +13,7 @@ from magic import balanced_accuracy, majority, oracle
 import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.moments import find_groups, latent_sml, sml
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 RATERS = 20
@@ -69,7 +69,7 @@ def em_from_sml(responses):
         "prevalence": np.array([1 - start.mean(), start.mean()]),
         "confusion": np.clip(confusion.reshape(-1, 2, 2), 1e-3, 1 - 1e-3),
     }
-    observation = Observation.build(
+    observation = ResponseModel.build(
         responses, bf.Independent(values["prevalence"]), bf.Confusion(values["confusion"])
     )
     flat = {name: Dirichlet(np.ones_like(value)) for name, value in values.items()}

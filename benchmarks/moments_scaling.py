@@ -26,7 +26,7 @@ from bayesfuse import moments
 from bayesfuse.inference import em
 from bayesfuse.moments.multiclass import Table, match
 from bayesfuse.moments.views import from_votes
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 ROUNDS = 5
@@ -66,11 +66,11 @@ class Contest:
         self.responses = responses
         self.point = 0.9 * from_votes(responses) + 0.1 / n_classes
         self.table = Table.build(responses)
-        self.seen = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+        self.requested = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
         prevalence = np.full(n_classes, 1 / n_classes)
-        self.rows = self.seen.rows({"prevalence": prevalence, "confusion": self.point})
+        self.rows = self.requested.rows({"prevalence": prevalence, "confusion": self.point})
         self.flat = {name: Dirichlet(np.ones_like(row)) for name, row in self.rows.items()}
-        self.taken = np.full(2, np.inf)
+        self.subset = np.full(2, np.inf)
         self.turn(), self.turn()
 
     def turn(self, iterations=20):
@@ -79,11 +79,11 @@ class Contest:
         Fits take two or three dozen; all but the last few are in single precision.
         """
         begun = time.perf_counter()
-        em.fit(self.seen, self.rows, self.flat, iterations=iterations, tolerance=-np.inf)
+        em.fit(self.requested, self.rows, self.flat, iterations=iterations, tolerance=-np.inf)
         between = time.perf_counter()
         match(self.table, self.point, iterations - 1, 0.0)  # and a last look at the objective
         spent = np.diff([begun, between, time.perf_counter()]) / iterations
-        self.taken = np.minimum(self.taken, spent)
+        self.subset = np.minimum(self.subset, spent)
 
 
 def beside_em(shapes, classes):
@@ -98,7 +98,7 @@ def beside_em(shapes, classes):
             for contest in contests:
                 contest.turn()
         for (_, raters, per_item), contest in zip(shapes, contests, strict=True):
-            own, other = 1e3 * contest.taken[::-1]
+            own, other = 1e3 * contest.subset[::-1]
             worst = max(worst, own / other)
             print(
                 f"{n_classes:>3} {raters:>7} {per_item:>9} {contest.responses.n_responses:>11,}"
@@ -116,7 +116,7 @@ def linear(sizes):
             contest.turn()
     print(f"{'responses':>12}{'EM':>8}{'confusion':>11}")
     for size, contest in zip(sizes, contests, strict=True):
-        other, own = 1e9 * contest.taken / size
+        other, own = 1e9 * contest.subset / size
         print(f"{size:>12,}{other:>8.1f}{own:>11.1f}")
 
 

@@ -16,7 +16,7 @@ import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.moments import covariance, rank_one
 from bayesfuse.moments.pairs import METHODS
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 RATERS = 100
@@ -64,7 +64,7 @@ def expectation_maximisation(responses, label):
         "prevalence": prevalence / prevalence.sum(),
         "confusion": counts / counts.sum(-1, keepdims=True),
     }
-    seen = Observation.build(
+    seen = ResponseModel.build(
         responses, bf.Independent(start["prevalence"]), bf.Confusion(start["confusion"])
     )
     flat = {name: Dirichlet(np.ones_like(value)) for name, value in start.items()}

@@ -125,15 +125,15 @@ class Sweeps:
     def __init__(self, n_responses):
         self.n_responses = n_responses
         plan = make_plan(DawidSkene(bf.Responses.from_long(simulate(n_responses))))
-        self.seen, self.prior = plan.observation, plan.continuous_priors()
+        self.requested, self.prior = plan.observation, plan.continuous_priors()
         self.sweep, self.rng = Sweep.of(plan), np.random.default_rng(SEED)
-        self.rows = find_start(self.seen, self.prior).rows
-        self.taken = {"sweep": [], "likelihood": [], "draw": [], "count": []}
+        self.rows = find_start(self.requested, self.prior).rows
+        self.subset = {"sweep": [], "likelihood": [], "draw": [], "count": []}
 
     def turn(self):
         """Sweep for a while."""
         until = time.perf_counter() + SECONDS
-        seen, rng, rows = self.seen, self.rng, self.rows
+        seen, rng, rows = self.requested, self.rng, self.rows
         label_rows, structure = seen.label_tables(rows), seen.label_structure
         while True:
             self._time("sweep", lambda: step(self.sweep, self.sweep.begin(rows), rng))
@@ -142,19 +142,19 @@ class Sweeps:
                 "draw",
                 lambda found=likelihood: seen.labels.draw(label_rows, found, structure, rng),
             )
-            self._time("count", lambda labels=drawn: seen.tally(rows, labels, rng))
+            self._time("count", lambda labels=drawn: seen.sample_counts(rows, labels, rng))
             if time.perf_counter() > until:
                 return
 
     def _time(self, part, function):
         begun = time.perf_counter()
         found = function()
-        self.taken[part].append(time.perf_counter() - begun)
+        self.subset[part].append(time.perf_counter() - begun)
         return found
 
     def nanoseconds(self):
         """Return the smallest nanoseconds per response of every part, free of other load."""
-        parts = {part: min(taken) for part, taken in self.taken.items()}
+        parts = {part: min(taken) for part, taken in self.subset.items()}
         parts["all three"] = parts["likelihood"] + parts["draw"] + parts["count"]
         return {part: 1e9 * seconds / self.n_responses for part, seconds in parts.items()}
 

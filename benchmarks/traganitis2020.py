@@ -19,7 +19,7 @@ import bayesfuse as bf
 from bayesfuse import moments
 from bayesfuse.inference import em
 from bayesfuse.moments.views import from_votes
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 N_CLASSES, LENGTH = 4, 40
@@ -67,7 +67,7 @@ def one_run(rng, n_items, n_raters):
     step_error = {
         name: np.abs(fit.transition.values - transition).sum() for name, fit in found.items()
     }
-    observation = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    observation = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
     for name in ("majority vote", "moments"):
         points[f"{name} + EM"] = polish(observation, *points[name])
     scores, errors = {}, {}

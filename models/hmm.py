@@ -134,7 +134,7 @@ class HiddenMarkov(LabelModel):
                     "Sequences with covariates, or with a classifier, have one population and a "
                     f"free first class; give one of the two. Got: {both[0]}."
                 )
-            self.require_whole("a classifier is of all items")
+            self.require_one_table("a classifier is of all items")
         if covariates is not None:
             priors = {"initial_prior": initial_prior, "transition_prior": transition_prior}
             options = {"confusion_prior": confusion_prior, "raters": raters, "pooled": pooled}
@@ -178,7 +178,7 @@ class HiddenMarkov(LabelModel):
         share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
         if raters is None:
-            whole = isinstance(self.given_responses, bf.Responses) and not pooled
+            whole = isinstance(self.all_responses, bf.Responses) and not pooled
             plain = whole and responses.silent is None and responses.stated is None
             tags = bio or mark_spans(responses.classes.tolist())
             n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
@@ -193,7 +193,7 @@ class HiddenMarkov(LabelModel):
     def _sequential(self, sequences: bf.Sequences, prior: Any, pooled: bool) -> RaterChannel:
         """Register the rows of raters given their previous answers."""
         responses = self.responses
-        self.require_whole("the previous answer of a rater may be in another part")
+        self.require_one_table("the previous answer of a rater may be in another part")
         own = bf.priors.confusion(prior, responses)
         if pooled or isinstance(own, DirichletMixture):
             raise ModelError(
@@ -201,7 +201,7 @@ class HiddenMarkov(LabelModel):
                 f'give raters="confusion". Got: {"pooled=True" if pooled else "a mixture"}.'
             )
         rows = np.repeat(own[:, None], responses.n_classes + 1, axis=1)
-        self.newcomers["sequential_confusion"] = common_mean(rows)
+        self.new_rater_defaults["sequential_confusion"] = common_mean(rows)
         first = "first"
         while first in responses.classes.tolist():
             first += "_"

@@ -13,12 +13,12 @@ import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_number
 from bayesfuse.parameters.contract import DRAWN
-from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member, says
+from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member, class_given_type
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.pymc.rater_rows import shared_rows, shared_shares
-from bayesfuse.raters.consensus import Dictionary
+from bayesfuse.raters.consensus import ConsensusTable
 
 CONCENTRATION = 3.0  # of the prior of the shares of all types
 TRUST = 0.2, 0.5  # mean and standard deviation of the logarithm of the trust
@@ -123,7 +123,7 @@ class ItemTypes(LabelModel):
         responses = self.responses
         n_classes = responses.n_classes
         pairs = _pairs(responses) if consensus == "pairs" and n_classes > 2 else []
-        dictionary = Dictionary(n_classes, pairs)
+        dictionary = ConsensusTable(n_classes, pairs)
         self.add_coord("type", dictionary.names(responses.classes))
         pm.Data("consensus", dictionary.rows, dims=("type", "answer"))
         log_rows = np.log(dictionary.rows)
@@ -136,13 +136,13 @@ class ItemTypes(LabelModel):
         if trust is None:
             members["trust"] = Member(power, DRAWN)
         # a class is never impossible
-        joint = share[:, None] * pt.maximum(says(log_rows, power, pt), SMALLEST)
+        joint = share[:, None] * pt.maximum(class_given_type(log_rows, power, pt), SMALLEST)
         labels, known = tilted_labels(
             responses, joint.sum(axis=0), populations, covariates, classifier
         )
         average = self["prevalence" if known is None else "average_prevalence"]
 
-        competence, guess = looks(self, guesses == "own")
+        competence, guess = competence_and_guess(self, guesses == "own")
         of_class = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
         kind = None if known is None else known.kind
         channel = bf.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
@@ -155,17 +155,17 @@ class ItemTypes(LabelModel):
         self.observe(labels=labels, raters=channel)
 
 
-def looks(model: LabelModel, own_guesses: bool = True) -> tuple[Any, Any]:
+def competence_and_guess(model: LabelModel, own_guesses: bool = True) -> tuple[Any, Any]:
     """Register how often every rater looks, and what a rater says who does not."""
     n_classes, n_raters = model.responses.n_classes, model.responses.n_raters
     competence, pool = shared_shares("competence", COMPETENCE, COMPETENCE_NEAR, n_raters)
     model.pools.append(pool)
-    model.newcomers["competence"] = model["competence_mean"]
+    model.new_rater_defaults["competence"] = model["competence_mean"]
     if not own_guesses:
         return competence, None
     guess, pool = shared_rows("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
     model.pools.append(pool)
-    model.newcomers["guess"] = model["guess_mean"]
+    model.new_rater_defaults["guess"] = model["guess_mean"]
     return competence, guess
 
 

@@ -16,7 +16,7 @@ from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
@@ -113,7 +113,7 @@ class LabellingFunctions(LabelModel):
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
-        self.require_whole("the dependence of rules is measured on all of their votes at once")
+        self.require_one_table("the dependence of rules is measured on all of their votes at once")
         responses, gold = self.responses, self.gold
         _require_above("odds", odds, "a vote is for a class, not against it")
         require_positive("weight", weight)
@@ -248,14 +248,14 @@ def _mode(
     shares: Array,
     free: dict[str, Any],
     gold: Any,
-) -> tuple[Observation, dict[str, Array], Array]:
+) -> tuple[ResponseModel, dict[str, Array], Array]:
     """Return items at a mode of the model for independent sources, its rows and class shares."""
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
     given = dict({} if gold is None else gold)
     known = {item: label for item, label in given.items() if item in names}
-    observation = Observation.build(few, bf.Independent(shares), raters, known)
+    observation = ResponseModel.build(few, bf.Independent(shares), raters, known)
     priors = priors | free
     rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
     rows = em.fit(observation, rows, priors).rows

@@ -14,7 +14,7 @@ import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning, warn
 from bayesfuse.parameters.dirichlet import DirichletMixture
-from bayesfuse.parameters.variables import Seating
+from bayesfuse.parameters.variables import RaterGrouping
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
@@ -107,7 +107,7 @@ class LatentGroup(LabelModel):
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
         if isinstance(groups, str):
-            self.require_whole("groups are found from all responses at once; give groups=")
+            self.require_one_table("groups are found from all responses at once; give groups=")
         inferred = isinstance(groups, str) and groups == "posterior"
         if not inferred and share_prior is not None:
             raise ModelError(
@@ -138,7 +138,7 @@ class LatentGroup(LabelModel):
                 "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
                 "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
             )
-        self.newcomers["rater_confusion"] = (
+        self.new_rater_defaults["rater_confusion"] = (
             "nothing tells which raters they share a source with" if names else common_mean(rows)
         )
         inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
@@ -148,7 +148,7 @@ class LatentGroup(LabelModel):
             outer = bf.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
         if inferred:
             alpha = bf.priors.sharing(share_prior, responses)
-            assignment = Seating("assignment", alpha, len(names), assignment, dims="rater")
+            assignment = RaterGrouping("assignment", alpha, len(names), assignment, dims="rater")
             channel: bf.LatentGroups | bf.InferredGroups
             channel = bf.InferredGroups(outer, inner, assignment)
         else:

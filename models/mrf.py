@@ -13,13 +13,13 @@ from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_positive
 from bayesfuse.labels.couplings import bethe_coupling
-from bayesfuse.models.item_types import TRUST, looks
-from bayesfuse.parameters.pool import says
+from bayesfuse.models.item_types import TRUST, competence_and_guess
+from bayesfuse.parameters.pool import class_given_type
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.consensus import Dictionary
+from bayesfuse.raters.consensus import ConsensusTable
 
 # Number of items of every class as which the prior of its types counts, for raters="types". Labels
 # differ little from 30 to 1,000 on nine graphs; with 3, hard items were taken for easy ones.
@@ -123,7 +123,7 @@ class MarkovRandomField(LabelModel):
         graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
-        self.require_whole("labels on a graph depend on each other across partitions")
+        self.require_one_table("labels on a graph depend on each other across partitions")
         if trust == "infer":
             # far below the critical coupling of a tree labels are nearly independent, far above it
             # all of one class; at 3 a link within a class is twenty times as likely
@@ -153,9 +153,9 @@ class MarkovRandomField(LabelModel):
                 'raters="types" has no rows of single raters, so neither confusion_prior= nor '
                 f"pooled=. Got: {confusion_prior=}, {pooled=}."
             )
-        dictionary = Dictionary(self.responses.n_classes, ())
+        dictionary = ConsensusTable(self.responses.n_classes, ())
         self.add_coord("type", dictionary.names(self.responses.classes))
-        said = says(np.log(dictionary.rows), np.exp(TRUST[0]))
+        said = class_given_type(np.log(dictionary.rows), np.exp(TRUST[0]))
         prior = AS_ITEMS * (said / said.sum(axis=0)).T
         share = dirichlet("type_of_class", prior, dims=("class", "type"))
-        return bf.Consensus(share, *looks(self))
+        return bf.Consensus(share, *competence_and_guess(self))

@@ -17,7 +17,7 @@ from bayesfuse.data.names import listed, places
 from bayesfuse.data.tables import Table
 from bayesfuse.data.vote_terms import Agreement, Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
-from bayesfuse.inference.weighted_votes import Known, each_part, sample_weights
+from bayesfuse.inference.weighted_votes import Known, by_part, sample_weights
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.contents import constants, named
 from bayesfuse.results.probabilities import label_probabilities, vote_shares
@@ -120,9 +120,9 @@ class WeightedVotes(LabelModel):
             )
         error = require_number("gold_error", gold_error, most=0.5)
         super().__init__(responses, gold=gold, name=name)
-        self.require_whole("known labels are of single items")
+        self.require_one_table("known labels are of single items")
         responses = self.responses
-        if not responses.is_plain:
+        if not responses.is_unweighted:
             raise ModelError(
                 "Known labels are of single items: use the table with one row per response, "
                 "responses.expand(). Got: a table of counts."
@@ -167,14 +167,14 @@ class WeightedVotes(LabelModel):
         offset = pm.Normal("offset", 0.0, 1.0, dims="rater")
         weight = mean + slope * terms.competence + scale * offset
         weight = pm.Deterministic("weight", weight, dims="rater")
-        base = terms.given[known]  # (known items, classes)
+        base = terms.log_mean[known]  # (known items, classes)
         votes = terms.rows(known)[1].tocoo()
         voted = pt.zeros(base.size)[votes.row].inc(votes.data * weight[votes.col])
         logits = bias + trust * base + voted.reshape(base.shape)
         if len(results) > 1:
             self.add_coord("result", list(results))
             own = pm.Normal("own_trust", 0.0, scales["own_trust"], dims="result")
-            logits = logits + (terms.apart[known] * own).sum(axis=-1)
+            logits = logits + (terms.deviations[known] * own).sum(axis=-1)
         if as_given:
             corrected = pm.Bernoulli("corrected", 1.0 - as_given)
             logits = pt.switch(corrected, logits, base)
@@ -232,7 +232,7 @@ class WeightedVotes(LabelModel):
         name = self.name_for("weight")
         posterior = posterior.drop_dims("rater")
         posterior = posterior.assign({name: (("chain", "draw", "rater"), weight)})
-        parts = [own.sum(axis=2) for _, own in each_part(terms, posterior)]
+        parts = [own.sum(axis=2) for _, own in by_part(terms, posterior)]
         mean_of = sum(parts) / (posterior.sizes["chain"] * posterior.sizes["draw"])
         coords = {"item": responses.items, "class": responses.classes}
         labels = xr.Dataset({"probability": (("item", "class"), mean_of)}, coords)

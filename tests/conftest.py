@@ -20,10 +20,10 @@ if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HO
         os.environ["PYTENSOR_FLAGS"] = f"{FLAGS},base_compiledir={cache.name}".lstrip(",")
 
 import bayesfuse as bf
-from bayesfuse.answer import budget, findings
-from bayesfuse.answer.candidates import Candidate
+from bayesfuse.ensemble import narrative, schedule
+from bayesfuse.ensemble.candidates import Candidate
 from bayesfuse.models import DawidSkene
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 
 os.environ["MPLBACKEND"] = "Agg"  # a test opens no windows
 
@@ -37,7 +37,7 @@ def pytest_runtest_protocol(item):
     Tests marked compiled or slow compile them as users do.
     """
     as_users_do = item.get_closest_marker("compiled") or item.get_closest_marker("slow")
-    with nullcontext() if as_users_do else plain_python():
+    with nullcontext() if as_users_do else without_compilation():
         return (yield)
 
 
@@ -46,8 +46,8 @@ def few_draws():
     """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Candidate, "within", lambda each, _: replace(each, sweeps=(20, 20)))
-        patch.setattr(budget.Budget, "_room", lambda *_: (1000.0, 1000.0))
-        patch.setattr(findings, "REPLICATED", 20)
+        patch.setattr(schedule.Schedule, "_room", lambda *_: (1000.0, 1000.0))
+        patch.setattr(narrative, "REPLICATED", 20)
         yield
 
 

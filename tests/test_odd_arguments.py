@@ -12,7 +12,7 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse import errors
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.drawing import require_settings
+from bayesfuse.inference.mcmc import require_settings
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,

@@ -101,7 +101,7 @@ class LogOdds(Guessing):
         ease, used = expected(log_ease, log_rows(odds), weight, *structure)
         return ease, used[:, 0] - used.sum(axis=1) / (1 + np.exp(-odds))
 
-    def tally(self, tables, drawn, structure, rng):
+    def sample_counts(self, tables, drawn, structure, rng):
         return self.expected_kernel(*tables, np.eye(len(structure[0]))[drawn], *structure)
 
 

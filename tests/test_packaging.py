@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 
 import bayesfuse
 import bayesfuse.models
-from bayesfuse.answer import budget
+from bayesfuse.ensemble import schedule
 
 ROOT = Path(__file__).parents[1]
 
@@ -75,8 +75,10 @@ def test_models_have_one_name(monkeypatch):
 @pytest.fixture
 def few_draws(monkeypatch):
     """So that ``bf.fuse`` ends soon, and does the same on any machine."""
-    size = budget.Size(20, 20)
-    monkeypatch.setattr(budget.Budget, "size", lambda own, *_: size if own.seconds > 1 else None)
+    size = schedule.Size(20, 20)
+    monkeypatch.setattr(
+        schedule.Schedule, "size", lambda own, *_: size if own.seconds > 1 else None
+    )
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.results.collapse import lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, kept_labels
+from bayesfuse.results.contents import evenly_spaced, stored_label_draws
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
@@ -121,7 +121,7 @@ def phase_transition(
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
     voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
-    label_draws = kept_labels(result)
+    label_draws = stored_label_draws(result)
     if label_draws is None:
         share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
     else:  # (chain, draw, class)
@@ -154,7 +154,7 @@ def phase_transition(
         "above": float((coupling >= table.critical).mean()),
         "agreement": responses.agreement(),
         "collapsed": bool((lost.any(axis=1) & (z > FAR)).any()),
-        "apart": _apart(coupling, share),
+        "apart": _is_bimodal(coupling, share),
         "one_class": bool(np.nanmax(alone, initial=0.0) > max(NEARLY_ALL, by_chain.max())),
     }
     attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
@@ -176,7 +176,7 @@ def phase_transition(
     return xr.Dataset(variables, coords, attrs)
 
 
-def _apart(coupling: Array, share: Array) -> bool:
+def _is_bimodal(coupling: Array, share: Array) -> bool:
     """Return whether the labels (or couplings) of chains differ by much and have not mixed."""
     import arviz as az
 

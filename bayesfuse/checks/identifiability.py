@@ -135,7 +135,7 @@ def identifiability(
         assignment = Groups.read(groups, table).assignment
         source = np.where(assignment >= 0, table.n_raters + assignment, source)
         source = np.unique(source, return_inverse=True)[1]
-    seen = _Seen(table, source)
+    seen = _Visited(table, source)
     others, n_populations = table.n_classes - 1, int(of_item.max()) + 1
     facts = {
         "raters": table.n_raters,
@@ -166,7 +166,7 @@ def identifiability(
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
 
 
-class _Seen:
+class _Visited:
     """Which sources responded to which items, once each, and the parts that they form."""
 
     def __init__(self, table: Responses, source: NDArray[np.int64]) -> None:
@@ -224,7 +224,7 @@ def _components(one: NDArray[np.int64], two: NDArray[np.int64], size: int) -> ND
 
 def _questions(
     table: Responses,
-    seen: _Seen,
+    seen: _Visited,
     codes: NDArray[np.int64],
     judged: NDArray[np.bool_],
     n_populations: int,
@@ -276,7 +276,7 @@ def _but_not(these: NDArray[np.bool_], what: str) -> str:
 
 
 def _of_raters(
-    table: Responses, seen: _Seen, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
+    table: Responses, seen: _Visited, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
 ) -> list[Advice]:
     """Return in a sentence why responses do not show who is right, with the remedy."""
     raters = "raters" if facts["raters"] == seen.n_sources else "sources of raters"
@@ -329,7 +329,7 @@ def _of_raters(
     return [Advice(words + beyond, "raters", call) for holds, words, call in cases if holds][:1]
 
 
-def _of_parts(table: Responses, seen: _Seen) -> tuple[str, str]:
+def _of_parts(table: Responses, seen: _Visited) -> tuple[str, str]:
     """Return a sentence on parts of raters who never respond to the same items, and no call."""
     part = np.where(np.isin(seen.source_of, seen.active), seen.part[seen.source_of], -1)
     parts = np.unique(seen.part[seen.active]).tolist()
@@ -383,7 +383,7 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     ]
 
 
-def _silent(table: Responses, seen: _Seen, codes: NDArray[np.int64]) -> list[Advice]:
+def _silent(table: Responses, seen: _Visited, codes: NDArray[np.int64]) -> list[Advice]:
     """Return in a sentence that some items of unknown class have no responses."""
     silent = (seen.number == 0) & (codes < 0)
     if not silent.any():

@@ -134,7 +134,7 @@ def align_labels(
             f"Classes of models with {what}: start all chains at one point (start='moments') "
             f"instead. Got: {int(moved.sum())} permuted draws of such a model."
         )
-    labels = contents.kept_labels(result)
+    labels = contents.stored_label_draws(result)
     if "gold" in contents.constants(result):  # a permutation would move the known labels, too
         labels = None
     if labels is not None:
@@ -153,7 +153,7 @@ def align_labels(
         observation, values = observation_of(aligned, model), parameters(aligned, model)
         pointwise = "log_likelihood" in result.children
         complete(aligned, observation, values, log_likelihood=pointwise, labels=labels)
-        joint_labels.keep(aligned, observation, values)
+        joint_labels.store_draws(aligned, observation, values)
     aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
     if aligned.attrs.get("precision") == "single":
         round_off(aligned, "single")

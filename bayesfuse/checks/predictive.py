@@ -17,7 +17,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import InapplicableError, require_count, require_kind, require_seed
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 from bayesfuse.results.summaries import tails
 
@@ -161,9 +161,9 @@ def neighbour_agreement(
     return found.assign_attrs(same, verdict=verdict(said, same, ".1%", *ends))
 
 
-def expanded(observation: Observation) -> Observation:
+def expanded(observation: ResponseModel) -> ResponseModel:
     """Return an observation with one row per item, as replicated data have."""
-    if observation.table is observation.responses and observation.responses.is_plain:
+    if observation.table is observation.responses and observation.responses.is_unweighted:
         return observation
     responses = observation.responses.expand()
     gold = np.repeat(observation.gold, observation.responses.multiplicity)
@@ -177,7 +177,7 @@ def expanded(observation: Observation) -> Observation:
     )
 
 
-def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
+def relabelled(observation: ResponseModel, label: NDArray[np.int64]) -> ResponseModel:
     """Return an :func:`expanded` observation with other responses, row by row."""
     table = observation.responses.relabelled(label)
     return replace(observation, responses=table, table=table)

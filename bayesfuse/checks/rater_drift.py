@@ -15,12 +15,12 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.results.compatibility import central, fitted_by
 from bayesfuse.results.contents import evenly_spaced, require_draws, spaced_rows
-from bayesfuse.results.fitted import FITTED, confusion_at, see
+from bayesfuse.results.fitted import FITTED, bind, confusion_at
 from bayesfuse.results.summaries import tails
 
 FREE = 0.5  # concentration of the entries of a row unrelated to the fitted one (Jeffreys)
@@ -102,7 +102,7 @@ def rater_drift(
             "Replications need labels that can be drawn given responses to an item or sequence. "
             f"Got: a result of {fitted.labels.__name__} labels, which need {unknown[0]}."
         )
-    observation, values, source = see(fitted.thinned(int(draws)), responses, inputs, gold)
+    observation, values, source = bind(fitted.thinned(int(draws)), responses, inputs, gold)
     observation = expanded(observation)
     answered = np.bincount(observation.responses.rater, minlength=len(source)) > 0
     known = np.flatnonzero(answered & (np.array(source) == FITTED))
@@ -145,7 +145,9 @@ def _dirichlet(draws: list[Array]) -> Dirichlet:
     return Dirichlet(mean * np.clip(total - 1, 1 / SUREST, SUREST)[..., None])
 
 
-def _replicated(observation: Observation, rows: Rows, rng: np.random.Generator) -> Observation:
+def _replicated(
+    observation: ResponseModel, rows: LogParameters, rng: np.random.Generator
+) -> ResponseModel:
     """Draw labels given the responses, and responses given these."""
     drawn = observation.draw(rows, rng)
     channel, _ = observation.raters.at(rows, observation.rater_structure)
@@ -153,7 +155,9 @@ def _replicated(observation: Observation, rows: Rows, rng: np.random.Generator) 
     return relabelled(observation, label)
 
 
-def _statistics(observation: Observation, centre: Rows, past: Dirichlet) -> tuple[Array, Array]:
+def _statistics(
+    observation: ResponseModel, centre: LogParameters, past: Dirichlet
+) -> tuple[Array, Array]:
     """Return by rater the log Bayes factor of a drift, and the expected share of right answers."""
     table = observation.table
     probability = observation.marginal(centre).probability

@@ -17,7 +17,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import InapplicableError, require_count
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
@@ -152,7 +152,7 @@ def conditional_dependence(
     return xr.Dataset(found, coords, {"groups": groups, "verdict": verdict})
 
 
-def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -> str:
+def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel) -> str:
     if not groups and _is_saturated(observation):
         return (
             f"{observation.responses.n_raters} raters cannot show shared mistakes: the model "
@@ -175,7 +175,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
     return f"{said} Some items may be harder than others: try {model}. Or these raters may {source}"
 
 
-def _is_saturated(observation: Observation) -> bool:
+def _is_saturated(observation: ResponseModel) -> bool:
     """Return whether raters' rows and class shares can fit the frequencies of all responses."""
     n_raters, n_classes = observation.responses.n_raters, observation.responses.n_classes
     if observation.labels.needs or n_raters > 3:  # populations, for example, add information
@@ -265,7 +265,7 @@ def _agreement(responses: Responses) -> Array:
     return share
 
 
-def _model_of_hard_items(observation: Observation) -> str:
+def _model_of_hard_items(observation: ResponseModel) -> str:
     """Return the model for data in which some items of a class are harder than others."""
     if isinstance(raters := observation.raters, Consensus):
         if raters.pairs or observation.table.n_classes == 2:
@@ -328,7 +328,7 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
 
 
 def _mistakes(
-    observation: Observation, rows: Rows, chance: Array, meetings: Meetings
+    observation: ResponseModel, rows: LogParameters, chance: Array, meetings: Meetings
 ) -> tuple[Array, Array]:
     """Return the common mistakes of every pair and their mean, averaged over the labels."""
     responses, n_pairs = observation.responses, len(chance)
@@ -352,7 +352,7 @@ def _more(seen: Array, mean: Array, variance: Array) -> Array:
     return found
 
 
-def _common_mistake(observation: Observation, rows: Rows, pairs: Pairs) -> Array:
+def _common_mistake(observation: ResponseModel, rows: LogParameters, pairs: Pairs) -> Array:
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
     first, second = pairs
     channel, _ = observation.raters.at(rows, observation.rater_structure)

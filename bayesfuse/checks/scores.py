@@ -10,7 +10,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, plain
+from bayesfuse.data.arrays import as_array, as_python
 from bayesfuse.data.gold_tables import Names, read_gold
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
@@ -81,7 +81,7 @@ def label_scores(
         warn(
             "A single true class of probability zero makes the log-loss infinite: vote shares may "
             "have zeros, or the model forbids the class (a transition, for example). Got: item "
-            f"{plain(items[zeros[0]])!r} ({len(zeros):,} such of {len(true):,})."
+            f"{as_python(items[zeros[0]])!r} ({len(zeros):,} such of {len(true):,})."
         )
     return _scores(probability, true, bins, floor)
 

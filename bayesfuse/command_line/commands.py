@@ -17,9 +17,6 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.budget import DRAWING, Budget, Progress
-from bayesfuse.answer.findings import oddities
-from bayesfuse.answer.fused import WIDTH, bullet, rater_table
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, say, tell
@@ -34,6 +31,9 @@ from bayesfuse.command_line.outputs import (
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
+from bayesfuse.ensemble.fused import WIDTH, bullet, rater_table
+from bayesfuse.ensemble.narrative import oddities
+from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline, hold
@@ -63,14 +63,14 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     # stdout may hold the labels
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
     result: xr.DataTree
-    budget = Budget(arguments.time or math.inf, not arguments.no_checks)
+    schedule = Schedule(arguments.time or math.inf, not arguments.no_checks)
     with Interruption(ANSWER) as interruption, warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
         if model is None:
             result, note = _fuse(arguments, tables), ""
         else:
-            result, note = _fit_one(model, arguments, interruption, budget)
-        early = interruption.seen
+            result, note = _fit_one(model, arguments, interruption, schedule)
+        early = interruption.requested
 
         def print_report(_: Path) -> None:
             if model is None:
@@ -79,7 +79,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(f"{fill(tables.read, WIDTH)}\n")
                 if early:
                     show("Interrupted: fewer draws than asked, and no predictive checks.\n")
-                show(report(model, result, None if arguments.no_checks or early else budget))
+                show(report(model, result, None if arguments.no_checks or early else schedule))
             if groups is not None:
                 show(f"\n{bf.class_shares(result, groups, random_seed=0)}")
             if note:
@@ -91,7 +91,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 table["positive"] = positive
             table.to_csv(path, index=False, float_format="%.6g")
 
-        picture = None if interruption.seen else arguments.picture
+        picture = None if interruption.requested else arguments.picture
         labels = partial(write_labels, result, model, tables.places)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
@@ -107,10 +107,10 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         written = carry_out(steps, interruption)
         if written and not arguments.quiet:
             show(f"\nWritten: {', '.join(written)}")
-    if model is not None and interruption.seen:
+    if model is not None and interruption.requested:
         drawn = result["posterior"].sizes
         tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
-    early = interruption.seen or (model is None and result.attrs["interrupted"])
+    early = interruption.requested or (model is None and result.attrs["interrupted"])
     return INTERRUPTED if early else 0
 
 
@@ -135,7 +135,7 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
 
 
 def _fit_one(
-    model: LabelModel, arguments: argparse.Namespace, interruption: Interruption, budget: Budget
+    model: LabelModel, arguments: argparse.Namespace, interruption: Interruption, schedule: Schedule
 ) -> tuple[xr.DataTree, str]:
     """Return the posterior of one model, and a note if draws were left out to save space."""
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
@@ -161,7 +161,7 @@ def _fit_one(
     result = _sample(
         model,
         interruption,
-        budget,
+        schedule,
         before,
         draws,
         arguments,
@@ -206,7 +206,7 @@ def demo(arguments: argparse.Namespace, _: None) -> int:
 def _sample(
     model: pm.Model,
     interruption: Interruption,
-    budget: Budget,
+    schedule: Schedule,
     before: xr.DataTree | None,
     draws: int,
     arguments: argparse.Namespace,
@@ -216,7 +216,7 @@ def _sample(
     options |= {"quiet": arguments.quiet, "compute_convergence_checks": False}  # of the report
     plans, chains = make_plans(model).values(), arguments.chains
     tune, thin = bf.LabelGibbs.default_tune_steps, options["thin"]
-    if not all(plan.whole for plan in plans):
+    if not all(plan.is_fully_conjugate for plan in plans):
         hold()  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS
     if before is not None:
@@ -228,14 +228,14 @@ def _sample(
         def advance(made: int) -> None:
             nonlocal ended
             count(made)
-            ended = budget.left(DRAWING * share) < 0
-            if interruption.seen or ended:
+            ended = schedule.left(DRAWING * share) < 0
+            if interruption.requested or ended:
                 raise TimeIsUp
 
         options["progressbar"] = advance
         try:
             if before is None:
-                with deadline(budget.left()):
+                with deadline(schedule.left()):
                     return bf.sample(model, draws, chains=chains, **options)
             seeds = np.random.SeedSequence(options.pop("random_seed")).spawn(chains)
             more = []
@@ -245,14 +245,14 @@ def _sample(
                 more.append(bf.sample(model, draws, tune=0, chains=1, **options))
         except (KeyboardInterrupt, ValueError) as error:
             # PyMC raises ValueError if a chain ended during tuning, without draws
-            if isinstance(error, bf.errors.ModelError) or not (interruption.seen or ended):
+            if isinstance(error, bf.errors.ModelError) or not (interruption.requested or ended):
                 raise
-            if interruption.seen:
+            if interruption.requested:
                 if before is not None:
                     tell("bayesfuse: chains go on together, so the saved ones are unchanged")
                 raise KeyboardInterrupt from None
             raise CommandError(
-                f"no draw could be made in this time; give more --time. Got: {budget.seconds:g} s"
+                f"no draw could be made in this time; give more --time. Got: {schedule.seconds:g} s"
             ) from None
         finally:
             hold(False)
@@ -262,7 +262,7 @@ def _sample(
 def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
     """Return the last draw of every chain, as values at which it goes on."""
     plan, sampler = make_plan(model), before.attrs.get("sampler")
-    if sampler != "gibbs" or not plan.whole or plan.observation.labels.moves_labels:
+    if sampler != "gibbs" or not plan.is_fully_conjugate or plan.observation.labels.moves_labels:
         raise CommandError(
             "--resume continues chains of Gibbs sweeps: NUTS would tune anew, and labels on a "
             f"graph go on from labels that files do not hold. Got: {sampler} of "

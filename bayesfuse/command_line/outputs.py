@@ -13,16 +13,16 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer.budget import Budget
-from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.findings import SURE, of_model
-from bayesfuse.answer.fused import WIDTH, best_and_worst, bullet, in_columns
-from bayesfuse.answer.page import picture
 from bayesfuse.checks.collapse import MIXED
 from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.ensemble.candidates import Inputs
+from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
+from bayesfuse.ensemble.narrative import SURE, of_model
+from bayesfuse.ensemble.page import picture
+from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import require_draws
@@ -122,10 +122,10 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
     return left_out
 
 
-def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None) -> str:
+def report(model: LabelModel, result: xr.DataTree, schedule: Schedule | None = None) -> str:
     """Return parameters, raters, the least certain items and the convergence of a fit as text.
 
-    ``budget`` is the time for posterior predictive checks, None for none.
+    ``schedule`` is the time for posterior predictive checks, None for none.
     """
     sizes = require_draws(result, "A report").sizes
     settings = result.attrs
@@ -141,7 +141,7 @@ def report(model: LabelModel, result: xr.DataTree, budget: Budget | None = None)
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {coverage():.0%} intervals."
     )
-    found = of_model(result, model, structure, SEED, budget) if budget else []
+    found = of_model(result, model, structure, SEED, schedule) if schedule else []
     checks = [bullet(each.words) for each in found]
     wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
     said += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."

@@ -208,14 +208,14 @@ def column_names(frame: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
-def plain(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """Return a NumPy scalar as a Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def quoted(value: Any) -> str:
     """Return a cell or name as a message shows it: abridged."""
-    return abridged(repr(plain(value)), MAX_TEXT)
+    return abridged(repr(as_python(value)), MAX_TEXT)
 
 
 def shown(values: Any, most: int = 8) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.arrays import as_python, shown
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.positive_class import (
     INVISIBLE,
@@ -195,8 +195,8 @@ def spelt_once(names: Sequence[str], counts: Sequence[int] | None = None) -> lis
     for at, name in enumerate(names):
         clean = " ".join(INVISIBLE.sub("", normalize("NFC", name)).split())
         form, number = normal_form(name), 0 if counts is None else counts[at]
-        is_plain = normalize("NFKC", clean) == clean  # no full-width letters
-        chosen[form] = max(chosen.get(form, (-1, False, "")), (number, is_plain, clean))
+        is_unweighted = normalize("NFKC", clean) == clean  # no full-width letters
+        chosen[form] = max(chosen.get(form, (-1, False, "")), (number, is_unweighted, clean))
     return [name for *_, name in chosen.values()]
 
 
@@ -217,7 +217,7 @@ def _recoded(table: Any, codes: NDArray[np.int64], names: NDArray[Any]) -> Any:
 
 def class_counts(table: Any) -> list[int]:
     """Return the number of responses by class, counted with multiplicity."""
-    weight = None if table.is_plain else np.repeat(table.multiplicity, table.per_item)
+    weight = None if table.is_unweighted else np.repeat(table.multiplicity, table.per_item)
     return np.bincount(table.label, weight, minlength=table.n_classes).astype(int).tolist()
 
 
@@ -249,7 +249,7 @@ def class_rows(table: Any) -> list[tuple[str, str]]:
     """Return rows (quantity, value) on the positive class, and on classes that look like one."""
     rows = []
     if table.n_classes == 2:
-        place, name = positive_class(table.classes), plain(table.classes[-1])
+        place, name = positive_class(table.classes), as_python(table.classes[-1])
         how = {None: "the last one", 0: "as declared", 1: "by its name"}[place]
         rows.append(("positive class", f"{abridged(str(name), MAX_LETTERS)} ({how})"))
     if groups := spelt_alike(table.classes):
@@ -291,6 +291,6 @@ def as_spelt(labels: Sequence[Any], table: Any) -> list[Any]:
     names = table.classes
     target = {normal_form(n): n for n in names.tolist()} if names.dtype.kind == "U" else {}
     return [
-        target.get(normal_form(label), label) if isinstance(label, str) else plain(label)
+        target.get(normal_form(label), label) if isinstance(label, str) else as_python(label)
         for label in labels
     ]

@@ -27,7 +27,9 @@ def in_one_line(name: Any, most: int = LETTERS) -> str:
 
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     """Return a title and rows (quantity, value) for a table of responses."""
-    weight = None if responses.is_plain else np.repeat(responses.multiplicity, responses.per_item)
+    weight = (
+        None if responses.is_unweighted else np.repeat(responses.multiplicity, responses.per_item)
+    )
     n_rows = responses.n_responses if weight is None else int(weight.sum())
     items = f"{responses.n_items:,} items"
     if weight is not None:

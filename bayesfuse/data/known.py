@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, narrow, plain, quoted, refuse, shown
+from bayesfuse.data.arrays import as_array, as_python, narrow, quoted, refuse, shown
 from bayesfuse.data.class_names import as_spelt
 from bayesfuse.data.names import encode, listed, matched, places
 from bayesfuse.data.responses import Responses
@@ -78,7 +78,7 @@ def unknown_item(item: Any, names: Any = None, number: int = 1) -> ResponsesErro
     )
 
 
-def found_in(responses: Responses, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
+def is_in_table(responses: Responses, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
     """Return which of the items with gold labels are in a table."""
     return _places(list(gold.keys()), responses.items) >= 0
 
@@ -169,7 +169,7 @@ def read_covariates(
         "covariates= must be finite numbers, none missing: fill gaps or leave the column out.",
         lambda n: (
             f"{table.flat[n]} in {columns[n % n_columns]!r} for item "
-            f"{plain(responses.items[n // n_columns])!r}"
+            f"{as_python(responses.items[n // n_columns])!r}"
         ),
     )
     return columns, table
@@ -193,7 +193,9 @@ def read_classifier(responses: Responses, given: Any) -> Array:
     sound = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
     sound &= np.abs(table.sum(axis=1) - 1) < CLOSE
     rule = "Every row of classifier= must be probabilities that sum to one."
-    refuse(~sound, rule, lambda n: f"{table[n].tolist()} for item {plain(responses.items[n])!r}")
+    refuse(
+        ~sound, rule, lambda n: f"{table[n].tolist()} for item {as_python(responses.items[n])!r}"
+    )
     return table
 
 

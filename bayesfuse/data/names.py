@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_hashable, is_list_like
 
-from bayesfuse.data.arrays import as_array, fit_floats, plain, quoted, refuse, shown
+from bayesfuse.data.arrays import as_array, as_python, fit_floats, quoted, refuse, shown
 from bayesfuse.errors import ResponsesError
 
 
@@ -24,7 +24,7 @@ def encode(
     if declared is None:
         codes, found = numbered(values, what, column)
         return codes, unique_names(found, what)
-    require_whole(values, column)
+    require_one_table(values, column)
     names = unique_names(declared, what)
     if isinstance(values, pd.Categorical):
         codes = places(as_array(values.categories), names)[values.codes]
@@ -43,7 +43,7 @@ def numbers(left_out: NDArray[np.bool_] | None, row: int) -> int:
 
 def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], Any]:
     """Return codes and the sorted distinct values (the categories, of a categorical)."""
-    require_whole(values, column)
+    require_one_table(values, column)
     if isinstance(values, pd.Categorical):
         return values.codes.astype(np.int64), values.categories
     try:
@@ -59,7 +59,7 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
     return codes.astype(np.int64), found
 
 
-def require_whole(values: Any, column: str) -> None:
+def require_one_table(values: Any, column: str) -> None:
     """Raise ResponsesError if a value of a column is missing."""
     rule = (
         f"Column {column!r} must have a value in every row: drop rows without a response, as in "
@@ -109,7 +109,7 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
     if values.ndim == 1:
-        refuse(pd.isna(values), f"{rule} not be missing.", lambda n: repr(plain(values[n])))
+        refuse(pd.isna(values), f"{rule} not be missing.", lambda n: repr(as_python(values[n])))
     array = _nameable(values, what) if values.ndim == 1 else None
     if array is None:
         kinds = sorted({type(name).__name__ for name in names})

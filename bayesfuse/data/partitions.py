@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.arrays import as_python, shown
 from bayesfuse.data.class_names import has_order, spelt_once
 from bayesfuse.data.describing import as_text
 from bayesfuse.data.names import unique_names
@@ -134,7 +134,7 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
         int(frame[layout.item].nunique()),
         raters,
         classes,
-        (plain(unit.min()), plain(unit.max())),
+        (as_python(unit.min()), as_python(unit.max())),
         tuple(_kind(frame[name]) for name in layout.columns[:3]),
         int(content.to_numpy().sum(dtype=np.uint64)),
     )
@@ -203,7 +203,7 @@ class Partitions:
         self.n_partitions = len(self.sources)
         self.n_items, self.n_responses = self.per_partition.sum(axis=0).tolist()
         self.content = f"{sum(one.content for one in nonempty) % 2**64:016x}"
-        _require_apart(nonempty, self.sources, self.layout)
+        _require_disjoint(nonempty, self.sources, self.layout)
 
     @cached_property
     def _first(self) -> pd.DataFrame:
@@ -257,7 +257,7 @@ def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) ->
                 )
 
 
-def _require_apart(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
+def _require_disjoint(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
     """Raise ResponsesError if an item, or a sequence, is in two partitions."""
     spans = sorted(one.range for one in surveys)
     if all(before[1] < after[0] for before, after in pairwise(spans)):

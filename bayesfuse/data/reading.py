@@ -15,18 +15,18 @@ from pandas.api.types import is_list_like
 from bayesfuse.data.arrays import (
     LARGEST,
     as_array,
+    as_python,
     column_names,
     columns,
     fit_floats,
     narrow,
-    plain,
     present,
     refuse,
     shown,
 )
 from bayesfuse.data.column_roles import odd_column
-from bayesfuse.data.names import encode, names_of, numbers, places, require_whole, unique_names
-from bayesfuse.data.silence import apart, require_abstain, silence_of
+from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
+from bayesfuse.data.silence import require_abstain, silence_of, split_abstentions
 from bayesfuse.errors import ResponsesError, brief, require_flag
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
@@ -35,13 +35,13 @@ EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 UNDECLARED = (-1,)
 """The default mark of missing responses: −1, unless that is a declared class."""
 
-Rows = tuple[Any, ...]
+TableRows = tuple[Any, ...]
 """``(item * raters + rater) * classes + label`` of every response, three names, and silence."""
 
 
 def read_long(
     frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
-) -> Rows:
+) -> TableRows:
     """Read the item, rater and label columns of a table."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise ResponsesError(
@@ -56,10 +56,10 @@ def read_long(
         pair *= len(own)
         pair += code
         found.append(own)
-    require_whole(labels, names[2])
+    require_one_table(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
-    labels, quiet = apart(labels, abstain)
+    labels, quiet = split_abstentions(labels, abstain)
     is_label = is_list_like(declared[2]) and EMPTY in list(declared[2])
     refuse(
         np.asarray(labels == EMPTY, dtype=bool) & (not is_label),
@@ -73,7 +73,7 @@ def read_long(
 
 def _rows(
     pair: NDArray[np.int64], labels: Any, quiet: Any, names: list[Any], declared: Any, column: str
-) -> Rows:
+) -> TableRows:
     """Return the rows of pairs, item × raters + rater, of which some are ``quiet``."""
     raters, classes = declared
     if classes is None and len(labels) == 0:
@@ -97,7 +97,7 @@ def read_matrix(
     raters: Sequence[Any] | None,
     classes: Any,
     abstain: Any = None,
-) -> Rows:
+) -> TableRows:
     """Read a matrix of labels, shape (items, raters)."""
     matrix, declared = present(matrix), raters
     if classes is not None:
@@ -125,7 +125,7 @@ def read_matrix(
         raise ResponsesError(
             f"A matrix must hold at least one response. Got: shape {values.shape}, all missing."
         )
-    labels, quiet = apart(values[answered], abstain)
+    labels, quiet = split_abstentions(values[answered], abstain)
     if labels.dtype == object:  # as in a frame with missing values
         labels = narrow(labels)
     if labels.dtype.kind == "f":
@@ -187,7 +187,7 @@ def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
         raise ResponsesError(
             "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
             "missing mark, because probabilities are not responses; other scores are read "
-            f"from a table with one row per response. Got: {plain(labels[~whole][0])!r}."
+            f"from a table with one row per response. Got: {as_python(labels[~whole][0])!r}."
         )
     return labels
 

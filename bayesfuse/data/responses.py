@@ -224,11 +224,11 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     @property
     def per_rater(self) -> NDArray[np.int64]:
         """Number of responses by every rater, counted with multiplicity, shape (raters,)."""
-        weight = None if self.is_plain else np.repeat(self.multiplicity, self.per_item)
+        weight = None if self.is_unweighted else np.repeat(self.multiplicity, self.per_item)
         return np.bincount(self.rater, weight, minlength=self.n_raters).astype(np.int64)
 
     @property
-    def is_plain(self) -> bool:
+    def is_unweighted(self) -> bool:
         """Whether all multiplicities are one."""
         return bool(np.all(self.multiplicity == 1))
 
@@ -283,7 +283,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         """Return columns item, rater, label (and count), without ``silent`` and ``stated``."""
         names = self.items[self.item], self.raters[self.rater], self.classes[self.label]
         frame = pd.DataFrame(dict(zip(("item", "rater", "label"), names, strict=True)))
-        return frame if self.is_plain else frame.assign(count=self.multiplicity[self.item])
+        return frame if self.is_unweighted else frame.assign(count=self.multiplicity[self.item])
 
     def relabelled(self, label: NDArray[np.int64]) -> Responses:
         """Return the same table with other labels, given by a class index for every row."""
@@ -340,7 +340,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
 
     def expand(self) -> Responses:
         """Return a table of counts with one item per copy, named ``pattern/1`` and so on."""
-        if self.is_plain:
+        if self.is_unweighted:
             return self
         index = np.repeat(np.arange(self.n_items), self.multiplicity)
         copies = zip(self.items, self.multiplicity, strict=True)
@@ -379,7 +379,7 @@ def _of_matrix(
     return with_class_names(table, dtypes, classes, ordered, positive, normalise, marks)
 
 
-def each_batch(batches: Any) -> Iterator[Responses]:
+def iterate_batches(batches: Any) -> Iterator[Responses]:
     """Return an iterator over tables that checks each, or raise ModelError."""
     if isinstance(batches, str) or not isinstance(batches, Iterable):
         raise ModelError(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import as_array, columns, plain, refuse
+from bayesfuse.data.arrays import as_array, as_python, columns, refuse
 from bayesfuse.data.names import encode, matched, names_of, numbered, places, require_32_bits
 from bayesfuse.errors import ResponsesError
 
@@ -92,7 +92,7 @@ class Sequences(Structured):
             np.bincount(place) > 1,
             "A table of items must have one row per item, because an item has one position: of a "
             "table of responses give frame.drop_duplicates(item).",
-            lambda n: f"{plain(distinct[n])!r} in several rows",
+            lambda n: f"{as_python(distinct[n])!r} in several rows",
         )
         items = distinct[place]
         code, sequence_names = encode(values[1], None, "sequence", sequence)
@@ -104,8 +104,8 @@ class Sequences(Structured):
             (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
             "Items of one sequence must have different positions, because these are their order.",
             lambda n: (
-                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} "
-                f"at one position of sequence {plain(sequence_names[code[order[n]]])!r}"
+                f"{as_python(items[order[n]])!r} and {as_python(items[order[n + 1]])!r} "
+                f"at one position of sequence {as_python(sequence_names[code[order[n]]])!r}"
             ),
         )
         used, size = np.unique(code, return_counts=True)  # categories may be unused
@@ -198,5 +198,5 @@ def _rows_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]:
     """Return the rows of items among those of the sequences."""
     place = places(as_array(items), sequences.items)
     rule = "Every item of the responses must be in a sequence, if only alone."
-    refuse(place < 0, rule, lambda n: f"{plain(items[n])!r} in none")
+    refuse(place < 0, rule, lambda n: f"{as_python(items[n])!r} in none")
     return place

@@ -116,7 +116,7 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
             )
 
 
-def apart(values: Any, abstain: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+def split_abstentions(values: Any, abstain: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """Return the labels other than ``abstain``, and which values are that, None without one."""
     if abstain is None:
         return values, None

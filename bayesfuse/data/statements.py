@@ -18,8 +18,8 @@ from bayesfuse.data.names import (
     names_of,
     places,
     require_32_bits,
+    require_one_table,
     require_two,
-    require_whole,
     unique_names,
 )
 from bayesfuse.data.silence import ByItem, by_item, rows_of
@@ -121,7 +121,7 @@ class KnowsStatements:
             Items and raters are matched by name. A response in both tables counts twice.
         """
         both = [cast(Any, self), cast(Any, other)]
-        if any(table.silent is not None or not table.is_plain for table in both):
+        if any(table.silent is not None or not table.is_unweighted for table in both):
             raise ResponsesError(
                 "Tables of counts are joined after expand(), because their items are patterns, and "
                 "tables with silence before completed(), because a source of one may not have been "
@@ -172,7 +172,7 @@ def read_table(
     of_rater, raters = encode(rater, declared[1], "rater", ends[1])
     probability = []
     for name, column in zip(others, values, strict=True):
-        require_whole(column, name)
+        require_one_table(column, name)
         probability.append(_numbers(column, repr(name)))
     pair = of_item * len(raters) + of_rater
     return pair, (items, raters, names), np.column_stack(probability)

@@ -16,9 +16,9 @@ from bayesfuse.data.arrays import (
     MISSING,
     SKIPPED,
     as_array,
+    as_python,
     column_names,
     columns,
-    plain,
     present,
     shown,
 )
@@ -119,7 +119,7 @@ def read_table(
 def naming_code(naming: dict[str, Any]) -> str:
     """Return the arguments for the names of classes as code."""
     positive = naming["positive"]
-    code = "" if positive is None else f", positive={plain(positive)!r}"
+    code = "" if positive is None else f", positive={as_python(positive)!r}"
     return code + (", normalise=True" if naming["normalise"] else "")
 
 

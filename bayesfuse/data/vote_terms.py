@@ -32,8 +32,8 @@ class Terms:
     variance 1 over the responses of the table by which ``agreement`` was measured.
     """
 
-    given: Array  # centred logarithms of average label probabilities (items, classes)
-    apart: Array  # those of each of several results less these (items, classes, results)
+    log_mean: Array  # centred logarithms of average label probabilities (items, classes)
+    deviations: Array  # those of each of several results less these (items, classes, results)
     votes: Any  # sparse (items × classes, raters)
     competence: Array  # (raters,)
     agreement: Agreement
@@ -66,18 +66,18 @@ class Terms:
     @property
     def answered(self) -> NDArray[np.bool_]:
         """Whether items have responses (items,)."""
-        votes = self.votes.getnnz(axis=1).reshape(self.given.shape)
+        votes = self.votes.getnnz(axis=1).reshape(self.log_mean.shape)
         return np.asarray(votes.any(axis=1))
 
     def rows(self, items: NDArray[np.int64]) -> tuple[Array, Any]:
         """Return contrasts, given logarithms, these apart, weighted votes and number; and votes."""
-        n_classes = self.given.shape[1]
+        n_classes = self.log_mean.shape[1]
         row = (items[:, None] * n_classes + np.arange(n_classes)).ravel()
         votes = self.votes[row]
         columns = [
             np.tile(contrasts(n_classes), (len(items), 1)),
-            self.given[items].reshape(-1, 1),
-            self.apart[items].reshape(len(row), self.apart.shape[2]),
+            self.log_mean[items].reshape(-1, 1),
+            self.deviations[items].reshape(len(row), self.deviations.shape[2]),
             (votes @ self.competence)[:, None],
             np.asarray(votes.sum(axis=1)).reshape(-1, 1),
         ]

@@ -112,7 +112,7 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     """
     limit = require_number("error", error, most=1.0)
     labels, wrong, unknown = _uncertain(result)
-    _require_plain(result)
+    _require_independent_items(result)
     order = np.sort(unknown)
     order = order[np.argsort(wrong[order], kind="stable")]
     risk = wrong[order].cumsum() / np.arange(1, len(order) + 1)
@@ -177,7 +177,7 @@ def errors_after(
     for each in more:
         require_count("sizes", each, 0)
     labels, error, order = _uncertain(result)
-    _require_plain(result)
+    _require_independent_items(result)
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
@@ -204,7 +204,7 @@ def _uncertain(result: xr.DataTree) -> tuple[xr.DataArray, NDArray[Any], NDArray
     return labels, error, unknown[np.argsort(-error[unknown], kind="stable")]
 
 
-def _require_plain(result: xr.DataTree) -> None:
+def _require_independent_items(result: xr.DataTree) -> None:
     """Raise ModelError for a result of a table of counts."""
     if "multiplicity" in constants(result):
         raise ModelError(

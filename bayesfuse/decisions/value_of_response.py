@@ -105,7 +105,7 @@ def value_of_response(
     probability = np.array(
         [observation.by_item(observation.marginal(p).probability) for p in points]
     )
-    channel = observation.raters.bare()
+    channel = observation.raters.without_parameters()
     at_points = [(point, observation.tables(point)) for point in points]
     # draws in sequence, whose means give the Monte Carlo error
     batches = np.array_split(np.arange(draws), min(N_BATCHES, draws))

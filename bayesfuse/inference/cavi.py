@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 if TYPE_CHECKING:  # the algorithms do without PyMC
@@ -62,11 +62,11 @@ class VariationalFit:
 
 
 def fit(
-    observation: Observation,
-    rows: Rows,
+    observation: ResponseModel,
+    rows: LogParameters,
     priors: RowPriors,
     *,
-    held: Rows | None = None,
+    held: LogParameters | None = None,
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> VariationalFit:
@@ -99,12 +99,12 @@ def fit(
 
 
 def fit_stochastic(
-    parts: list[Observation],
-    rows: Rows,
+    parts: list[ResponseModel],
+    rows: LogParameters,
     priors: RowPriors,
     rng: np.random.Generator,
     *,
-    held: Rows,
+    held: LogParameters,
     epochs: int,
     tolerance: float = SETTLED,
 ) -> VariationalFit:
@@ -136,13 +136,16 @@ def fit_stochastic(
     return VariationalFit(q, np.array(trace), False)
 
 
-def expected_log(approximation: RowPriors) -> Rows:
+def expected_log(approximation: RowPriors) -> LogParameters:
     """Return E[log θ] of the rows; −inf where an entry is a structural zero."""
     return {name: q.expected_log() for name, q in approximation.items()}
 
 
 def bound(
-    observation: Observation, approximation: RowPriors, priors: RowPriors, held: Rows | None = None
+    observation: ResponseModel,
+    approximation: RowPriors,
+    priors: RowPriors,
+    held: LogParameters | None = None,
 ) -> float:
     """Return the bound of the log evidence at Dirichlet distributions of the rows."""
     log_rows = expected_log(approximation)
@@ -150,7 +153,7 @@ def bound(
     return log_evidence - divergence(approximation, priors, log_rows)
 
 
-def divergence(approximation: RowPriors, priors: RowPriors, log_rows: Rows) -> float:
+def divergence(approximation: RowPriors, priors: RowPriors, log_rows: LogParameters) -> float:
     """Return KL(q ‖ prior) of all rows; ``log_rows`` are E[log θ] under q."""
     total = 0.0
     for name, q in approximation.items():
@@ -166,12 +169,12 @@ def log_constant(prior: Dirichlet) -> float:
     return -float(prior.log_beta().sum())
 
 
-def log_density(priors: RowPriors, rows: Rows) -> float:
+def log_density(priors: RowPriors, rows: LogParameters) -> float:
     """Return the log density of log rows."""
     return sum(q.log_density(rows[name]) + log_constant(q) for name, q in priors.items())
 
 
-def _add(priors: RowPriors, counts: Rows, times: float = 1.0) -> RowPriors:
+def _add(priors: RowPriors, counts: LogParameters, times: float = 1.0) -> RowPriors:
     return {name: prior.plus(times * counts[name]) for name, prior in priors.items()}
 
 
@@ -182,7 +185,7 @@ def _between(one: RowPriors, other: RowPriors, share: float) -> RowPriors:
 
 def approximate(
     plan: Plan,
-    begun: Rows,
+    begun: LogParameters,
     *,
     batch_size: int | None,
     iterations: int | None,
@@ -191,7 +194,7 @@ def approximate(
     rng: np.random.Generator,
 ) -> Approximation:
     """Fit to all data at once, or to random batches of units; other parameters stay as begun."""
-    observation, priors = plan.begun(), plan.continuous_priors()
+    observation, priors = plan.initial_response_model(), plan.continuous_priors()
     prior = {name: each for name, each in priors.items() if isinstance(each, Dirichlet)}
     held = {name: begun[name] for name in priors if name not in prior}
     given: dict[str, Any] = {"held": held} | ({} if tolerance is None else {"tolerance": tolerance})
@@ -216,13 +219,20 @@ def approximate(
     return Approximation(values, found.trace, found.converged, shape, fitted)
 
 
-def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
+def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> LogParameters:
     """Draw log rows (draw, …) of every parameter."""
-    return {name: draw_dirichlet(q.picked(rng, draws), rng) for name, q in approximation.items()}
+    return {
+        name: draw_dirichlet(q.sample_component(rng, draws), rng)
+        for name, q in approximation.items()
+    }
 
 
 def _judge(
-    observation: Observation, priors: RowPriors, q: RowPriors, rows: Rows, held: Rows
+    observation: ResponseModel,
+    priors: RowPriors,
+    q: RowPriors,
+    rows: LogParameters,
+    held: LogParameters,
 ) -> float:
     """Return the Pareto shape of draws of log rows (draw, …)."""
     log_ratio = np.empty(len(next(iter(rows.values()))))

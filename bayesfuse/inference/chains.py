@@ -18,7 +18,7 @@ from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.chains import ACCEPTED, TRIED, TURN, chain_of
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import check, limited
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Factor, InChain
 from bayesfuse.parameters.pool import SharedMean
@@ -39,12 +39,12 @@ class Chain(ABC):
         names = [*sweep.drawn]
         names += [block.parameter for pooled in sweep.pools for block in pooled.members.values()]
         rows: Mapping[str, Any] = {name: np.asarray(state.rows[name]) for name in names}
-        self.kept = {n: np.empty((draws, *row.shape), row.dtype) for n, row in rows.items()}
+        self.stored = {n: np.empty((draws, *row.shape), row.dtype) for n, row in rows.items()}
         if tune == 0:
             self.state = state.tuned()
 
     @property
-    def n_kept(self) -> int:
+    def n_stored(self) -> int:
         """Number of draws after tuning."""
         return max(self.done - self.tune, 0)
 
@@ -61,7 +61,7 @@ class Chain(ABC):
 class SteppedChain(Chain):
     """A chain of steps in Python; ``watch`` takes rows and labels of every draw that is kept."""
 
-    watch: Callable[[Rows, Any], None] | None = None
+    watch: Callable[[LogParameters, Any], None] | None = None
 
     def advance(self, seconds: float) -> None:
         """Make draws by steps in Python."""
@@ -74,7 +74,7 @@ class SteppedChain(Chain):
                 state = step(self.sweep, state, self.rng)
             if self.done >= self.tune:
                 at = self.done - self.tune
-                for name, draws in self.kept.items():
+                for name, draws in self.stored.items():
                     draws[at] = state.rows[name]
                 if self.watch is not None:
                     self.watch(state.rows, state.labels)
@@ -130,10 +130,10 @@ class CompiledChain(Chain):
         self._parts: list[_Rows] = []
         values, kept = (
             {each.pool.parameter: each.values(rows) for each in sweep.pools}
-            for rows in (state.rows, self.kept)
+            for rows in (state.rows, self.stored)
         )
-        if begin := _own_chain(observation, sweep.pools):
-            self._chain, self._arguments = begin(state.rows, self.kept, values, kept, rng)
+        if begin := _compiled_chain(observation, sweep.pools):
+            self._chain, self._arguments = begin(state.rows, self.stored, values, kept, rng)
             return
         pools: Any = [each.pool for each in sweep.pools]
         pool: Any = [p.in_chain(values[p.parameter], kept[p.parameter]) for p in pools]
@@ -146,7 +146,7 @@ class CompiledChain(Chain):
         ):
             part = _Rows(factor, functions, sweep, state)
             made = np.empty((self.draws, *part.rows.shape))
-            self.kept |= dict(zip(part.names, part.split(made), strict=True))
+            self.stored |= dict(zip(part.names, part.split(made), strict=True))
             self._parts.append(part)
             both = part.rows, part.prior, part.counts, part.tables, part.counted
             factors.append((*both, structure, made))
@@ -190,7 +190,7 @@ class CompiledChain(Chain):
             self.sweep.observation.require_possible_at(rows)
 
 
-def swaps_classes(observation: Observation) -> bool:
+def swaps_classes(observation: ResponseModel) -> bool:
     """Return whether swapping classes leaves the likelihood as it is: no class is known."""
     return (
         type(observation.labels) is Independent
@@ -202,9 +202,9 @@ def swaps_classes(observation: Observation) -> bool:
 def compilable(plan: Plan) -> bool:
     """Return whether chains can be compiled: see ``InChain`` and CONTRIBUTING."""
     observation = plan.observation
-    if type(observation) is not Observation or not plan.whole:
+    if type(observation) is not ResponseModel or not plan.is_fully_conjugate:
         return False
-    if _own_chain(observation, plan.pools) is not None:
+    if _compiled_chain(observation, plan.pools) is not None:
         return True
     shared = {each.pool.parameter for each in plan.pools if type(each.pool) is SharedMean}
     return (
@@ -217,16 +217,16 @@ def compilable(plan: Plan) -> bool:
     )
 
 
-def _own_chain(
-    observation: Observation, pools: tuple[PooledBlock, ...]
+def _compiled_chain(
+    observation: ResponseModel, pools: tuple[PooledBlock, ...]
 ) -> Callable[..., Any] | None:
     raters, above = observation.raters, {each.pool.parameter: each.pool for each in pools}
-    return raters.own_chain(
+    return raters.compiled_chain(
         observation.labels, observation.table, observation.rater_structure, above
     )
 
 
-def _functions(observation: Observation) -> tuple[InChain, InChain] | None:
+def _functions(observation: ResponseModel) -> tuple[InChain, InChain] | None:
     """Return the functions of both factors, None if a class has none of its own."""
     copies = bool((observation.table.multiplicity != 1).any())
     found = []

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Counts, Observation, Rows
+from bayesfuse.observation import Counts, LogParameters, ResponseModel
 from bayesfuse.parameters.contract import Prior
 
 Priors = Mapping[str, Prior]  # the fixed priors of parameters by name
@@ -23,15 +23,15 @@ Nonconjugate = Any  # gradients.Gradients: variables without a fixed conjugate p
 class PointFit:
     """Where EM ended, the log posterior by iteration, and the log evidence without the priors."""
 
-    rows: Rows
+    rows: LogParameters
     log_evidence: float
     trace: Array
     converged: bool
 
 
 def fit(
-    observation: Observation,
-    rows: Rows,
+    observation: ResponseModel,
+    rows: LogParameters,
     priors: Priors,
     *,
     nonconjugate: Nonconjugate | None = None,
@@ -72,19 +72,19 @@ def fit(
     return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
 
 
-def centre(priors: Priors) -> Rows:
+def centre(priors: Priors) -> LogParameters:
     """Return a typical value of every parameter: the mean of rows."""
     return {name: prior.centre() for name, prior in priors.items()}
 
 
 def updated(
-    observation: Observation,
-    rows: Rows,
+    observation: ResponseModel,
+    rows: LogParameters,
     counts: Counts,
     priors: Priors,
     nonconjugate: Nonconjugate | None,
-    how: Literal["maximise", "expect", "inside"],
-) -> Rows:
+    how: Literal["maximise", "expect", "interior"],
+) -> LogParameters:
     """Return rows in which a method of every prior updates its parameter, given counts."""
     statistics = observation.statistics(rows, counts)
     if nonconjugate is not None:
@@ -94,6 +94,6 @@ def updated(
     return rows | {n: getattr(p, how)(statistics[n], rows[n]) for n, p in priors.items()}
 
 
-def _between(one: Rows, other: Rows) -> Rows:
+def _between(one: LogParameters, other: LogParameters) -> LogParameters:
     """Return the logs of the means of two sets of rows."""
     return {name: np.logaddexp(one[name], other[name]) - np.log(2.0) for name in one}

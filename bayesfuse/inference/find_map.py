@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.inference import em
-from bayesfuse.inference.gradients import Gradients, start_of
+from bayesfuse.inference.gradients import Gradients, initialize
 from bayesfuse.inference.plan import make_plan, require_mode
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
@@ -83,8 +83,8 @@ def find_map(
         )
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)
-    observation = plan.begun()
-    begun, _ = start_of(plan, start)
+    observation = plan.initial_response_model()
+    begun, _ = initialize(plan, start)
     rest = Gradients(plan, jacobian=False) if plan.others else None
     rows = begun.rows
     if rest is not None and plan.complete:

@@ -14,7 +14,7 @@ from bayesfuse.inference.gradients import Gradients, values_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.compiled import value_function, without_compilation
 
 WINDOW = 500  # steps over which bound and parameters are averaged, and compared with those before
 STEP = {"advi": 0.01, "fullrank_advi": 0.002}  # step size of Adam, in log ratios
@@ -57,7 +57,7 @@ def fit_advi(
     trace, converged = _climb(step, parameters, iterations or MOST_STEPS[method], progressbar)
     mean = parameters["mu"].get_value()
     noise = rng.standard_normal((draws, len(mean)))
-    with plain_python():
+    with without_compilation():
         scale = group.std.eval() if method == "advi" else group.L.eval()
     if method == "advi":
         flat, logs = mean + noise * scale, np.log(scale)
@@ -68,7 +68,7 @@ def fit_advi(
         {name: row[at].reshape(shape) for name, at, shape, _ in group.ordering.values()}
         for row in flat
     ]
-    with plain_python():
+    with without_compilation():
         values_at = value_function(model, {v.name: v for v in model.free_RVs})
         log_joint = model.compile_logp()
         drawn = [values_at(point) for point in points]
@@ -79,7 +79,7 @@ def fit_advi(
 
 def _set_scales(plan: Plan, nonconjugate: Gradients | None, initial: Start, group: Any) -> None:
     """Give every coordinate the scale of its conditional given the labels at the start."""
-    observation, rows = plan.begun(), initial.rows
+    observation, rows = plan.initial_response_model(), initial.rows
     _, counts = observation.expected(rows)
     statistics = observation.statistics(rows, counts)
     priors = plan.priors() if nonconjugate is None else plan.priors() | nonconjugate.priors(rows)
@@ -163,7 +163,7 @@ def fit_pathfinder(
         # a gradient of compiled kernels needs no compiler around it
         "compile_kwargs": {"mode": "FAST_COMPILE"},
     } | kwargs
-    with plain_python():
+    with without_compilation():
         tree = find_paths(**settings)
     pathfinder = tree["pathfinder"].dataset
     posterior = tree["posterior"].dataset.stack(one=("chain", "draw"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.numerics.chains import TURNS, WIDEST, mixing_of
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Counts, Observation, Rows
+from bayesfuse.observation import Counts, LogParameters, ResponseModel
 from bayesfuse.parameters.contract import Prior, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 
@@ -24,7 +24,7 @@ WORTH_TURNING = 0.1  # acceptance rate of turns below which drawing labels moves
 class Sweep:
     """The parameters drawn in a sweep, fixed priors of these and of constants, and pools."""
 
-    observation: Observation
+    observation: ResponseModel
     priors: Mapping[str, Prior]
     drawn: tuple[str, ...]
     pools: tuple[PooledBlock, ...] = ()
@@ -44,11 +44,11 @@ class Sweep:
             may_turn(plan.observation, plan.indices(), of_blocks),
         )
 
-    def begin(self, rows: Rows, labels: NDArray[Any] | None = None) -> State:
+    def begin(self, rows: LogParameters, labels: NDArray[Any] | None = None) -> State:
         """Return the state of a chain that begins at these rows."""
         return State(rows, labels, self.may_turn, 0, 0)
 
-    def below_pools(self, rows: Rows) -> dict[str, Prior]:
+    def below_pools(self, rows: LogParameters) -> dict[str, Prior]:
         """Return the priors of rows below pools whose members have these values."""
         return {
             pooled.pool.parameter: pooled.pool.prior(pooled.values(rows))
@@ -60,7 +60,7 @@ class Sweep:
 class State(NamedTuple):
     """Rows in kernel coordinates, labels to go on from, whether sweeps try turns, and counts."""
 
-    rows: Rows
+    rows: LogParameters
     labels: NDArray[Any] | None
     turns: bool
     tried: int
@@ -76,7 +76,7 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     observation, rows, priors, likelihood = sweep.observation, state.rows, sweep.priors, None
     if state.turns and rng.random() < TURNS:
         all_priors: Any = {**priors, **sweep.below_pools(rows)}
-        turned, likelihood = turn(observation, rows, all_priors, rng)
+        turned, likelihood = rotate_prevalence(observation, rows, all_priors, rng)
         accepted = state.accepted + (turned is not rows)
         rows, state = turned, state._replace(tried=state.tried + 1, accepted=accepted)
     if sweep.pools:
@@ -89,7 +89,7 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     if sweep.pools:
         priors = {**priors, **sweep.below_pools(rows | sampled)}
     names = [name for name in sweep.drawn if name not in sampled]
-    proposed: Rows = {n: priors[n].draw(statistics[n], rows[n], rng) for n in names}
+    proposed: LogParameters = {n: priors[n].draw(statistics[n], rows[n], rng) for n in names}
     prior, structure = observation.labels, observation.label_structure
     if not prior.counts_all:  # those drawn by counts alone are proposals (Metropolis–Hastings)
         tables = observation.label_tables(rows), observation.label_tables(rows | proposed)
@@ -101,8 +101,8 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
 
 
 def _draw_labels(
-    observation: Observation,
-    rows: Rows,
+    observation: ResponseModel,
+    rows: LogParameters,
     priors: Mapping[str, Prior],
     rng: np.random.Generator,
     previous: NDArray[Any] | None,
@@ -114,8 +114,8 @@ def _draw_labels(
         return None, {}, observation.draw_counts(rows, rng, likelihood)
     drawn = observation.draw(rows, rng, previous, likelihood)
     if not observation.redraws:
-        return drawn, {}, observation.tally(rows, drawn, rng)
-    sampled, rater_counts = raters.redraw(
+        return drawn, {}, observation.sample_counts(rows, drawn, rng)
+    sampled, rater_counts = raters.sample_assignments(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
     )
     return drawn, sampled, observation.counted(drawn, rater_counts)
@@ -131,9 +131,12 @@ def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
     return updated
 
 
-def turn(
-    observation: Observation, rows: Rows, priors: Mapping[str, Dirichlet], rng: np.random.Generator
-) -> tuple[Rows, tuple[Array, Array] | None]:
+def rotate_prevalence(
+    observation: ResponseModel,
+    rows: LogParameters,
+    priors: Mapping[str, Dirichlet],
+    rng: np.random.Generator,
+) -> tuple[LogParameters, tuple[Array, Array] | None]:
     """Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
     With s = √π, turned to t by the rotation Q, every matrix Θ that starts at the truth becomes
@@ -156,7 +159,7 @@ def turn(
 
 
 def may_turn(
-    observation: Observation, indices: Mapping[str, Any], priors: Mapping[str, Prior | None]
+    observation: ResponseModel, indices: Mapping[str, Any], priors: Mapping[str, Prior | None]
 ) -> bool:
     """Return whether :func:`turn` can be used: what it moves has priors without zeros."""
     share = observation.labels.named(Role.CLASS_SHARES)
@@ -173,8 +176,12 @@ def may_turn(
 
 
 def propose(
-    rows: Rows, share: str, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
-) -> tuple[Rows, float] | None:
+    rows: LogParameters,
+    share: str,
+    moved: Mapping[str, Any],
+    angle: float,
+    rng: np.random.Generator,
+) -> tuple[LogParameters, float] | None:
     """Turn rows by an angle; return them and the log ratio of densities, None off the simplex."""
     if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
         return None
@@ -196,6 +203,6 @@ def propose(
     return new, 0.5 * (1 - n_columns) * (new[share] - rows[share]).sum()
 
 
-def least_angle(observation: Observation) -> float:
+def least_angle(observation: ResponseModel) -> float:
     """Return the angle of one item."""
     return WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))

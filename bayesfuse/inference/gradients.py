@@ -16,8 +16,8 @@ from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Counts, Observation, Rows
-from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.observation import Counts, LogParameters, ResponseModel
+from bayesfuse.parameters.compiled import value_function, without_compilation
 from bayesfuse.parameters.contract import Prior
 
 GIVEN = "given"  # the start at values that a user gives
@@ -30,7 +30,7 @@ class Gradients:
     """Variables of a plan that are no blocks, in PyMC's coordinates (``jacobian``) or their own."""
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
-        self.observation = observation = plan.begun()
+        self.observation = observation = plan.initial_response_model()
         self.varying = {n: b.varying for n, b in plan.blocks.items() if b.varying is not None}
         own = [v for v in plan.others if v.dtype.startswith("float")]
         fixed = plan.blocks.keys() | plan.constants.keys()
@@ -40,8 +40,8 @@ class Gradients:
         self.start, self.moved = model.initial_point(0), list(value.values())
         depend = [v.owner.inputs for v in model.free_RVs]  # of priors
         self._upper = [value[v] for v in own if any(v in ancestors(each) for each in depend)]
-        self._begun = [model.rvs_to_values[v].name for v in plan.others]
-        with plain_python():
+        self._initial_names = [model.rvs_to_values[v].name for v in plan.others]
+        with without_compilation():
             self._implied = value_function(model, implied)
             self._natural = value_function(model, {v.name: v for v in own})
             total, counts = _expected_density(plan, observation, own, jacobian)
@@ -62,17 +62,17 @@ class Gradients:
         other.moved = self._upper if upper else others
         return other
 
-    def begin(self, rows: Rows) -> Rows:
+    def begin(self, rows: LogParameters) -> LogParameters:
         """Complete the rows of blocks and constants: other variables where PyMC begins."""
-        rows = self.implied(rows | {VALUE + name: self.start[name] for name in self._begun})
+        rows = self.implied(rows | {VALUE + name: self.start[name] for name in self._initial_names})
         return rows | {name: prior.centre() for name, prior in self.priors(rows).items()}
 
-    def priors(self, rows: Rows) -> dict[str, Prior]:
+    def priors(self, rows: LogParameters) -> dict[str, Prior]:
         """Return the priors of blocks that depend on the other variables, at their values."""
         point = self._point(rows)
         return {name: prior_at(point) for name, prior_at in self.varying.items()}
 
-    def implied(self, rows: Rows) -> Rows:
+    def implied(self, rows: LogParameters) -> LogParameters:
         """Return rows in which the parameters that are no blocks follow from the variables."""
         with np.errstate(divide="ignore"):
             found = {
@@ -81,17 +81,17 @@ class Gradients:
             }
         return rows | found
 
-    def natural(self, rows: Rows) -> dict[str, Array]:
+    def natural(self, rows: LogParameters) -> dict[str, Array]:
         """Return the variables' own values by name, as chains take them to begin with."""
         return self._natural(self._point(rows))
 
-    def log_density(self, rows: Rows) -> float:
+    def log_density(self, rows: LogParameters) -> float:
         """Return the log density of the variables, and of blocks whose prior depends on them."""
         tables = self.observation.label_tables(rows), self.observation.tables(rows)
         none = Counts({}, *(tuple(map(np.zeros_like, some)) for some in tables))
         return float(self._objective(self._point(rows), none)[0])
 
-    def climb(self, rows: Rows, counts: Counts, steps: int) -> Rows:
+    def climb(self, rows: LogParameters, counts: Counts, steps: int) -> LogParameters:
         """Take steps of L-BFGS up the expected log density of all, given counts of the tables."""
         from scipy.optimize import minimize  # slow to import
 
@@ -109,7 +109,7 @@ class Gradients:
         found = minimize(descend, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
         return self._moved(rows, unflatten(found.x)) if found.fun < before else rows
 
-    def scales(self, rows: Rows, counts: Counts) -> dict[str, Array]:
+    def scales(self, rows: LogParameters, counts: Counts) -> dict[str, Array]:
         """Return standard deviations of the moved values given all others, no wider than one."""
         flat, unflatten, evaluate = self._along(rows, counts)
         curvature = np.empty_like(flat)
@@ -121,7 +121,9 @@ class Gradients:
         wide = ~(curvature > WIDEST**-2)
         return unflatten(np.where(wide, WIDEST, np.abs(np.where(wide, 1.0, curvature)) ** -0.5))
 
-    def disperse(self, rows: Rows, counts: Counts, rng: np.random.Generator) -> Rows:
+    def disperse(
+        self, rows: LogParameters, counts: Counts, rng: np.random.Generator
+    ) -> LogParameters:
         """Move the variables at random, about as far as their density given the counts is wide."""
         if not self.moved:
             return rows
@@ -133,17 +135,17 @@ class Gradients:
         # a variable that PyMC does not transform may have left its support
         return moved if np.isfinite(self.log_density(moved)) else rows
 
-    def between(self, one: Rows, other: Rows) -> Rows:
+    def between(self, one: LogParameters, other: LogParameters) -> LogParameters:
         """Return rows half way between two, blocks by the logs of their means."""
         half = {n: np.logaddexp(one[n], other[n]) - np.log(2.0) for n in self.blocks}
         moved = {name: (one[VALUE + name] + other[VALUE + name]) / 2 for name in self.moved}
         return self._moved(one | half, moved)
 
-    def _moved(self, rows: Rows, values: dict[str, Array]) -> Rows:
+    def _moved(self, rows: LogParameters, values: dict[str, Array]) -> LogParameters:
         """Return rows in which other variables have these values, and what follows from them."""
         return self.implied(rows | {VALUE + name: value for name, value in values.items()})
 
-    def _point(self, rows: Rows) -> dict[str, Any]:
+    def _point(self, rows: LogParameters) -> dict[str, Any]:
         """Return a point of the whole model."""
         others = {n.removeprefix(VALUE): v for n, v in rows.items() if n.startswith(VALUE)}
         written = {
@@ -154,7 +156,7 @@ class Gradients:
         return self.start | others | written
 
     def _along(
-        self, rows: Rows, counts: Counts
+        self, rows: LogParameters, counts: Counts
     ) -> tuple[Array, Callable[[Array], dict[str, Array]], Callable[[Array], Any]]:
         """Return the moved values as one vector, the way back, and expected density and slopes."""
         point = self._point(rows)
@@ -174,12 +176,12 @@ class Gradients:
         return flat, unflatten, evaluate
 
 
-def start_of(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Gradients | None]:
+def initialize(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Gradients | None]:
     """Return the start of a model as it is, and the gradients of what has no closed form."""
     rest = None if plan.complete else Gradients(plan)
     if not isinstance(method, str):
         return start_at(plan, method), rest
-    return find_start(plan.begun(), plan.continuous_priors(), method, rest), rest
+    return find_start(plan.initial_response_model(), plan.continuous_priors(), method, rest), rest
 
 
 def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
@@ -191,7 +193,9 @@ def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
             f"A start must give values to free variables that sweeps draw, {sorted(blocks)}; "
             f"pm.sample takes those of others as initvals=. Got: {sorted(unknown)}."
         )
-    rows: Rows = {n: prior.centre() for n, prior in plan.priors().items() if not prior.free}
+    rows: LogParameters = {
+        n: prior.centre() for n, prior in plan.priors().items() if not prior.free
+    }
     point = plan.model.initial_point(0)
     for name, block in blocks.items():
         initial = block.support.from_kernel(np.asarray(block.read(point)))
@@ -207,7 +211,7 @@ def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
     return Start(rows, GIVEN)
 
 
-def values_of(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
+def values_of(plan: Plan, rest: Gradients | None, rows: LogParameters) -> dict[str, Array]:
     """Return values of the model's variables, which PyMC can transform, from rows."""
     blocks = {
         block.variable.name: block.coordinates.natural(rows[block.parameter])
@@ -218,7 +222,7 @@ def values_of(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array
 
 
 def _expected_density(
-    plan: Plan, observation: Observation, own: list[Any], jacobian: bool
+    plan: Plan, observation: ResponseModel, own: list[Any], jacobian: bool
 ) -> tuple[Any, list[TensorVariable]]:
     """Return log density plus expected log-likelihood, and the counts of tables that it takes."""
     model = plan.model

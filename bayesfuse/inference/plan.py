@@ -16,8 +16,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
-from bayesfuse.parameters.compiled import depends, plain_python
+from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.parameters.compiled import depends, without_compilation
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.pymc.model import all_observed, observed, parameter_variables, part
@@ -52,11 +52,11 @@ class PooledBlock:
         """Names of parameters that follow from the members."""
         return set(self.pool.implied(self.pool.begin(np.random.default_rng(0))))
 
-    def values(self, rows: Rows) -> dict[str, Array]:
+    def values(self, rows: LogParameters) -> dict[str, Array]:
         """Return the values of members by role from rows, which hold them by name."""
         return {role: rows[self._key(role)] for role in self.members}
 
-    def rows(self, values: Mapping[str, Array]) -> Rows:
+    def rows(self, values: Mapping[str, Array]) -> LogParameters:
         """Return rows of members and the parameters that follow from these."""
         own = {self._key(role): values[role] for role in self.members}
         return own | self.pool.implied(dict(values))
@@ -71,7 +71,7 @@ class Plan:
 
     model: pm.Model
     answers: TensorVariable
-    observation: Observation
+    observation: ResponseModel
     variables: dict[str, TensorVariable]
     blocks: dict[str, Block]
     constants: dict[str, Known]
@@ -89,7 +89,7 @@ class Plan:
         return [*self.blocks.values(), *members]
 
     @property
-    def whole(self) -> bool:
+    def is_fully_conjugate(self) -> bool:
         """Whether Gibbs steps draw every variable of the model."""
         return {block.variable for block in self.all_blocks} == set(self.model.free_RVs)
 
@@ -126,12 +126,12 @@ class Plan:
         indices = self.observation.indices
         return {name: prior for name, prior in self.priors().items() if name not in indices}
 
-    def indices(self) -> Rows:
+    def indices(self) -> LogParameters:
         """Return where the whole-numbered parameters begin, or what they are."""
         priors = self.priors()
         return {name: priors[name].centre() for name in self.observation.indices if name in priors}
 
-    def begun(self) -> Observation:
+    def initial_response_model(self) -> ResponseModel:
         """Return the observation that is left when those stay where they begin."""
         return self.observation.known(self.indices())
 
@@ -183,7 +183,7 @@ def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:
         op = getattr(variable.owner, "op", None)
         if variable in values or isinstance(op, RandomVariable | SymbolicRandomVariable):
             return None
-    with plain_python():
+    with without_compilation():
         return np.asarray(graph.eval())
 
 
@@ -201,7 +201,7 @@ def _block(
     informs = twice or any(parameter in ancestors([other]) for other in others)
     if parameter not in model.free_RVs or informs:
         return None
-    with plain_python():
+    with without_compilation():
         coordinates = support.coordinates(model, parameter)
         if coordinates is None:
             return None

@@ -11,8 +11,8 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
-from bayesfuse.inference.drawing import (
-    Beginning,
+from bayesfuse.inference.mcmc import (
+    ChainInitializer,
     require_settings,
     sample_gibbs,
     sample_nuts,
@@ -32,7 +32,7 @@ from bayesfuse.numerics.threads import (
 from bayesfuse.pymc.evaluate import add_deterministics, check_convergence, evaluate
 from bayesfuse.results import joint_labels
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.draws import Draws, Precision, decide
+from bayesfuse.results.draws import Draws, Precision, resolve_storage
 from bayesfuse.results.posterior import add_constants, complete, order_variables, round_off, store
 
 SECONDS = 0.6  # for the labels of draws that were interrupted
@@ -175,8 +175,8 @@ def sample(
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
     if uses_gibbs:
-        require_settings(settings, next(iter(plans.values())).whole)
-    kept = decide(
+        require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
+    kept = resolve_storage(
         model,
         [plan.observation for plan in plans.values()],
         (settings["chains"], settings["draws"]),
@@ -185,7 +185,7 @@ def sample(
         log_likelihood=log_likelihood,
     )
     with threads(cores):
-        beginnings = [Beginning(plan, start) for plan in plans.values()]
+        beginnings = [ChainInitializer(plan, start) for plan in plans.values()]
     seen = None
     if uses_gibbs:
         stored: Any = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
@@ -227,7 +227,7 @@ def _complete(
     if one:
         (plan,) = plans.values()
         add_constants(result, plan.observation)
-        if joint_labels.most_kept(plan.observation):
+        if joint_labels.max_stored_draws(plan.observation):
             groups.add(joint_labels.GROUP)
     if seen is not None:  # at once: labels that were drawn cannot be computed anew
         groups = seen.groups
@@ -290,7 +290,7 @@ def add_labels(
     tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
     how: dict[str, Any] = {"log_likelihood": log_likelihood, "seconds": seconds}
     complete(tree, plan.observation, values, **how)
-    joint_labels.keep(tree, plan.observation, values, seconds)
+    joint_labels.store_draws(tree, plan.observation, values, seconds)
     if name is not None:
         del tree["posterior"]
         result[name] = tree

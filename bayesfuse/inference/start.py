@@ -16,7 +16,7 @@ from bayesfuse.inference.em import Nonconjugate, Priors
 from bayesfuse.moments.views import from_teams, incidence
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
-from bayesfuse.observation import Observation, Rows, through_matrices
+from bayesfuse.observation import LogParameters, ResponseModel, through_matrices
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import WEIGHT
@@ -32,7 +32,7 @@ CLIMB = 100  # gradient steps at most to where given labels, or given leaves, pu
 DIVISIONS = 40  # ways to divide raters into teams; the posterior density tells which are bad
 MANY_CLASSES = 10  # above, there are fewer divisions: each costs the fourth power of the classes
 SORT = 10  # EM steps for every division; then twice as many for the best quarter, and so on
-PILOT = 200_000  # of more responses, a sample of the items decides which division is best
+FIRST_CHUNK = 200_000  # of more responses, a sample of the items decides which division is best
 UNIFORM = 0.03  # share of uniform responses mixed into rows, whose zeros would be certainties
 TIE = 1e-3  # nats for all responses being right, which decides between equal names of classes
 
@@ -41,7 +41,7 @@ TIE = 1e-3  # nats for all responses being right, which decides between equal na
 class Start:
     """Where a fit begins: rows, the winning method, and all that were polished."""
 
-    rows: Rows
+    rows: LogParameters
     method: str
     polished: dict[str, em.PointFit] = field(default_factory=dict)
     left_out: str = ""
@@ -56,16 +56,16 @@ class Start:
 
 
 def find_start(
-    observation: Observation,
+    observation: ResponseModel,
     priors: Priors,
     method: str = DEFAULT,
     nonconjugate: Nonconjugate | None = None,
 ) -> Start:
     """Choose a start by the posterior density after a few EM steps: likelihoods know no names."""
-    if observation.pilot is not observation:
-        initial = find_start(observation.pilot, priors, method, nonconjugate)
+    if observation.first_chunk is not observation:
+        initial = find_start(observation.first_chunk, priors, method, nonconjugate)
         fit = em.fit(observation, initial.rows, priors, iterations=STEPS_OF_ALL)
-        rows = settle(observation, fit.rows, priors)
+        rows = move_off_boundary(observation, fit.rows, priors)
         return replace(initial, rows=rows, polished=initial.polished | {"all_partitions": fit})
     require_choice("start", method, "moments", "majority", "prior")
     middle = em.centre(priors)
@@ -75,7 +75,7 @@ def find_start(
         return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
-        counts = observation.expected_given(share, middle)
+        counts = observation.counts_from_labels(share, middle)
         rows = em.updated(observation, middle, counts, priors, nonconjugate, "expect")
         rows = rows if nonconjugate is None else nonconjugate.climb(rows, counts, CLIMB)
         return em.fit(observation, rows, priors, nonconjugate=nonconjugate, iterations=POLISH)
@@ -89,11 +89,11 @@ def find_start(
             left_out = str(error)
     polished["majority"] = polish(majority(observation))
     best = max(polished, key=lambda name: polished[name].trace[-1])
-    rows = settle(observation, polished[best].rows, priors, nonconjugate)
+    rows = move_off_boundary(observation, polished[best].rows, priors, nonconjugate)
     return Start(rows, best, polished, left_out)
 
 
-def majority(observation: Observation) -> Array:
+def majority(observation: ResponseModel) -> Array:
     """Return the shares of the votes, known labels in their place: (table items, classes)."""
     table = observation.table
     share = shares(observation.raters.votes(table), 1 / table.n_classes)
@@ -102,18 +102,21 @@ def majority(observation: Observation) -> Array:
     return share
 
 
-def settle(
-    observation: Observation, rows: Rows, priors: Priors, nonconjugate: Nonconjugate | None = None
-) -> Rows:
+def move_off_boundary(
+    observation: ResponseModel,
+    rows: LogParameters,
+    priors: Priors,
+    nonconjugate: Nonconjugate | None = None,
+) -> LogParameters:
     """Replace modes, perhaps on the boundary, by means given expected counts."""
     _, counts = observation.expected(rows)
-    rows = em.updated(observation, rows, counts, priors, nonconjugate, "inside")
+    rows = em.updated(observation, rows, counts, priors, nonconjugate, "interior")
     return (
         rows if nonconjugate is None else nonconjugate.only(upper=True).climb(rows, counts, CLIMB)
     )
 
 
-def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
+def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters) -> Array:
     """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
     Random divisions of raters into three teams give confusion matrices (Leurgans, Ross & Abel
@@ -124,7 +127,7 @@ def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
     gold = observation.table_gold
     prior = _prior(observation, priors, middle)
     rng = np.random.default_rng(0)
-    size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
+    size = min(table.n_items, round(table.n_items * FIRST_CHUNK / max(table.n_responses, 1)))
     sample = np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
     pilot = through_matrices(table.take(sample), gold[sample])
     points = list(_estimates(pilot, prior, rng))
@@ -144,7 +147,9 @@ def by_moments(observation: Observation, priors: Priors, middle: Rows) -> Array:
     return response_model.by_item(response_model.marginal(points[0]).probability)
 
 
-def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, Dirichlet]:
+def _prior(
+    observation: ResponseModel, priors: Priors, middle: LogParameters
+) -> dict[str, Dirichlet]:
     """Return the model's own priors of these two, or what other parameters imply about them."""
     n_classes = observation.table.n_classes
     confusion = priors.get(observation.raters.named(Role.ANSWERS) or "")
@@ -165,15 +170,15 @@ def _divisions(n_classes: int) -> int:
 
 
 def _estimates(
-    pilot: Observation, prior: dict[str, Dirichlet], rng: np.random.Generator
-) -> Iterator[Rows]:
+    pilot: ResponseModel, prior: dict[str, Dirichlet], rng: np.random.Generator
+) -> Iterator[LogParameters]:
     """Yield the rows that each division of the raters leads to."""
     table, gold = pilot.table, pilot.table_gold
     even = np.full(table.n_classes, -np.log(table.n_classes))
     known = (gold[:, None] == np.arange(table.n_classes)) * 1.0
     unknown = (gold < 0)[:, None]
     middle = em.centre(prior)
-    gold_counts = pilot.expected_given(known, middle)
+    gold_counts = pilot.counts_from_labels(known, middle)
     prior = {name: prior[name] + gold_counts[name] for name in prior}
     used = incidence(table).tocsc()
     for _ in range(_divisions(table.n_classes)):
@@ -183,14 +188,14 @@ def _estimates(
             continue
         mixed = np.log((1 - UNIFORM) * confusion + UNIFORM / table.n_classes)
         share = pilot.marginal({"prevalence": even, "confusion": mixed}).probability
-        counts = pilot.expected_given(unknown * share, middle)
+        counts = pilot.counts_from_labels(unknown * share, middle)
         order = _names(counts, prior)
         means = prior["confusion"] + counts["confusion"][:, order]
         shares_of = prior["prevalence"] + counts["prevalence"][order]
         yield {"prevalence": shares_of.centre(), "confusion": means.centre()}
 
 
-def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
+def _names(counts: LogParameters, prior: dict[str, Any]) -> NDArray[np.int64]:
     """Return the most probable classes of the estimated ones, with the rows integrated out."""
     from scipy.optimize import linear_sum_assignment  # half a second to import
 

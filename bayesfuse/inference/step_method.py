@@ -17,9 +17,9 @@ from bayesfuse.inference.gibbs import Sweep, step, with_priors
 from bayesfuse.inference.plan import Block, Plan, make_plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import Interruption
-from bayesfuse.observation import Rows
+from bayesfuse.observation import LogParameters
 from bayesfuse.parameters.compiled import depends, value_function
-from bayesfuse.parameters.variables import SeatingRV
+from bayesfuse.parameters.variables import RaterGroupingRV
 from bayesfuse.pymc.observed import latest
 
 
@@ -111,7 +111,7 @@ class LabelGibbs(BlockedStep):
                 f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
             )
         self.rng = get_random_generator(rng)
-        self.watch: Callable[[int, int, Rows, NDArray[Any]], None] | None = None
+        self.watch: Callable[[int, int, LogParameters, NDArray[Any]], None] | None = None
         self._chain, self._draw = -1, 0
         self._written: dict[str, tuple[Any, Array]] = {}
         own = {block.value for block in self.blocks}
@@ -139,7 +139,7 @@ class LabelGibbs(BlockedStep):
     @staticmethod
     def competence(var: Any, has_grad: bool = False) -> Competence:
         """Claim groups that are to be inferred, which PyMC's own steps do not find."""
-        groups = isinstance(getattr(var.owner, "op", None), SeatingRV)
+        groups = isinstance(getattr(var.owner, "op", None), RaterGroupingRV)
         return Competence.IDEAL if groups else Competence.INCOMPATIBLE
 
     def __repr__(self) -> str:

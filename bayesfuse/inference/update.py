@@ -21,15 +21,15 @@ from bayesfuse.data.tables import Table, read_table
 from bayesfuse.inference import cavi
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
-from bayesfuse.observation import Observation, Rows, in_blocks
+from bayesfuse.observation import LogParameters, ResponseModel, in_blocks
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural, posterior
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import class_names, constants
-from bayesfuse.results.draws import sum_up
-from bayesfuse.results.fitted import Fitted, confusion_at, from_result, see, with_classes
-from bayesfuse.results.natural import Natural
+from bayesfuse.results.draws import accumulate
+from bayesfuse.results.fitted import Fitted, bind, confusion_at, from_result, with_classes
+from bayesfuse.results.natural import DirichletPosterior
 
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
@@ -136,7 +136,7 @@ def update(
     if constant_names := [where["constant"] for where in homes if "constant" in where]:
         updated["constant_data"] = xr.DataTree(constants(result)[constant_names])
     posterior.add_constants(updated, observation)
-    summed = sum_up(observation, values, None, (1, int(draws)), log_likelihood=False)
+    summed = accumulate(observation, values, None, (1, int(draws)), log_likelihood=False)
     posterior.add_labels(updated, summed.label_posterior())
     posterior.order_variables(updated)
     warn_of_collapse(updated, observation)
@@ -156,11 +156,11 @@ def update(
 def _see(
     result: xr.DataTree,
     fitted: Fitted,
-    known: dict[str, Natural],
+    known: dict[str, DirichletPosterior],
     responses: Responses,
     inputs: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
-) -> tuple[Observation, dict[str, Natural], Rows]:
+) -> tuple[ResponseModel, dict[str, DirichletPosterior], LogParameters]:
     """Return new responses seen through a fit by all raters so far, its rows and what it holds."""
     if "graph" in fitted.needs:
         raise errors.ModelError(
@@ -194,8 +194,8 @@ def _see(
         raters = unique_names([*listed(raters), *listed(responses.raters[new])], "rater")
     responses = _by(raters, with_classes(responses, fitted.class_names))
     responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
-    point = replace(fitted, values=values, newcomers=newcomers)
-    observation, values, _ = see(point, responses, inputs, gold)
+    point = replace(fitted, values=values, new_rater_defaults=newcomers)
+    observation, values, _ = bind(point, responses, inputs, gold)
     count = len(raters) - len(fitted.rater_names)
     known = {
         name: value.with_new_raters(count) if declared[name].dims[:1] == ("rater",) else value
@@ -224,8 +224,8 @@ def _by(raters: NDArray[Any], responses: Responses) -> Responses:
 
 def _posterior(
     result: xr.DataTree,
-    observation: Observation,
-    known: Mapping[str, Natural],
+    observation: ResponseModel,
+    known: Mapping[str, DirichletPosterior],
     values: Mapping[str, Array],
 ) -> xr.Dataset:
     """Return draws of all variables, named as in the result before."""
@@ -247,7 +247,7 @@ def _posterior(
     return xr.Dataset(variables, coords | {"chain": [0], "draw": draws})
 
 
-def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str, Array]:
+def _derived(observation: ResponseModel, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return what follows from the parameters, by the name that models of this package give it."""
     names = observation.labels.parameters
     n_classes = observation.table.n_classes
@@ -262,7 +262,7 @@ def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str,
     return {name: np.array(value)[None] for name, value in zip(DERIVED, columns, strict=True)}
 
 
-def _as_before(result: xr.DataTree, observation: Observation) -> Observation:
+def _as_before(result: xr.DataTree, observation: ResponseModel) -> ResponseModel:
     """Return an observation that results describe as they described the one before."""
     prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
     prediction["raters"] = kind(observation.raters)

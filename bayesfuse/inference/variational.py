@@ -10,24 +10,24 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
-from bayesfuse.data.responses import Responses, each_batch
+from bayesfuse.data.responses import Responses, iterate_batches
 from bayesfuse.inference import cavi, gibbs
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
-from bayesfuse.inference.gradients import start_of
+from bayesfuse.inference.gradients import initialize
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.sample import add_labels
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
-from bayesfuse.observation import Rows
+from bayesfuse.observation import LogParameters
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.evaluate import as_result
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.draws import Precision, decide
-from bayesfuse.results.natural import Natural
+from bayesfuse.results.draws import Precision, resolve_storage
+from bayesfuse.results.natural import DirichletPosterior
 from bayesfuse.results.posterior import round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
@@ -157,7 +157,7 @@ def fit(
             f"prior on {unsuitable}."
         )
     asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
-    kept = decide(model, [plan.observation], (1, int(draws)), **asked)
+    kept = resolve_storage(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:
         raise errors.ModelError(
@@ -165,7 +165,7 @@ def fit(
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
     rng = errors.require_seed(random_seed)
-    begun, rest = start_of(plan, start)
+    begun, rest = initialize(plan, start)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
     if method == "cavi":
         sizes: dict[str, Any] = {
@@ -196,7 +196,7 @@ def fit(
     result = as_result(model, one_chain)
     add_labels(result, None, plan, kept.log_likelihood)
     warn_of_collapse(result, plan.observation)
-    known = {n: Natural(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
+    known = {n: DirichletPosterior(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
     natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))
     result.attrs |= {
         "method": method,
@@ -210,7 +210,7 @@ def fit(
         **getattr(model, "notes", {}),
     }
     round_off(result, kept.precision)
-    for batch in () if batches is None else each_batch(batches):
+    for batch in () if batches is None else iterate_batches(batches):
         result = update(result, batch, draws=draws, random_seed=rng)
     return result
 
@@ -223,7 +223,7 @@ def _refine(
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
         at = {name: values[block.variable.name][draw] for name, block in plan.blocks.items()}
-        rows: Rows = {name: known.value for name, known in plan.constants.items()}
+        rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):
             rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
         state = sweep.begin(rows)

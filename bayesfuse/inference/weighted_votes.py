@@ -44,17 +44,21 @@ class Known:
         from scipy import sparse
 
         self.terms, self.items, self.label, self.scales = terms, items, label, scales
-        n_items, n_classes = len(items), terms.given.shape[1]
+        n_items, n_classes = len(items), terms.log_mean.shape[1]
         # probability of the known label given the same class, and another one
         self.error, self.right, self.wrong = error, 1.0 - error, error / (n_classes - 1)
         inputs, votes = terms.rows(items)
         number = votes.getnnz(axis=0)
         own = np.sort(np.argsort(-number, kind="stable")[:MOST_RATERS])
-        self.own = own[number[own] > 0]
-        self.fixed, self.votes = sparse.csr_matrix(inputs), votes[:, self.own]
+        self.raters_with_gold = own[number[own] > 0]
+        self.fixed, self.votes = sparse.csr_matrix(inputs), votes[:, self.raters_with_gold]
         spread = [scales["bias"]] * (n_classes - 1) + [scales["trust"]]
-        spread += [scales["own_trust"]] * terms.apart.shape[2]
-        spread += [scales["weight_slope"], scales["weight_mean"], *[1.0] * len(self.own)]
+        spread += [scales["own_trust"]] * terms.deviations.shape[2]
+        spread += [
+            scales["weight_slope"],
+            scales["weight_mean"],
+            *[1.0] * len(self.raters_with_gold),
+        ]
         self.mean = np.zeros(len(spread))
         self.mean[n_classes - 1] = 1.0
         self.precision = np.array(spread) ** -2.0
@@ -67,7 +71,7 @@ class Known:
 
         return sparse.hstack([self.fixed, scale * self.votes], format="csr")
 
-    def seen(self, probability: Array) -> Array:
+    def gold_likelihood(self, probability: Array) -> Array:
         """Return the probability of the known labels, (known items, draws), given the classes'."""
         own: Array = probability[np.arange(len(self.label)), self.label]
         return self.wrong + (self.right - self.wrong) * own
@@ -76,7 +80,9 @@ class Known:
         """Return the log likelihood (draws,) and probabilities (items × classes, draws)."""
         shaped = logits.reshape(len(self.label), -1, logits.shape[1])
         probability = scipy.special.softmax(shaped, axis=1)
-        return np.log(self.seen(probability)).sum(axis=0), probability.reshape(logits.shape)
+        return np.log(self.gold_likelihood(probability)).sum(axis=0), probability.reshape(
+            logits.shape
+        )
 
     def value(self, inputs: Any, point: Array) -> tuple[float, Array]:
         """Return the log density at some parameters, and the probabilities there."""
@@ -138,7 +144,7 @@ def draw_parameters(
     known: Known, chains: int, draws: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], Array]:
     """Return draws of all variables of the model (chain, draw, …), and shares accepted."""
-    terms, scales, n_classes = known.terms, known.scales, known.terms.given.shape[1]
+    terms, scales, n_classes = known.terms, known.scales, known.terms.log_mean.shape[1]
     n_parameters, n_fixed = len(known.mean), known.fixed.shape[1]
     log_prior = -0.5 * GRID**2 + np.log(GRID)  # half-normal, on a logarithmic grid
     log_prior -= np.log(np.exp(log_prior).sum()) - np.log1p(-scales["as_given"])
@@ -151,7 +157,7 @@ def draw_parameters(
         parts.append((inputs, point, root))
         evidence.append(value - np.log(np.diag(root)).sum() + known.constant + prior)
     if scales["as_given"]:
-        likelihood, _ = known.likelihood(terms.given[known.items].reshape(-1, 1))
+        likelihood, _ = known.likelihood(terms.log_mean[known.items].reshape(-1, 1))
         evidence.append(likelihood[0] + np.log(scales["as_given"]))
     share_of = np.exp(np.array(evidence) - max(evidence))
     share_of /= share_of.sum()
@@ -178,7 +184,7 @@ def draw_parameters(
     spread = np.where(corrected, grid[np.minimum(which[kept], len(grid) - 1)], spare)
     drawn = values[kept]
     offset = rng.standard_normal((chains, draws, len(terms.competence)))
-    offset[..., known.own] = drawn[..., n_fixed:]
+    offset[..., known.raters_with_gold] = drawn[..., n_fixed:]
     slope, mean = drawn[..., n_fixed - 2], drawn[..., n_fixed - 1]
     expected = mean[..., None] + slope[..., None] * terms.competence
     found: dict[str, Any] = {
@@ -246,11 +252,11 @@ def _add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> No
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
     known = model.known
     summed = LabelDraws(model.terms.responses, model.gold_codes, sizes, rng, known.error)
-    items, given = known.items, scipy.special.softmax(model.terms.given, axis=1)
+    items, given = known.items, scipy.special.softmax(model.terms.log_mean, axis=1)
     pointwise = np.empty((sizes[0] * sizes[1], len(items)))
     apart, honest = np.zeros_like(given[items]), np.full_like(given, np.nan)
-    for some, probability in each_part(model.terms, posterior):
-        seen = known.seen(probability[items])
+    for some, probability in by_part(model.terms, posterior):
+        seen = known.gold_likelihood(probability[items])
         pointwise[some] = np.log(seen).T
         apart += (probability[items] / seen[:, None]).sum(axis=2)
         summed.add(some, probability)
@@ -268,13 +274,13 @@ def _add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> No
     result["log_likelihood"] = xr.DataTree(xr.Dataset({name: (dims, values)}, coords))
 
 
-def each_part(terms: Terms, posterior: xr.Dataset) -> Any:
+def by_part(terms: Terms, posterior: xr.Dataset) -> Any:
     """Yield draws, as slices, with their label probabilities (items, classes, draws).
 
     Items without responses keep the given ones: known labels say nothing of them.
     """
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
-    n_items, n_classes = terms.given.shape
+    n_items, n_classes = terms.log_mean.shape
 
     def flat(name: str) -> Array:
         values = named(posterior, name)
@@ -289,9 +295,9 @@ def each_part(terms: Terms, posterior: xr.Dataset) -> Any:
     for begin in range(0, total, length):
         some = slice(begin, begin + length)
         logits = (terms.votes @ weight[some].T).reshape(n_items, n_classes, -1)
-        logits += bias[some].T + terms.given[:, :, None] * trust[some]
+        logits += bias[some].T + terms.log_mean[:, :, None] * trust[some]
         if own_trust.size:
-            logits += terms.apart @ own_trust[some].T
+            logits += terms.deviations @ own_trust[some].T
         as_given = ~answered[:, None, None] | (corrected[some] == 0)
-        logits = np.where(as_given, terms.given[:, :, None], logits)
+        logits = np.where(as_given, terms.log_mean[:, :, None], logits)
         yield some, scipy.special.softmax(logits, axis=1)

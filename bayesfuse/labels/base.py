@@ -100,7 +100,9 @@ class LabelPrior(Factor):
     probability, *expected)``, arrays of their own, since PyTensor may overwrite one of them."""
 
     @classmethod
-    def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any) -> Self:
+    def rebuild_for(
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any
+    ) -> Self:
         """Return the prior over other items, placed by what :attr:`needs` names.
 
         ``values`` are the parameters at some draw, for their shapes; ``settings`` the fitted ones.
@@ -153,7 +155,9 @@ class LabelPrior(Factor):
         """
 
     @abstractmethod
-    def tally(self, drawn: NDArray[Any], structure: Structure, n_classes: int) -> tuple[Array, ...]:
+    def sample_counts(
+        self, drawn: NDArray[Any], structure: Structure, n_classes: int
+    ) -> tuple[Array, ...]:
         """Count how often the drawn labels use each entry of every parameter."""
 
     @abstractmethod
@@ -166,7 +170,7 @@ class LabelPrior(Factor):
         self, log_parameters: Tables, labels: NDArray[np.int64], structure: Structure
     ) -> float:
         """Return the log prior probability of labels (items,)."""
-        counts = self.tally(labels, structure, log_parameters[0].shape[-1])
+        counts = self.sample_counts(labels, structure, log_parameters[0].shape[-1])
         counted = self.log_weight(log_parameters, counts, structure)
         return counted + self.uncounted(log_parameters, labels, structure)
 
@@ -179,7 +183,7 @@ class LabelPrior(Factor):
         """
         return 0.0
 
-    def given(
+    def conditional(
         self,
         log_parameters: Tables,
         labels: NDArray[Any],

@@ -199,10 +199,10 @@ class MarkovChain(LabelPrior):
         )
 
     @classmethod
-    def anew(cls, values, settings, **places):
+    def rebuild_for(cls, values, settings, **places):
         if "populations" in places:
             places["population"] = places.pop("populations")
-        return super().anew(values, settings, **places)
+        return super().rebuild_for(values, settings, **places)
 
     def settings(self):
         return {} if self.shares is None else {"shares": self.shares.tolist()}
@@ -259,7 +259,7 @@ class MarkovChain(LabelPrior):
         arguments = *self.both(log_parameters), likelihood, uniform
         return forward_backward.draw_labels(*arguments, *structure)
 
-    def tally(self, drawn, structure, n_classes):
+    def sample_counts(self, drawn, structure, n_classes):
         counts = [np.zeros((*self.axes, *(n_classes,) * dims)) for dims in (1, 2)]
         if drawn.ndim == 1:
             forward_backward.count(drawn, *counts, *structure[:3])
@@ -333,8 +333,8 @@ class StationaryMarkovChain(MarkovChain):
         with np.errstate(divide="ignore"):
             return np.log(stationary(transition)), transition
 
-    def tally(self, drawn, structure, n_classes):
-        return super().tally(drawn, structure, n_classes)[1:]
+    def sample_counts(self, drawn, structure, n_classes):
+        return super().sample_counts(drawn, structure, n_classes)[1:]
 
     def uncounted(self, log_parameters, drawn, structure):
         place, start = structure

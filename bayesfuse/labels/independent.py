@@ -151,10 +151,10 @@ class Independent(LabelPrior):
     words = Words("sum over classes")
     merges = True
     marginal_kernel = staticmethod(marginal)
-    told: tuple[NDArray[Any], ...] = ()
+    inputs: tuple[NDArray[Any], ...] = ()
     """What is known of items by row, where log-odds follow from it: for :meth:`defining`."""
     # A multiplicity, and whether all of it are ones: checking in every sweep takes 5 to 10 µs of 80
-    _plain: tuple[Any, bool] = None, True
+    _unit_multiplicity: tuple[Any, bool] = None, True
 
     def __init__(
         self, prevalence: Any = None, *, log_odds: Any = None, population: ArrayLike | None = None
@@ -183,7 +183,7 @@ class Independent(LabelPrior):
             self.declared = (Parameter(name, support, ("class",)),)
 
     @classmethod
-    def anew(cls, values, settings, **places):
+    def rebuild_for(cls, values, settings, **places):
         populations = places.get("populations")
         ((name, value),) = values.items()
         if value.ndim == 2 and populations is None:
@@ -216,7 +216,7 @@ class Independent(LabelPrior):
     def kinds(self, responses):
         return super().kinds(responses) if self.population is None else self.population
 
-    def taken(self, items):
+    def subset(self, items):
         if self.population is None:
             return self
         other = copy.copy(self)
@@ -241,7 +241,7 @@ class Independent(LabelPrior):
         return 1 if self.axis is None else len(place)
 
     def defining(self, structure):
-        return () if self.population is None else (structure[1], *self.told)
+        return () if self.population is None else (structure[1], *self.inputs)
 
     def part(self, structure, units):
         multiplicity, place = structure
@@ -258,17 +258,17 @@ class Independent(LabelPrior):
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity, place) = log_parameters, structure
-        if self._plain[0] is not multiplicity:
-            self._plain = multiplicity, bool((multiplicity == 1).all())
+        if self._unit_multiplicity[0] is not multiplicity:
+            self._unit_multiplicity = multiplicity, bool((multiplicity == 1).all())
         drawn: Any = np.empty(likelihood.shape)
-        if self._plain[1]:
+        if self._unit_multiplicity[1]:
             drawn = np.empty(len(likelihood), dtype=np.int32)
         if draw_in_chain(log_parameters, likelihood, drawn, rng, structure):
             return drawn
         some = (likelihood > 0) & (log_prevalence > -np.inf)[place]
         return np.where(some.any(axis=1), 0, -1)
 
-    def tally(self, drawn, structure, n_classes):
+    def sample_counts(self, drawn, structure, n_classes):
         counts = (np.empty((self._n_rows(structure[1]), n_classes)),)
         count_in_chain((), drawn, counts, structure, n_classes)
         return counts
@@ -338,7 +338,7 @@ class ItemRows:
         return int(self.kind.max(initial=0)) + 1
 
     @property
-    def told(self) -> tuple[NDArray[Any], ...]:
+    def inputs(self) -> tuple[NDArray[Any], ...]:
         """All values by row, rounded, so that digests do not depend on rounding errors."""
         inputs = self.population, self.covariates, self.word
         return tuple(np.round(known, 9) + 0 for known in inputs if known is not None)

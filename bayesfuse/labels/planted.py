@@ -82,7 +82,7 @@ class PlantedPotts(Potts):
         drawn = counts if rng is None else rng.standard_gamma(counts)
         return float((drawn * share).sum()) / len(labels) ** 2, self._prevalence is not None
 
-    def given(self, log_parameters, labels, likelihood, log_scale, structure):
+    def conditional(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure
         if self._edges is not None:
             crowd = self._crowd(labels, float(log_parameters[0]), len(prevalence))
@@ -90,10 +90,12 @@ class PlantedPotts(Potts):
             field = np.empty(len(size))
             potts_kernels.crowd(field, prevalence, size, *crowd)
             prevalence = field
-        return super().given(log_parameters, labels, likelihood, log_scale, (prevalence, *graph))
+        return super().conditional(
+            log_parameters, labels, likelihood, log_scale, (prevalence, *graph)
+        )
 
-    def tally(self, drawn, structure, n_classes):
-        (agreement,) = super().tally(drawn, structure, n_classes)
+    def sample_counts(self, drawn, structure, n_classes):
+        (agreement,) = super().sample_counts(drawn, structure, n_classes)
         if self._edges is None or drawn.ndim == 2:
             return (agreement,)
         return (np.array([agreement, _same(drawn, n_classes)]),)

@@ -183,7 +183,7 @@ class Potts(LabelPrior):
         """Return how class sizes weigh, the last arguments of :func:`potts_kernels.crowd`."""
         return 0.0, True
 
-    def given(self, log_parameters, labels, likelihood, log_scale, structure):
+    def conditional(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
         arguments = prevalence, likelihood, log_scale, float(log_parameters[0])
         return potts_kernels.conditionals(labels, *arguments, *graph)
@@ -217,7 +217,7 @@ class Potts(LabelPrior):
 
         return evidence
 
-    def tally(self, drawn, structure, n_classes):
+    def sample_counts(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
         if drawn.ndim == 2:  # labels drawn independently with these probabilities
             row = np.repeat(np.arange(len(drawn)), np.diff(start))
@@ -260,7 +260,7 @@ class Potts(LabelPrior):
 
     def log_prob(self, log_parameters, labels, structure):
         prior_term = np.log(structure[0])[labels].sum()
-        counts = self.tally(labels.astype(np.int32), structure, len(structure[0]))
+        counts = self.sample_counts(labels.astype(np.int32), structure, len(structure[0]))
         return float(prior_term + self.log_weight(log_parameters, counts, structure))
 
     def simulate(self, log_parameters, possible, structure, rng):

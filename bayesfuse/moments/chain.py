@@ -59,7 +59,7 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     >>> bool(estimate.transition.sel({"class": 0, "next_class": 0}) > 0.9)
     True
     """
-    if not responses.is_plain:
+    if not responses.is_unweighted:
         raise ResponsesError(
             "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
         )

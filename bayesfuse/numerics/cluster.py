@@ -87,7 +87,7 @@ class Parts:
                     self._here[index] = part
             return function(part, *shared, *(column[index] for column in columns))
 
-        n_in_memory = self._kept(_memory() - OWN)
+        n_in_memory = self._n_in_memory(_memory() - OWN)
         return side_by_side(work, range(len(self)))
 
     def _results(self, together: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
@@ -126,7 +126,7 @@ class Parts:
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
         free = (max((worker["memory_limit"] or _memory()) - OWN, 0) for worker in workers)
-        n_in_memory = self._kept(sum(free))
+        n_in_memory = self._n_in_memory(sum(free))
         recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
@@ -166,7 +166,7 @@ class Parts:
             there.cancel(tasks)
             raise
 
-    def _kept(self, free: float) -> int:
+    def _n_in_memory(self, free: float) -> int:
         """Return how many parts fit into memory that is free."""
         total = np.cumsum(self.sizes, dtype=float)
         return int(np.searchsorted(total, SHARE * free, side="right"))

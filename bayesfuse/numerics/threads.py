@@ -217,7 +217,7 @@ class Interruption:
         return _pressed - self._first
 
     @property
-    def seen(self) -> bool:
+    def requested(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self.presses > 0
 

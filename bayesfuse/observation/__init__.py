@@ -1,23 +1,23 @@
 """Responses seen through a label prior and a rater channel: numbers only, no PyMC."""
 
-from bayesfuse.observation.observation import Observation
 from bayesfuse.observation.parts import (
-    Blocks,
-    Spread,
-    Summed,
+    BlockedResponseModel,
+    ChunkedResponseModel,
+    SummedResponseModel,
     in_blocks,
     through_matrices,
     with_matrices,
 )
-from bayesfuse.parameters.factor import Counts, Rows
+from bayesfuse.observation.response_model import ResponseModel
+from bayesfuse.parameters.factor import Counts, LogParameters
 
 __all__ = [
-    "Blocks",
+    "BlockedResponseModel",
+    "ChunkedResponseModel",
     "Counts",
-    "Observation",
-    "Rows",
-    "Spread",
-    "Summed",
+    "LogParameters",
+    "ResponseModel",
+    "SummedResponseModel",
     "in_blocks",
     "through_matrices",
     "with_matrices",

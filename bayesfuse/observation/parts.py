@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.known import found_in, require_gold, unknown_item
+from bayesfuse.data.known import is_in_table, require_gold, unknown_item
 from bayesfuse.data.partitions import Layout, Partitions, read
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError
@@ -26,8 +26,8 @@ from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.cluster import Parts
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
-from bayesfuse.observation.observation import Observation
-from bayesfuse.parameters.factor import Counts, Rows, Used, total_of
+from bayesfuse.observation.response_model import ResponseModel
+from bayesfuse.parameters.factor import Counts, LogParameters, Used, total_of
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 
@@ -37,7 +37,7 @@ TABLE = 16  # entries of a block for each of the channel's tables, which every b
 PER_RESPONSE, PER_ITEM = 20, 100  # bytes of a partition once its labels were drawn, about
 
 
-def in_blocks(observation: Observation) -> Observation:
+def in_blocks(observation: ResponseModel) -> ResponseModel:
     """Return the observation in blocks, if it is large and its units are independent."""
     labels, raters = observation.labels, observation.raters
     declared = (*labels.used_parameters, *raters.used_parameters)
@@ -48,23 +48,27 @@ def in_blocks(observation: Observation) -> Observation:
     ):
         return observation
     independent = type(labels).part is not LabelPrior.part
-    return Blocks(**fields_of(observation)) if independent and labels.counts_all else observation
+    return (
+        BlockedResponseModel(**fields_of(observation))
+        if independent and labels.counts_all
+        else observation
+    )
 
 
-def fields_of(observation: Observation) -> dict[str, Any]:
+def fields_of(observation: ResponseModel) -> dict[str, Any]:
     """Return the arguments of an observation of one table."""
-    return {name: getattr(observation, name) for name in Observation.__dataclass_fields__}
+    return {name: getattr(observation, name) for name in ResponseModel.__dataclass_fields__}
 
 
-def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> Observation:
+def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> ResponseModel:
     """See responses through independent labels and confusion matrices, merged where possible."""
     labels, raters = Independent(None), Confusion(None)
     table, inverse = responses.condensed(gold)
     structure = labels.structure(table)
-    return in_blocks(Observation(responses, table, inverse, gold, labels, raters, structure))
+    return in_blocks(ResponseModel(responses, table, inverse, gold, labels, raters, structure))
 
 
-def with_matrices(observation: Observation) -> Observation:
+def with_matrices(observation: ResponseModel) -> ResponseModel:
     """Return an observation with a confusion matrix for every rater."""
     return replace(observation, raters=Confusion(None), arranged=None)
 
@@ -76,7 +80,7 @@ def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
     return [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
 
-class Summed(Observation):
+class SummedResponseModel(ResponseModel):
     """An observation in parts: what a fit asks of it is added up over these."""
 
     parts: Any
@@ -86,19 +90,19 @@ class Summed(Observation):
     def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
         """Add up what a method of the parts returns, given arguments and those of each part."""
 
-        def of(part: Observation, *by_part: Any) -> Any:
+        def of(part: ResponseModel, *by_part: Any) -> Any:
             return ask(part, method, arguments, *by_part)
 
         return total_of(side_by_side(of, self.parts, *by_part))
 
-    def expected(self, rows: Rows) -> tuple[float, Counts]:
+    def expected(self, rows: LogParameters) -> tuple[float, Counts]:
         total, counts = self.over_parts("expected", (rows,))
         return total, counts
 
     def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
         return self.over_parts("of_tables", (label_tables, tables))
 
-    def evidence(self, rows: Rows) -> tuple[float, None]:
+    def evidence(self, rows: LogParameters) -> tuple[float, None]:
         return float(self.over_parts("log_evidence", (rows,))), None
 
     def draw_counts(self, rows, rng, seen=None, by=None):
@@ -107,16 +111,16 @@ class Summed(Observation):
         return self.over_parts("draw_counts", (rows,), *by_part)
 
 
-def ask(part: Observation, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
+def ask(part: ResponseModel, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
     """Call a method of a part."""
     return getattr(part, method)(*arguments, *by_part)
 
 
-class Blocks(Summed):
+class BlockedResponseModel(SummedResponseModel):
     """An observation that is evaluated, and its labels drawn, block by block."""
 
     @cached_property
-    def parts(self) -> list[Observation]:
+    def parts(self) -> list[ResponseModel]:
         """The observations of the blocks."""
         return side_by_side(self.part, self.cut)
 
@@ -133,11 +137,11 @@ class Blocks(Summed):
         """The items of every block, in the order in which its observation has them."""
         return [self.labels.part(self.label_structure, units)[0] for units in self.cut]
 
-    def marginal(self, rows: Rows) -> Marginal:
+    def marginal(self, rows: LogParameters) -> Marginal:
         shape = self.table.n_items, self.table.n_classes
         probability, log_evidence = np.empty(shape), np.empty(len(self.labels.units(self.table)))
 
-        def fill(part: Observation, items: Any, units: Any) -> tuple[float, tuple[Array, ...]]:
+        def fill(part: ResponseModel, items: Any, units: Any) -> tuple[float, tuple[Array, ...]]:
             marginal = part.marginal(rows)
             probability[items], log_evidence[units] = marginal.probability, marginal.log_evidence
             return marginal.total, marginal.expected
@@ -145,20 +149,20 @@ class Blocks(Summed):
         totals, used = zip(*side_by_side(fill, self.parts, self.places, self.cut), strict=True)
         return Marginal(sum(totals), log_evidence, probability, total_of(used))
 
-    def expected_given(self, probability: Array, rows: Rows) -> Counts:
-        def of(part: Observation, items: Any) -> Counts:
-            return part.expected_given(probability[items], rows)
+    def counts_from_labels(self, probability: Array, rows: LogParameters) -> Counts:
+        def of(part: ResponseModel, items: Any) -> Counts:
+            return part.counts_from_labels(probability[items], rows)
 
         return total_of(side_by_side(of, self.parts, self.places))
 
 
-def _ends(observation: Observation, load: NDArray[Any]) -> NDArray[np.int64]:
+def _ends(observation: ResponseModel, load: NDArray[Any]) -> NDArray[np.int64]:
     """Return where blocks end that have as many entries each, even shares for two threads."""
     load, count = load.cumsum(), 2 * -(-_number(observation) // 2)
     return np.searchsorted(load, load[-1] * np.arange(1, count) / count)
 
 
-def _number(observation: Observation) -> int:
+def _number(observation: ResponseModel) -> int:
     """Return the number of blocks into which a table can be cut."""
     table = observation.table
     entries = (table.n_responses + 2 * table.n_items) * table.n_classes
@@ -176,7 +180,7 @@ class Recipe:
     gold: Mapping[Any, Any]
 
 
-def prepare(recipe: Recipe, source: Any) -> Observation:
+def prepare(recipe: Recipe, source: Any) -> ResponseModel:
     """Read a partition and return its observation."""
     frame = read(recipe.layout, source)
     try:
@@ -187,18 +191,18 @@ def prepare(recipe: Recipe, source: Any) -> Observation:
         raise ResponsesError(f"{error}{where}") from error
     labels = recipe.labels
     if labels.needs:
-        labels = labels.anew(labels.parameters, labels.settings(), sequences=sequences)
+        labels = labels.rebuild_for(labels.parameters, labels.settings(), sequences=sequences)
     gold = _of_table(recipe.gold, table)
-    return in_blocks(Observation.build(table, labels, recipe.raters, gold))
+    return in_blocks(ResponseModel.build(table, labels, recipe.raters, gold))
 
 
 def _of_table(gold: Mapping[Any, Any], table: Responses) -> dict[Any, Any]:
     """Return the gold labels of the items of a table."""
-    return dict(compress(gold.items(), found_in(table, gold)))
+    return dict(compress(gold.items(), is_in_table(table, gold)))
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Summed):
+class ChunkedResponseModel(SummedResponseModel):
     """An observation in partitions; ``table`` and ``responses`` are the first, with all raters."""
 
     partitions: Any = None
@@ -211,14 +215,14 @@ class Spread(Summed):
         labels: LabelPrior,
         raters: RaterChannel,
         gold: Mapping[Any, Any] | None = None,
-    ) -> Spread:
+    ) -> ChunkedResponseModel:
         """Fit partitions, prior and channel together."""
         head = partitions.head
         _require_parts(labels, raters, partitions)
         if gold is not None:
             require_gold(gold)
         known = dict({} if gold is None else gold)
-        first_part = Observation.build(head, labels, raters, _of_table(known, head))
+        first_part = ResponseModel.build(head, labels, raters, _of_table(known, head))
         spread = cls(**fields_of(first_part), partitions=partitions, known_items=known)
         if known:
             is_present = np.any(spread.parts.map(_gold_items, (known,)), axis=0)
@@ -227,9 +231,9 @@ class Spread(Summed):
         return spread
 
     @cached_property
-    def pilot(self) -> Observation:
+    def first_chunk(self) -> ResponseModel:
         """The first partition alone, where fits begin."""
-        return in_blocks(Observation(**fields_of(self)))
+        return in_blocks(ResponseModel(**fields_of(self)))
 
     @cached_property
     def parts(self) -> Parts:
@@ -248,8 +252,8 @@ class Spread(Summed):
     def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
         return self.parts.add(total_of, ask, (method, arguments), *by_part)
 
-    def require_possible_at(self, rows: Rows) -> None:
-        self.parts.map(Observation.require_possible_at, (rows,))
+    def require_possible_at(self, rows: LogParameters) -> None:
+        self.parts.map(ResponseModel.require_possible_at, (rows,))
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -265,8 +269,8 @@ class Spread(Summed):
             f"{self.partitions.n_partitions} partitions."
         )
 
-    part = marginal = likelihood = expected_given = draw = given = tally = refuse
-    simulate = redraw = known_by = refuse
+    part = marginal = likelihood = counts_from_labels = draw = conditional = sample_counts = refuse
+    simulate = simulate_table = known_by = refuse
 
 
 def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partitions) -> None:
@@ -276,9 +280,9 @@ def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partiti
         why = f"{type(labels).__name__} labels depend on each other across partitions"
     elif not labels.counts_all:
         why = f"{type(labels).__name__} labels need more than counts"
-    elif set(labels.needs) - {"sequences"} or labels.taken(np.arange(0)) is not labels:
+    elif set(labels.needs) - {"sequences"} or labels.subset(np.arange(0)) is not labels:
         why = "populations and covariates of items are not columns of the table"
-    elif raters.taken(np.arange(0)) is not raters:
+    elif raters.subset(np.arange(0)) is not raters:
         why = "what is known of items is not a column of the table"
     elif any(parameter.support.discrete for parameter in raters.used_parameters):
         why = "groups must be given, because they are found from all responses at once"
@@ -293,5 +297,5 @@ def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partiti
         )
 
 
-def _gold_items(part: Observation, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
-    return found_in(part.responses, gold)
+def _gold_items(part: ResponseModel, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    return is_in_table(part.responses, gold)

@@ -18,7 +18,7 @@ _within: list[Any] = []
 
 
 @contextmanager
-def plain_python() -> Iterator[None]:
+def without_compilation() -> Iterator[None]:
     """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
     with _lock:
         if not _within:
@@ -45,7 +45,7 @@ def shape_of(variable: TensorVariable) -> tuple[int, ...]:
     """Return the shape of a variable, evaluated if it is not static."""
     if None not in variable.type.shape:
         return variable.type.shape
-    with plain_python():
+    with without_compilation():
         return tuple(int(size) for size in variable.shape.eval())
 
 

@@ -73,7 +73,7 @@ class Prior(ABC):
         """Return a value to start from: the mean given the statistic where that is known."""
         return self.maximise(statistic, value)
 
-    def inside(self, statistic: Statistic, value: Array) -> Array:
+    def interior(self, statistic: Statistic, value: Array) -> Array:
         """Return a mode moved off the boundary of the support, where it may lie there."""
         return value
 

@@ -49,7 +49,7 @@ class Dirichlet(Prior):
         """Return the (for mixtures, expected) concentration of known rows, (…, columns)."""
         return self.concentration
 
-    def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
+    def sample_component(self, rng: np.random.Generator, size: int | None = None) -> Array:
         """Draw a component for every row; return its concentration, (…, columns) or (size, …)."""
         prior = self.concentration
         return prior if size is None else np.broadcast_to(prior, (size, *prior.shape))
@@ -89,10 +89,10 @@ class Dirichlet(Prior):
     def expect(self, statistic: Array, value: Array) -> Array:
         return self.plus(statistic, LEAST).centre()
 
-    inside = expect
+    interior = expect
 
     def draw(self, statistic: Array, value: Array, rng: np.random.Generator) -> Array:
-        return draw_dirichlet((self + statistic).picked(rng), rng)
+        return draw_dirichlet((self + statistic).sample_component(rng), rng)
 
 
 class DirichletMixture(Dirichlet):
@@ -170,7 +170,7 @@ class DirichletMixture(Dirichlet):
     def with_mode(self) -> DirichletMixture:
         return DirichletMixture(self.log_shares, np.maximum(self.concentration, 1.0))
 
-    def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
+    def sample_component(self, rng: np.random.Generator, size: int | None = None) -> Array:
         times = 1 if size is None else size
         up_to = np.moveaxis(np.cumsum(self.shares, axis=0), 0, -1)
         up_to = np.broadcast_to(up_to, (times, *up_to.shape))

@@ -55,7 +55,7 @@ class Factor(ABC):
         """Return functions of compiled chains, for labels or copies, if any; not inherited."""
         return None
 
-    def taken(self, items: NDArray[np.int64]) -> Self:
+    def subset(self, items: NDArray[np.int64]) -> Self:
         """Return the factor for some of the items, where it holds inputs by item."""
         return self
 
@@ -128,7 +128,7 @@ class Factor(ABC):
         """Return all parameters in kernel coordinates from their values."""
         return {p.name: p.support.to_kernel(values[p.name], xp) for p in self.used_parameters}
 
-    def bare(self) -> Self:
+    def without_parameters(self) -> Self:
         """Return a copy that holds structure only: small, and safe to send to other processes."""
         other = copy.copy(self)
         other.parameters = dict.fromkeys(self.parameters)
@@ -148,7 +148,7 @@ def made[F: Factor](kind: type[F], arguments: Mapping[str, Any]) -> F:
     return kind(**arguments)
 
 
-Rows = dict[str, Array]
+LogParameters = dict[str, Array]
 """Every parameter in kernel coordinates by name: the point at which a model is evaluated."""
 
 

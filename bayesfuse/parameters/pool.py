@@ -119,7 +119,7 @@ ROUNDS, STRIDE = 5, 0.3  # Metropolis steps of the log trust in a sweep, and the
 LOWEST = -600.0  # least log-odds of a class against the most probable one that weights tell apart
 
 
-def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
+def class_given_type(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
     r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, what a consensus (types, classes) says."""
     raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
     return raised / raised.sum(axis=-1, keepdims=True)
@@ -196,7 +196,7 @@ class ConsensusShares(Pool):
 
     def _log_joint(self, values: Values) -> Array:
         """Return the log probability of types and classes (types, classes) of average items."""
-        class_of_type = says(self.log_consensus, self.trust_at(values))
+        class_of_type = class_given_type(self.log_consensus, self.trust_at(values))
         joint: Array = values["type_share"][:, None] + np.log(np.maximum(class_of_type, SMALLEST))
         return joint
 
@@ -205,7 +205,10 @@ class ConsensusShares(Pool):
     ) -> tuple[Array, Callable[[Array], float]]:
         """Draw log shares given auxiliary variables; return them and the weight of what is said."""
         assert self.known is not None
-        tilt, class_of_type = self.known.log_odds(values), says(self.log_consensus, values["trust"])
+        tilt, class_of_type = (
+            self.known.log_odds(values),
+            class_given_type(self.log_consensus, values["trust"]),
+        )
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
         total = rng.standard_gamma(self.concentration)  # the sum of unnormalised shares
         remaining = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ class_of_type))
@@ -230,7 +233,7 @@ class ConsensusShares(Pool):
         """Move the logarithm of the trust given types, labels of unknown class summed out."""
 
         def log_density(log_trust: float) -> float:
-            class_of_type = says(self.log_consensus, math.exp(log_trust))
+            class_of_type = class_given_type(self.log_consensus, math.exp(log_trust))
             mean, sd = self.trust_prior
             height = -0.5 * ((log_trust - mean) / sd) ** 2
             height += (known * np.log(np.maximum(class_of_type, SMALLEST))).sum()

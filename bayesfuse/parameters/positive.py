@@ -101,10 +101,10 @@ class Positive(Support):
         return Mapped(forward, lambda at: np.reshape([backward(x) for x in at.flat], at.shape))
 
     def require_variable(self, name: str, variable: Any) -> None:
-        from bayesfuse.parameters.compiled import plain_python
+        from bayesfuse.parameters.compiled import without_compilation
 
         if continuous := variable.dtype.startswith("float"):
-            with plain_python(), np.errstate(all="ignore"):  # densities may overflow far out
+            with without_compilation(), np.errstate(all="ignore"):  # densities may overflow far out
                 density, typical = _compiled(variable)
                 middle = math.log(typical) if 0 < typical < np.inf else 0.0
                 below = density(-np.exp(middle + np.linspace(-FAR, FAR, 121)))

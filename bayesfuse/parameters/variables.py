@@ -186,7 +186,7 @@ class SparseDirichlet(pm.Distribution):
         return constant + pt.sum((weight - 1.0) * logs)
 
 
-class SeatingRV(RandomVariable):
+class RaterGroupingRV(RandomVariable):
     """A partition of the raters; inputs are the concentration, the groups and the start."""
 
     name = SEATING
@@ -206,7 +206,7 @@ class SeatingRV(RandomVariable):
         return np.array(draws, dtype=np.int64).reshape(*shape, n_raters)
 
 
-class Seating(pm.Distribution):
+class RaterGrouping(pm.Distribution):
     r"""A partition of raters by source (Pitman 2006, section 3.1), −1 for raters alone.
 
     .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
@@ -215,7 +215,7 @@ class Seating(pm.Distribution):
     It is not renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
     """
 
-    rv_op = SeatingRV()
+    rv_op = RaterGroupingRV()
 
     @classmethod
     def dist(cls, alpha: Any, n_groups: Any, start: Any, **kwargs: Any) -> Any:

@@ -127,7 +127,7 @@ def show_classes(ax: Axes, colours: dict[Any, Any], marks: Sequence[Any], **kwar
         label.set_text(name)
 
 
-class Rows(NamedTuple):
+class AxisRows(NamedTuple):
     """Positions of rows, from below, and which of them are named."""
 
     edges: NDArray[np.floating]
@@ -139,14 +139,14 @@ class Rows(NamedTuple):
         return (self.edges[1:] + self.edges[:-1]) / 2
 
 
-def rows_of(named: NDArray[np.bool_]) -> Rows:
+def rows_of(named: NDArray[np.bool_]) -> AxisRows:
     """Return named rows of height 1 and, half as tall together, a band of the others."""
     few = int(named.sum())
     band = min(max(few / 2, 1.0) / max(len(named) - few, 1), 1.0)
-    return Rows(np.append(0.0, np.where(named, 1.0, band).cumsum()) - 0.5, named)
+    return AxisRows(np.append(0.0, np.where(named, 1.0, band).cumsum()) - 0.5, named)
 
 
-def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
+def place_rows(ax: Axes, count: int, most: int | None = None) -> AxisRows:
     """Place rows, naming ``most`` and, of too many to name all, the first and last only."""
     tall, most = points(ax)[1], count if most is None else most
     named = np.ones(count, dtype=bool)
@@ -156,7 +156,7 @@ def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
     return rows_of(named)
 
 
-def draw_intervals(ax: Axes, mean: Any, low: Any, high: Any, rows: Rows, colour: Any) -> None:
+def draw_intervals(ax: Axes, mean: Any, low: Any, high: Any, rows: AxisRows, colour: Any) -> None:
     """Draw probabilities with their intervals, the first row at the bottom."""
     width, height = points(ax)
     for which in (rows.named, ~rows.named):
@@ -187,7 +187,7 @@ def name_rows(
     ax: Axes,
     names: NDArray[Any],
     what: str,
-    rows: Rows | None = None,
+    rows: AxisRows | None = None,
     ends: tuple[str, str] = ("best", "worst"),
 ) -> None:
     """Label rows (default 0, 1, …), or show their number; ``ends`` describe the last and first."""

@@ -118,7 +118,7 @@ def plot_graph(
             f"{shown(graph.items[at < 0], 3)}, not among {shown(probability['item'].values, 3)}."
         )
     probability = probability.isel(item=at)
-    place = _layout(graph) if layout is None else _given_layout(graph, layout)
+    place = _layout(graph) if layout is None else _checked_layout(graph, layout)
     colours = shared.class_colours(probability["class"].values)
     (ax,) = shared.new_axes(ax, 1, (7.0, 5.6), 1, (max(shared.width_of(colours) - 0.8, 0.0), 0.0))
     width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
@@ -146,7 +146,7 @@ def plot_graph(
     return ax
 
 
-def _given_layout(graph: Graph, layout: Any) -> Array:
+def _checked_layout(graph: Graph, layout: Any) -> Array:
     """Return the user's position of every item, (items, 2)."""
     if isinstance(layout, Mapping):
         layout = [layout.get(name, np.nan) for name in graph.items.tolist()]

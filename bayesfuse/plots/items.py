@@ -96,10 +96,10 @@ def draw_items(
     ax.spines[:].set_visible(False)
 
 
-def _rows(n_items: int, named: int) -> shared.Rows:
+def _rows(n_items: int, named: int) -> shared.AxisRows:
     """Return rows from below, of which the last have names, at 0, 1, …."""
     edges, last = shared.rows_of(np.arange(n_items) >= n_items - named)
-    return shared.Rows(edges - edges[n_items - named] - 0.5, last)
+    return shared.AxisRows(edges - edges[n_items - named] - 0.5, last)
 
 
 def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:

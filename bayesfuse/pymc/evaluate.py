@@ -20,7 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import check
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.parameters.factor import Factor
 from bayesfuse.raters.base import RaterChannel
@@ -47,7 +47,7 @@ def evaluate(
         graph if graph.type.ndim > v.type.ndim else graph[None]
         for graph, v in zip(vectorised, graphs.values(), strict=True)
     ]
-    with plain_python():
+    with without_compilation():
         function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
     draws = [values.reshape(-1, *values.shape[2:]) for values in free.values()]
     n_draws = sizes[0] * sizes[1]
@@ -145,7 +145,7 @@ def described(
 ) -> dict[str, Any]:
     """Return what ``bf.predict`` reads from a result as JSON: factors, parameters, newcomers."""
     newcomers: dict[str, Any] = {}
-    for name, value in getattr(model, "newcomers", {}).items():
+    for name, value in getattr(model, "new_rater_defaults", {}).items():
         if isinstance(value, str):
             newcomers[name] = {"reason": value}
         else:

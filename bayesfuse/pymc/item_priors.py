@@ -106,7 +106,7 @@ def _labels(
         rows, slope, scale = _known_rows(responses, number, *known[1:])
         log_odds = rows.log_odds(share, slope, scale, pt)
         labels = Independent(log_odds=log_odds, population=rows.kind)
-        labels.told = rows.told
+        labels.inputs = rows.inputs
     labels.needs = needs
     values = tuple(labels.parameters.values())
     overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)

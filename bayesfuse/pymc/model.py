@@ -19,12 +19,12 @@ from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc import rater_rows
 from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.observed import ObservedResponses, observe, whole_or_head
+from bayesfuse.pymc.observed import ObservedResponses, first_table, observe
 from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
@@ -39,7 +39,7 @@ def all_observed(model: pm.Model) -> list[TensorVariable]:
     ]
 
 
-def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
+def observed(model: pm.Model) -> tuple[TensorVariable, ResponseModel]:
     """Return the one variable of ``model`` that ``observe`` made, and its observation."""
     variables = all_observed(model)
     if len(variables) > 1:
@@ -173,16 +173,16 @@ class LabelModel(pm.Model):
         how = ""
         if not isinstance(responses, Partitions):
             responses, how, _ = read_table(responses)
-        table = whole_or_head(responses)
+        table = first_table(responses)
         require_name("model", name)
         super().__init__(name=name)
-        self.given_responses = responses  # `responses` may be the first partition of these
+        self.all_responses = responses  # `responses` may be the first partition of these
         self.responses = responses = table
         self.gold = read_gold(gold, table)
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
         # by parameter, what predictions take for raters without responses: the mean of a pool (a
         # variable), that of the prior (an array), or the reason why there is none (text)
-        self.newcomers: dict[str, Any] = {}
+        self.new_rater_defaults: dict[str, Any] = {}
         # what results should say of how the model was made
         self.notes: dict[str, str] = {"table": how} if how else {}
         classes = responses.classes.tolist()
@@ -192,12 +192,12 @@ class LabelModel(pm.Model):
         positive = f", {self.responses.classes[-1]} is positive" * (self.responses.n_classes == 2)
         return f"{type(self).__name__}: {summarise(self.responses)[0]}{positive}"
 
-    def require_whole(self, why: str) -> None:
+    def require_one_table(self, why: str) -> None:
         """Raise ModelError if the responses are in partitions."""
-        if isinstance(self.given_responses, Partitions):
+        if isinstance(self.all_responses, Partitions):
             raise ModelError(
                 f"{type(self).__name__} needs all responses at hand, because {why}: read them "
-                f"with Responses.from_long. Got: {self.given_responses.n_partitions} partitions."
+                f"with Responses.from_long. Got: {self.all_responses.n_partitions} partitions."
             )
 
     def rater_channel(
@@ -216,18 +216,18 @@ class LabelModel(pm.Model):
         if pooled:
             shared, pool = rater_rows.pooled_raters(raters, confusion_prior, self.responses)
             self.pools.append(pool)
-            self.newcomers[pool.parameter] = pool.members["mean"].variable
+            self.new_rater_defaults[pool.parameter] = pool.members["mean"].variable
             return shared
         if free and self.responses.silent is not None:
             return self._speech(confusion_prior)
         if free:
             rows = priors.confusion(confusion_prior, self.responses)
-            self.newcomers["confusion"] = common_mean(rows)
+            self.new_rater_defaults["confusion"] = common_mean(rows)
             channel = Confusion if self.responses.stated is None else Stated
             return channel(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
         mean = common_mean(np.stack([right, wrong], axis=-1))
-        self.newcomers["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]
+        self.new_rater_defaults["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]
         dims = ("rater", "class") if by_class else ("rater",)
         return OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))
 
@@ -236,7 +236,7 @@ class LabelModel(pm.Model):
         concentration = priors.diagonal(self.responses.n_classes)
         default = np.column_stack([concentration, concentration.sum(axis=1) * (1 / COVERAGE - 1)])
         rows = priors.confusion(prior, self.responses, default)
-        self.newcomers["speech"] = common_mean(rows)
+        self.new_rater_defaults["speech"] = common_mean(rows)
         outcomes = [*map(str, self.responses.classes.tolist()), SILENCE]
         while outcomes[-1] in outcomes[:-1]:
             outcomes[-1] += "_"
@@ -253,12 +253,12 @@ class LabelModel(pm.Model):
         self.add_coords(rater_rows.names_of_thresholds(self.responses.classes))
         channel, pool, newcomer = rater_rows.graded_raters(self.responses, pooled)
         self.pools.append(pool)
-        self.newcomers["confusion"] = newcomer
+        self.new_rater_defaults["confusion"] = newcomer
         return channel
 
     def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
         """Observe the responses, and name sensitivity and specificity (a class against others)."""
-        answers = observe(self.given_responses, labels=labels, raters=raters, gold=self.gold)
+        answers = observe(self.all_responses, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
         tables = raters.expand(tuple(rows.values()), n_classes, pt)

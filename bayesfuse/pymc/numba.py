@@ -39,8 +39,8 @@ def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]
 
     @numba_njit
     def log_evidence(*inputs):
-        found = likelihood(*inputs[one:two], *inputs[three:])
-        outputs = marginal(*inputs[:one], *found, *inputs[two:three])
+        outputs = likelihood(*inputs[one:two], *inputs[three:])
+        outputs = marginal(*inputs[:one], *outputs, *inputs[two:three])
         counts = expected(*inputs[one:two], weigh(outputs[2], inputs), *inputs[three:])
         # a scalar tensor is a 0-d array
         return (np.asarray(outputs[0]), *outputs[3:], *counts)
@@ -58,9 +58,9 @@ def evidence_of_parts(op: EvidenceOfParts, node: Apply, **kwargs: Any) -> tuple[
 
     @numba_njit
     def log_evidence(*inputs):
-        with numba.objmode(found=kinds):
-            found = in_python(inputs)
-        return found
+        with numba.objmode(outputs=kinds):
+            outputs = in_python(inputs)
+        return outputs
 
     return log_evidence, None
 

@@ -25,8 +25,13 @@ from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind, require_name, warn
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.observation import Observation, Spread, Summed, in_blocks
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.observation import (
+    ChunkedResponseModel,
+    ResponseModel,
+    SummedResponseModel,
+    in_blocks,
+)
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.pymc.evaluate import described
 from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 from bayesfuse.raters.base import RaterChannel
@@ -37,7 +42,7 @@ class ObservedResponses(RandomVariable):
 
     __props__ = (*RandomVariable.__props__, "observation")
 
-    def __init__(self, observation: Observation, **props: Any) -> None:
+    def __init__(self, observation: ResponseModel, **props: Any) -> None:
         super().__init__(**props)
         self.observation = observation
         labels, raters = observation.labels, observation.raters
@@ -51,7 +56,7 @@ class ObservedResponses(RandomVariable):
     def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> NDArray[Any]:
         """Draw truths and responses; predictive draws of PyMC go through here."""
         observation, (*arguments, size) = self.observation, inputs
-        if not observation.responses.is_plain:  # PyMC draws to see shapes when it draws graphs
+        if not observation.responses.is_unweighted:  # PyMC draws to see shapes when it draws graphs
             warn(
                 "Predictive draws have one answer per row, so an item that stands for several is "
                 "drawn once: build the model with responses.expand() for draws of all. Got: a "
@@ -77,7 +82,7 @@ def _log_evidence(
         for factor in (labels, raters)
     )
     n_rows, n_tables = len(label_tables), len(label_tables) + len(tables)
-    if isinstance(observation, Summed):
+    if isinstance(observation, SummedResponseModel):
         return EvidenceOfParts(observation, n_rows, n_tables)(*label_tables, *tables)[0]
     indices = [pt.cast(given[name], "int64") for name in observation.indices]
     structure = observation.label_structure
@@ -86,10 +91,10 @@ def _log_evidence(
     return evidence(*label_tables, *tables, *data)[0]
 
 
-def _require_observed(observation: Observation, value: Any) -> None:
+def _require_observed(observation: ResponseModel, value: Any) -> None:
     """Raise ModelError for other responses than those that were observed."""
     label = observation.responses.label
-    is_spread = isinstance(observation, Spread)
+    is_spread = isinstance(observation, ChunkedResponseModel)
     if not (isinstance(value, Constant) and (is_spread or np.array_equal(value.data, label))):
         raise ModelError(
             "The log density of responses is compiled for the responses that were observed; build "
@@ -103,13 +108,13 @@ class ResponsesDistribution(pm.Distribution):
     rv_type = ObservedResponses
 
     @classmethod
-    def dist(cls, observation: Observation, parameters: list[Any], **kwargs: Any) -> Any:
+    def dist(cls, observation: ResponseModel, parameters: list[Any], **kwargs: Any) -> Any:
         """Return the variable, outside any model."""
         columns = map(pt.as_tensor, observation.responses.small_columns)
         return super().dist([*parameters, *columns], observation=observation, **kwargs)
 
     @classmethod
-    def rv_op(cls, *inputs: Any, observation: Observation, rng: Any = None, **kwargs: Any) -> Any:
+    def rv_op(cls, *inputs: Any, observation: ResponseModel, rng: Any = None, **kwargs: Any) -> Any:
         """Return the variable of these inputs."""
         letters = iter("abcdefghijklmnopqstuvwxyz")
         cores = (",".join(next(letters) for _ in range(each.type.ndim)) for each in inputs[:-2])
@@ -170,7 +175,7 @@ def observe(
     'responses'
     """
     model = pm.modelcontext(None)  # outside a model's context, say so before working
-    table, responses = responses, whole_or_head(responses)
+    table, responses = responses, first_table(responses)
     require_kind("labels=", labels, LabelPrior)
     require_kind("raters=", raters, RaterChannel)
     require_name("variable", name)
@@ -192,9 +197,9 @@ def observe(
     whole = model.name_for(name)
     rows = "response" if whole == "responses" else f"{whole}_row"
     if isinstance(table, Partitions):
-        observation: Observation = Spread.of(table, labels, raters, gold)
+        observation: ResponseModel = ChunkedResponseModel.of(table, labels, raters, gold)
     else:
-        observation = in_blocks(Observation.build(responses, labels, raters, gold))
+        observation = in_blocks(ResponseModel.build(responses, labels, raters, gold))
     prediction = described(model, labels, raters, parameters)
     observation = replace(observation, name=whole, rows_name=rows, prediction=prediction)
     label = responses.label.astype(smallest_integer(responses.n_classes))
@@ -226,7 +231,7 @@ def _require_values(
     if not supports:
         return
     graphs = [parameters[name] for name in supports]
-    with plain_python(), np.errstate(all="ignore"):
+    with without_compilation(), np.errstate(all="ignore"):
         free = [variable for variable in model.free_RVs if variable in set(ancestors(graphs))]
         inputs = [model.rvs_to_values[variable] for variable in free]
         try:
@@ -293,7 +298,7 @@ def latest() -> pm.Model | None:
     return _latest[0]() if _latest else None
 
 
-def whole_or_head(responses: Responses | Partitions) -> Responses:
+def first_table(responses: Responses | Partitions) -> Responses:
     """Return the table, or its first partition, which has the names of all raters and classes."""
     if isinstance(responses, Partitions):
         return responses.head

@@ -187,7 +187,7 @@ class Abstaining(Confusion):
         spoken = xp.exp(tables[0])[..., :n_classes] + LEAST  # of one that never speaks, no label
         return spoken / spoken.sum(axis=-1, keepdims=True)
 
-    def kept(self, tables, responses):
+    def fixed_feature_likelihood(self, tables, responses):
         """Return the likelihood of the pattern of silence, (items, classes)."""
         (log_speech,) = tables
         speaks = np.logaddexp.reduce(log_speech[..., :-1], axis=-1)
@@ -197,16 +197,16 @@ class Abstaining(Confusion):
         product, _ = likelihood(pattern, *self.structure(responses, unknown))
         return product
 
-    def redrawn(self, tables, truth, responses, rng):
+    def redraw_fixed_features(self, tables, truth, responses, rng):
         item, rater, _ = known_pairs(responses)
         up_to = np.exp(tables[0]).cumsum(axis=-1)[rater, truth[item]]
-        return self.as_said(responses, invert(up_to, rng.random(len(item))))
+        return self.from_response_codes(responses, invert(up_to, rng.random(len(item))))
 
-    def said(self, responses):
+    def response_codes(self, responses):
         item, _, outcome = known_pairs(responses)
         return item, outcome, responses.n_classes + 1
 
-    def as_said(self, responses, codes):
+    def from_response_codes(self, responses, codes):
         item, rater, _ = known_pairs(responses)
         silent: Any = responses.silent
         pair = item * responses.n_raters + rater

@@ -21,7 +21,7 @@ Labels = NDArray[np.int64]  # (items,), or of responses
 
 
 @inlined
-def reveal(likelihood, n, gold, nothing):
+def apply_gold(likelihood, n, gold, nothing):
     """Exclude all classes of item n but the known one, in place; −1 means unknown."""
     if gold >= 0:
         for k in range(likelihood.shape[1]):
@@ -76,7 +76,9 @@ class RaterChannel(Factor):
         return "the labels, given who responded to which item"
 
     @classmethod
-    def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels) -> Self:
+    def rebuild_for(
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels
+    ) -> Self:
         """Return the channel of other ``raters``, −1 for new ones, from ``values`` at a draw."""
         return made(cls, {**values, **settings})
 
@@ -103,7 +105,7 @@ class RaterChannel(Factor):
         return ()
 
     @abstractmethod
-    def tally(
+    def sample_counts(
         self, tables: Tables, drawn: NDArray[Any], structure: Structure, rng: Generator
     ) -> Tables:
         """Draw latent variables, and count how often drawn labels use each table entry."""
@@ -115,7 +117,7 @@ class RaterChannel(Factor):
     def require_priors(self, priors: Mapping[str, Any]) -> None:
         """Raise ModelError if :meth:`redraw` does not support these priors of the rows."""
 
-    def redraw(
+    def sample_assignments(
         self,
         rows: Mapping[str, Any],
         tables: Tables,
@@ -125,9 +127,9 @@ class RaterChannel(Factor):
         rng: Generator,
     ) -> tuple[dict[str, Labels], Tables]:
         """Draw the parameters without counts, if any, given the labels, and :meth:`tally`."""
-        return {}, self.tally(tables, drawn, structure, rng)
+        return {}, self.sample_counts(tables, drawn, structure, rng)
 
-    def own_chain(
+    def compiled_chain(
         self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
         """Return what begins a chain that draws all parameters in a way of its own, if any.
@@ -147,21 +149,21 @@ class RaterChannel(Factor):
     ) -> Labels:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
-    def kept(self, tables: Tables, responses: Responses) -> Array | None:
+    def fixed_feature_likelihood(self, tables: Tables, responses: Responses) -> Array | None:
         """Return the likelihood (items, classes) of what :meth:`simulate` keeps, None if even."""
         return None
 
-    def redrawn(
+    def redraw_fixed_features(
         self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
     ) -> Responses:
         """Draw all that the model says of the responses, also who spoke, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
-    def said(self, responses: Responses) -> tuple[Labels, Labels, int]:
+    def response_codes(self, responses: Responses) -> tuple[Labels, Labels, int]:
         """Return items and codes of all that is said in a table, and the number of codes."""
         return responses.item, responses.label, responses.n_classes
 
-    def as_said(self, responses: Responses, codes: Labels) -> Responses:
+    def from_response_codes(self, responses: Responses, codes: Labels) -> Responses:
         """Return the table in which this was said instead, in the order of :meth:`said`."""
         return responses.relabelled(codes)
 

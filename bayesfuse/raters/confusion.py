@@ -14,7 +14,7 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.raters.base import RaterChannel, reveal
+from bayesfuse.raters.base import RaterChannel, apply_gold
 
 # Products take classes in blocks of four and two: the compiler keeps four of them in registers,
 # while a loop over a run-time number of classes takes up to three times as long. Rows have unsigned
@@ -75,7 +75,7 @@ def scaled(product, in_logs, gold, log_begin):
     """Exclude classes by ``gold`` and exponentiate logarithms; return products and log scale."""
     log_scale = np.full(gold.size, log_begin)
     for n in range(gold.size):
-        reveal(product, n, gold[n], -np.inf if in_logs[n] else 0.0)
+        apply_gold(product, n, gold[n], -np.inf if in_logs[n] else 0.0)
         if in_logs[n]:
             log_scale[n] += rescale(product, n)
     return product, log_scale
@@ -255,7 +255,7 @@ class Confusion(RaterChannel):
         n_cells = responses.n_raters * responses.n_classes
         return *pair_up(responses.start, responses.cell, n_cells), gold
 
-    def tally(self, tables, drawn, structure, rng):
+    def sample_counts(self, tables, drawn, structure, rng):
         return type(self).expected_kernel(*tables, drawn, *structure)
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:

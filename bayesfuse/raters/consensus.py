@@ -30,7 +30,7 @@ MANY = (
 )
 
 
-class Dictionary:
+class ConsensusTable:
     """Consensus rows: by class one per level, by ordered pair of some three; see the kernels."""
 
     def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
@@ -133,9 +133,9 @@ class Consensus(RaterChannel):
     def settings(self) -> dict[str, Any]:
         return {"pairs": [list(pair) for pair in self.pairs]}
 
-    def dictionary(self, n_classes: int) -> Dictionary:
+    def dictionary(self, n_classes: int) -> ConsensusTable:
         """Return the consensus rows of the types."""
-        return Dictionary(n_classes, self.pairs)
+        return ConsensusTable(n_classes, self.pairs)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         kind = self.kind
@@ -148,7 +148,7 @@ class Consensus(RaterChannel):
         n_types = self.dictionary(responses.n_classes).types.shape[1]
         return super().sizes(name, shape, responses) | {"type": n_types}
 
-    def taken(self, items):
+    def subset(self, items):
         if self.kind is None:
             return self
         other = copy.copy(self)
@@ -167,13 +167,13 @@ class Consensus(RaterChannel):
         found = by_class.sum(axis=0), looked, guessed
         return found if "guess" in self.parameters else found[:2]
 
-    def redraw(self, rows, tables, drawn, priors, structure, rng):
+    def sample_assignments(self, rows, tables, drawn, priors, structure, rng):
         """Draw types, then looks in turn with competences and guesses: only the last are kept."""
         own = {name: priors.get(name) for name in self.parameters if name != "share"}
         drawn_here = all(type(prior) is Dirichlet for prior in own.values())
-        return {}, self.tally(tables, drawn, structure, rng, own if drawn_here else None)
+        return {}, self.sample_counts(tables, drawn, structure, rng, own if drawn_here else None)
 
-    def own_chain(self, labels, table, structure, pools):
+    def compiled_chain(self, labels, table, structure, pools):
         """Draw types of independent labels, and what is known of these, under these pools."""
         share = pools.get("share")
         suits = (
@@ -184,7 +184,7 @@ class Consensus(RaterChannel):
         )
         return partial(begin_chain, table, structure, pools) if suits else None
 
-    def tally(self, tables, drawn, structure, rng, priors=None):
+    def sample_counts(self, tables, drawn, structure, rng, priors=None):
         _, competence, guess = tables
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)

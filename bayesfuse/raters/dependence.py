@@ -156,7 +156,7 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     & Nelder (1989), Generalized Linear Models, section 4.5.
     """
     met = _meetings(votes, responses)
-    number = votes.given(responses).sum(axis=1)
+    number = votes.vote_matrix(responses).sum(axis=1)
     pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
     # a source speaks once on an item; near copies count as the first of them
     speaker = np.zeros(votes.n_votes, dtype=np.int64)
@@ -199,7 +199,7 @@ def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probabili
 
 def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:
     """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
-    said = votes.given(responses)
+    said = votes.vote_matrix(responses)
     weighed = scipy.sparse.diags_array(responses.multiplicity.astype(float)) @ said
     met = scipy.sparse.csr_array(said.T @ weighed)
     met.setdiag(0.0)

@@ -61,7 +61,7 @@ class Firing(Votes):
         self.parameters = {"firing": firing}
 
     @classmethod
-    def anew(cls, values, settings, raters):
+    def rebuild_for(cls, values, settings, raters):
         column = np.asarray(settings["column"])
         return cls(values["firing"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
 
@@ -92,20 +92,22 @@ class Firing(Votes):
     def simulate(self, tables, truth, responses, rng):
         return responses.label
 
-    def kept(self, tables, responses):
+    def stored(self, tables, responses):
         unknown = np.full(responses.n_items, -1)
         found, _ = abstaining.likelihood(*tables, *self.structure(responses, unknown))
         return found
 
-    def redrawn(self, tables, truth, responses, rng):
+    def redraw_fixed_features(self, tables, truth, responses, rng):
         rate = np.exp(tables[0])[..., 0].T[truth]  # (items, votes)
-        return self.as_said(responses, (rng.random(rate.shape) >= rate).ravel().astype(np.int64))
+        return self.from_response_codes(
+            responses, (rng.random(rate.shape) >= rate).ravel().astype(np.int64)
+        )
 
-    def said(self, responses):
-        silent = 1 - self.given(responses).toarray().astype(np.int64)
+    def response_codes(self, responses):
+        silent = 1 - self.vote_matrix(responses).toarray().astype(np.int64)
         return np.repeat(np.arange(responses.n_items), self.n_votes), silent.ravel(), 2
 
-    def as_said(self, responses, said):
+    def from_response_codes(self, responses, said):
         """Return the table with a vote, by all of its sources, where the code is 0."""
         n_cells = self.column.size
         item, vote = np.nonzero(said.reshape(responses.n_items, self.n_votes) == 0)

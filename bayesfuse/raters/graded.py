@@ -85,7 +85,7 @@ class Graded(Confusion):
         return channel
 
     @classmethod
-    def anew(
+    def rebuild_for(
         cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
     ) -> Any:
         # rows of new raters are means of graded ones

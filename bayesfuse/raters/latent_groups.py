@@ -65,13 +65,13 @@ class LatentGroups(RaterChannel):
         self.parameters = {"group_confusion": group_confusion, "rater_confusion": rater_confusion}
         if group_confusion is None:
             del self.parameters["group_confusion"]
-        self.assignment = whole(assignment)
+        self.assignment = as_assignment(assignment)
 
     def settings(self):
         return {"assignment": self.assignment.tolist()}
 
     @classmethod
-    def anew(cls, values, settings, raters):
+    def rebuild_for(cls, values, settings, raters):
         assignment = np.where(raters < 0, ALONE, np.asarray(settings["assignment"])[raters])
         return cls(values.get("group_confusion"), values["rater_confusion"], assignment)
 
@@ -101,7 +101,7 @@ class LatentGroups(RaterChannel):
     def collapse(self, counts):
         return counts if "group_confusion" in self.parameters else counts[1:]
 
-    def tally(self, tables, drawn, structure, rng):
+    def sample_counts(self, tables, drawn, structure, rng):
         return verdicts.count(*tables, drawn, rng, *structure)
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
@@ -149,7 +149,7 @@ def through_groups(tables: tuple[Any, ...], assignment: Any, n_classes: int, xp:
     return xp.where((group < 0)[:, :, None], within, through)
 
 
-def whole(assignment: Any) -> NDArray[np.int64]:
+def as_assignment(assignment: Any) -> NDArray[np.int64]:
     """Return an assignment as an array of integers, one per rater."""
     PARTITION.require("assignment", assignment)
     return np.asarray(assignment).astype(np.int64)
@@ -244,7 +244,7 @@ class InferredGroups(RaterChannel):
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         super().check(shapes, responses)
         if isinstance(assignment := self.parameters["assignment"], np.ndarray):
-            require_groups(whole(assignment), shapes["group_confusion"][0] or 0)
+            require_groups(as_assignment(assignment), shapes["group_confusion"][0] or 0)
 
     def sizes(self, name, shape, responses):
         return super().sizes(name, shape, responses) | {"group": (shape[0] if shape else 0) or 0}
@@ -254,7 +254,7 @@ class InferredGroups(RaterChannel):
 
     def at(self, rows, structure):
         """Return the channel of the assignment in ``rows``, arranged once for each."""
-        assignment = whole(rows["assignment"])
+        assignment = as_assignment(rows["assignment"])
         key = assignment.tobytes()
         start, cell, gold, words, *_ = structure
         if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:
@@ -285,18 +285,18 @@ class InferredGroups(RaterChannel):
                 both = f"{alpha[0].tolist()} for group 0, {alpha[other].tolist()} for group {other}"
                 raise ModelError(f"{rule}{both}.")
 
-    def redraw(self, rows, tables, drawn, priors, structure, rng):
+    def sample_assignments(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows integrated out, the assignment."""
         start, cell, _, words, *by_rater = structure
         channel, arranged = self.at(rows, structure)
         if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
-            return {}, channel.tally(tables, drawn, arranged, rng)
+            return {}, channel.sample_counts(tables, drawn, arranged, rng)
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         reassigning = rng.random() < REASSIGNED
         if reassigning and 0 < len(set(assignment.tolist()) - {ALONE}) <= GROUPS:
             counts = tuple(map(np.zeros_like, tables))  # filled in below
         else:
-            counts = channel.tally(tables, drawn, arranged, rng)
+            counts = channel.sample_counts(tables, drawn, arranged, rng)
         if drawn.ndim == 1:
             drawn = drawn.astype(np.int32, copy=False)
         marks = np.zeros(len(start) - 1, dtype=np.uint64)
@@ -312,10 +312,10 @@ class InferredGroups(RaterChannel):
         number, order = number_groups(assignment, len(counts[0]))
         return {"assignment": number}, (counts[0][order], counts[1])
 
-    def tally(self, *arguments):
+    def sample_counts(self, *arguments):
         raise NotImplementedError("The assignment must be known to count and to draw: see at().")
 
-    simulate = tally
+    simulate = sample_counts
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         return through_groups(tables, self.parameters["assignment"], n_classes, xp)

@@ -170,10 +170,10 @@ class Stated(Confusion):
             soft = stated.start, stated.rater, np.ascontiguousarray(stated.probability)
         return *hard, *soft, gold
 
-    def tally(self, tables, drawn, structure, rng):
+    def sample_counts(self, tables, drawn, structure, rng):
         return (count(*tables, drawn, rng, *structure),)
 
-    def kept(self, tables, responses):
+    def fixed_feature_likelihood(self, tables, responses):
         """Return the likelihood of the statements, (items, classes)."""
         if responses.stated is None:
             return None
@@ -183,23 +183,23 @@ class Stated(Confusion):
         product, _ = likelihood(*tables, *self.structure(soft, unknown))
         return product
 
-    def redrawn(self, tables, truth, responses, rng):
-        table = super().redrawn(tables, truth, responses, rng)
+    def redraw_fixed_features(self, tables, truth, responses, rng):
+        table = super().redraw_fixed_features(tables, truth, responses, rng)
         if (stated := responses.stated) is None:
             return table
         up_to = np.exp(tables[0]).cumsum(axis=-1)[stated.rater, truth[stated.item]]
         answer = invert(up_to, rng.random(len(up_to)))
         chosen = invert(stated.probability.cumsum(axis=1), rng.random(len(up_to)))
-        return self.as_said(table, np.append(table.label, chosen - answer))
+        return self.from_response_codes(table, np.append(table.label, chosen - answer))
 
-    def said(self, responses):
+    def response_codes(self, responses):
         """Return labels, and by how many classes the numbers of statements are moved back."""
-        item, label, n_classes = super().said(responses)
+        item, label, n_classes = super().response_codes(responses)
         if (stated := responses.stated) is None:
             return item, label, n_classes
         return np.append(item, stated.item), np.append(label, 0 * stated.item), n_classes
 
-    def as_said(self, responses, codes):
+    def from_response_codes(self, responses, codes):
         label, steps = np.split(codes, [responses.n_responses])
         table = responses.relabelled(label)
         if (stated := responses.stated) is None:

@@ -56,7 +56,7 @@ class Votes(Confusion):
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, -1, -1], [-1, 1, 1]])
     >>> channel = bf.Votes([[0.8, 0.2], [0.3, 0.7]], column=[[0, -1], [-1, 1], [-1, 1]])
-    >>> channel.given(responses).toarray().tolist()
+    >>> channel.vote_matrix(responses).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
@@ -69,7 +69,7 @@ class Votes(Confusion):
         self.n_votes = int(self.column.max(initial=NOBODY)) + 1
 
     @classmethod
-    def anew(cls, values, settings, raters):
+    def rebuild_for(cls, values, settings, raters):
         column = np.asarray(settings["column"])
         return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
 
@@ -101,14 +101,16 @@ class Votes(Confusion):
 
     def numbers(self, responses: Responses) -> Array:
         """Return the number of items with every vote, shape (votes,)."""
-        return self.given(responses).T @ responses.multiplicity.astype(float)
+        return self.vote_matrix(responses).T @ responses.multiplicity.astype(float)
 
     def by_class(self, responses: Responses, known: NDArray[np.int64]) -> Array:
         """Count the votes on items of known class (−1 for others), shape (votes, classes)."""
         is_class = known[:, None] == np.arange(responses.n_classes)
-        return self.given(responses).T @ (is_class * responses.multiplicity[:, None].astype(float))
+        return self.vote_matrix(responses).T @ (
+            is_class * responses.multiplicity[:, None].astype(float)
+        )
 
-    def given(self, responses: Responses) -> Any:
+    def vote_matrix(self, responses: Responses) -> Any:
         """Return which votes every item has, a sparse array (items, votes) of zeros and ones."""
         start, vote = self.rows(responses)
         entries = np.ones(len(vote)), vote.astype(np.int64), start.astype(np.int64)
@@ -142,7 +144,7 @@ class Votes(Confusion):
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
 
     def votes(self, responses):
-        return self.given(responses) @ np.eye(responses.n_classes)[self.label_of]
+        return self.vote_matrix(responses) @ np.eye(responses.n_classes)[self.label_of]
 
     def simulate(self, tables, truth, responses, rng):
         item, row, vote, share = self._choices(tables, responses)
@@ -153,7 +155,7 @@ class Votes(Confusion):
         label[row] = drawn[vote]
         return label
 
-    def kept(self, tables, responses):
+    def fixed_feature_likelihood(self, tables, responses):
         item, _, _, share = self._choices(tables, responses)
         log_weight = np.zeros((responses.n_items, responses.n_classes))
         np.add.at(log_weight, item, np.log(share.sum(axis=-1)).T)
@@ -177,7 +179,7 @@ class Votes(Confusion):
         share = np.maximum(np.exp(tables[0][0]), LEAST)[:, column[first]] * together
         return key // self.n_votes, row, vote, share
 
-    def redrawn(self, tables, truth, responses, rng):
+    def redraw_fixed_features(self, tables, truth, responses, rng):
         left = np.diff(self.rows(responses)[0]).astype(np.int64)
         log_share = np.log(np.maximum(np.exp(tables[0][0]), LEAST))  # (classes, votes)
         # up_to[v, k, j]: log of the summed products of all sets of j of the votes from v on
@@ -192,16 +194,16 @@ class Votes(Confusion):
             with_v = log_share[truth, v] + up_to[v + 1, truth, left - 1] - up_to[v, truth, left]
             chosen[:, v] = (left > 0) & (rng.random(len(left)) < np.exp(with_v))
             left -= chosen[:, v]
-        return self.as_said(responses, chosen.nonzero()[1])
+        return self.from_response_codes(responses, chosen.nonzero()[1])
 
-    def said(self, responses):
+    def response_codes(self, responses):
         start, vote = self.rows(responses)
         owner = np.repeat(np.arange(responses.n_items), np.diff(start))
         return owner, vote.astype(np.int64), self.n_votes
 
-    def as_said(self, responses, codes):
+    def from_response_codes(self, responses, codes):
         """Return the table in which items get these votes, from all of their sources."""
-        n_cells, (owner, *_) = self.column.size, self.said(responses)
+        n_cells, (owner, *_) = self.column.size, self.response_codes(responses)
         one, cell = np.nonzero(codes[:, None] == self.column.ravel())
         key = responses.item * n_cells + responses.cell
         ignored = self.column.ravel()[responses.cell] == NOBODY

@@ -11,7 +11,7 @@ from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import CollapseWarning, warn
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Spread
+from bayesfuse.observation import ChunkedResponseModel, ResponseModel
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.votes import Votes
 
@@ -27,7 +27,7 @@ FEW_TAGS = 1000  # responses below which a span more or less would matter
 OFTEN = 10  # minimum number of responses of raters with only one label
 
 
-def lost_classes(probability: Array, observation: Observation) -> xr.Dataset:
+def lost_classes(probability: Array, observation: ResponseModel) -> xr.Dataset:
     """Compare label probabilities (items, classes) of unknown items with the votes."""
     responses = observation.responses
     unknown = (responses.per_item > 0) & (observation.gold < 0)
@@ -82,7 +82,7 @@ def lost_spans(probability: Array, responses: Responses) -> tuple[float, float] 
     return (found, given) if found < given / 2.0 else None
 
 
-def _advice(observation: Observation, only: NDArray[np.bool_], n_raters: int) -> str:
+def _advice(observation: ResponseModel, only: NDArray[np.bool_], n_raters: int) -> str:
     """Return what to do about lost classes, which are the ``only`` label of ``n_raters``."""
     votes = isinstance(observation.raters, Votes)
     remedy = (
@@ -104,9 +104,9 @@ def _advice(observation: Observation, only: NDArray[np.bool_], n_raters: int) ->
     return f"{text} bayesfuse.models.{model}."
 
 
-def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
+def warn_of_collapse(result: xr.DataTree, observation: ResponseModel) -> None:
     """Warn the caller of a fit if its labels have collapsed."""
-    if isinstance(observation, Spread):
+    if isinstance(observation, ChunkedResponseModel):
         return  # the votes of all items are in no one table
     probability = result["label_posterior"].dataset["probability"]
     found = lost_classes(probability.transpose("item", "class").values, observation)

@@ -13,16 +13,16 @@ import xarray as xr
 from numpy.typing import NDArray
 from pytensor.graph.basic import Variable
 
-from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.arrays import as_python, shown
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows, Spread
+from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
 from bayesfuse.pymc.evaluate import evaluate, source_of
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
 from bayesfuse.results import contents
-from bayesfuse.results.fitted import Fitted, from_result, population_names, see, stored_log_odds
+from bayesfuse.results.fitted import Fitted, bind, from_result, population_names, stored_log_odds
 from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
@@ -41,18 +41,18 @@ DIFFERENCES = {
 """Names of the parts that may differ, for error messages."""
 
 
-def observation_of(result: xr.DataTree, model: pm.Model | None) -> Observation:
+def observation_of(result: xr.DataTree, model: pm.Model | None) -> ResponseModel:
     """Return the observation of a model, which must be of the result, or rebuild it from this."""
     if model is None:
         return rebuilt(result)[0]
     _, observation = observed(model)
-    if isinstance(observation, Spread):
+    if isinstance(observation, ChunkedResponseModel):
         observation.refuse()
     require_same(result, observation.fingerprint, observation.responses)
     return observation
 
 
-def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
+def rebuilt(result: xr.DataTree) -> tuple[ResponseModel, dict[str, NDArray[Any]]]:
     """Return observation and parameters of a result, where it stores all that these need."""
     fitted, responses = from_result(result), contents.responses_of(result)
     arguments: dict[str, Any] = {"sequences": contents.sequences_of(result, responses)}
@@ -61,7 +61,7 @@ def rebuilt(result: xr.DataTree) -> tuple[Observation, dict[str, NDArray[Any]]]:
         arguments["populations"] = names[number.values]
     if missing := [name for name in fitted.needs if arguments.get(name) is None]:
         raise contents.needs_model(f"the {missing[0]} of its items")
-    observation, values, _ = see(
+    observation, values, _ = bind(
         fitted,
         responses,
         {name: arguments[name] for name in fitted.needs},
@@ -133,8 +133,8 @@ def names_differ(dim: str, then: Any, now: Any) -> str | None:
     if set(one) == set(other):
         return f"the same {dim} names in another order, {shown(one)} for a model of {shown(other)}"
     return (
-        f"a result whose {dim} names differ from the model's, {plain(one[at])!r} in place of "
-        f"{plain(other[at])!r} (number {at}; the first is 0)"
+        f"a result whose {dim} names differ from the model's, {as_python(one[at])!r} in place of "
+        f"{as_python(other[at])!r} (number {at}; the first is 0)"
     )
 
 
@@ -167,7 +167,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
     return values
 
 
-def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+def central(observation: ResponseModel, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     """Return means of draws (chain, draw, …), those without a mean at their most frequent value."""
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
     discrete = [name for name in flat if observation.support(name).discrete]
@@ -187,10 +187,10 @@ def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict
 def evenly_spaced_rows(
     result: xr.DataTree,
     model: pm.Model | None,
-    observation: Observation,
+    observation: ResponseModel,
     draws: int,
     least: int = 1,
-) -> Iterator[Rows]:
+) -> Iterator[LogParameters]:
     """Return the log rows of the parameters at evenly spaced posterior draws."""
     require_count("draws", draws, least)
     return contents.spaced_rows(observation, parameters(result, model), int(draws))
@@ -205,7 +205,7 @@ def fitted_by(result: xr.DataTree, model: pm.Model | None) -> Fitted:
     if log_odds := stored_log_odds(result, observation.labels.needs):
         values = {name: values[name] for name in observation.raters.parameters} | log_odds
     sizes = next(iter(values.values())).shape[:2]
-    defaults = getattr(model, "newcomers", {})
+    defaults = getattr(model, "new_rater_defaults", {})
     variables = {name: row for name, row in defaults.items() if isinstance(row, Variable)}
     newcomers = {**defaults, **evaluate(model, contents.all_draws(result), variables)}
     for name, row in newcomers.items():

@@ -16,7 +16,7 @@ from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.results import posterior
 
 
@@ -145,7 +145,7 @@ def class_names(result: xr.DataTree) -> list[Any]:
     )
 
 
-def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
+def stored_label_draws(result: xr.DataTree) -> NDArray[Any] | None:
     """Return the labels drawn with the parameters (chain, draw, item), or None if not stored."""
     if "label_draws" not in require_result(result).children:
         return None
@@ -195,8 +195,8 @@ def _with_chains(draws: xr.Dataset) -> xr.Dataset:
 
 
 def spaced_rows(
-    observation: Observation, parameters: Mapping[str, NDArray[Any]], draws: int
-) -> Iterator[Rows]:
+    observation: ResponseModel, parameters: Mapping[str, NDArray[Any]], draws: int
+) -> Iterator[LogParameters]:
     """Return the log rows at evenly spaced ones of the draws of parameters (chain, draw, …)."""
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in parameters.items()}
     chosen = evenly_spaced(draws, len(next(iter(flat.values()))))

@@ -11,10 +11,10 @@ import xarray as xr
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.results.compatibility import observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, kept_labels, require_result
+from bayesfuse.results.contents import evenly_spaced, require_result, stored_label_draws
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -120,11 +120,11 @@ def with_labels(summaries: xr.Dataset, probability: Array, responses: Responses)
 
 
 def _types(
-    result: xr.DataTree, model: pm.Model | None, observation: Observation, draws: int
+    result: xr.DataTree, model: pm.Model | None, observation: ResponseModel, draws: int
 ) -> Array:
     """Return the mean probabilities of types, (table items, types), over some draws."""
     channel: Any = observation.raters
-    labels = kept_labels(result) if observation.labels.moves_labels else None
+    labels = stored_label_draws(result) if observation.labels.moves_labels else None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     total: Any = 0.0
@@ -134,7 +134,7 @@ def _types(
         if labels is None:
             probability = observation.marginal(rows).probability
         else:
-            probability = observation.given(rows, labels[at])[0]
+            probability = observation.conditional(rows, labels[at])[0]
         tables = observation.tables(rows)
         total = total + channel.types(tables, probability, observation.rater_structure) / draws
     return np.asarray(total)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import LargeResultWarning, require_choice, require_count, warn
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
-from bayesfuse.observation import Blocks, Observation, Spread
+from bayesfuse.observation import BlockedResponseModel, ChunkedResponseModel, ResponseModel
 
 N_BATCHES = 20  # of all chains, at least, by which Monte Carlo errors are estimated
 MOST_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
@@ -31,8 +31,8 @@ MOST_THIN = 100
 BYTES = {"double": 8, "single": 4}  # of a stored number, by precision
 
 
-def sum_up(
-    observation: Observation,
+def accumulate(
+    observation: ResponseModel,
     parameters: Mapping[str, Array],
     labels: NDArray[Any] | None,
     sizes: tuple[int, int],
@@ -63,14 +63,14 @@ def sum_up(
             rows = observation.rows(point)
             seen.add(chain, rows, None if labels is None else labels[chain, draw])
 
-    if labels is None and isinstance(observation, Blocks):
+    if labels is None and isinstance(observation, BlockedResponseModel):
         return _by_block(seen, observation, parameters)
     side_by_side(add, range(sizes[0]))
     return seen
 
 
 def _affordable(
-    observation: Observation,
+    observation: ResponseModel,
     parameters: Mapping[str, Array],
     sizes: tuple[int, int],
     seconds: float,
@@ -85,7 +85,7 @@ def _affordable(
 
 
 def weigh_up(
-    observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
+    observation: ResponseModel, parameters: Mapping[str, Array], sizes: tuple[int, int]
 ) -> tuple[Array, Array, dict[str, Any]]:
     """Return label probabilities of new items, weighted by their likelihood, errors, and how."""
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
@@ -104,23 +104,25 @@ def weigh_up(
     return mean, seen.result()[1] * (np.prod(sizes) / total), seen.how()
 
 
-def n_units(observation: Observation) -> int:
+def n_units(observation: ResponseModel) -> int:
     """Return how many log likelihoods there are at a draw."""
-    if isinstance(observation, Spread):
+    if isinstance(observation, ChunkedResponseModel):
         return int(observation.partitions.n_items)
     responses = observation.responses
     units = observation.labels.units(responses)
     return int(responses.multiplicity.sum()) if units is responses.items else len(units)
 
 
-def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array]) -> Draws:
+def _by_block(
+    seen: Draws, observation: BlockedResponseModel, parameters: Mapping[str, Array]
+) -> Draws:
     """Sum up all draws on one block after the other, while it is at hand, and put all together."""
     shape = observation.table.n_items, observation.table.n_classes
     mean, error = np.empty(shape), np.empty(shape)
 
-    def fill(part: Observation, items: NDArray[np.int64], units: NDArray[np.int64]) -> None:
+    def fill(part: ResponseModel, items: NDArray[np.int64], units: NDArray[np.int64]) -> None:
         kept = seen.pointwise is not None
-        own = sum_up(part, parameters, None, seen.sizes, log_likelihood=kept, units=len(units))
+        own = accumulate(part, parameters, None, seen.sizes, log_likelihood=kept, units=len(units))
         mean[items], error[items] = own.result()
         if seen.pointwise is not None:
             seen.pointwise[:, :, units] = own.pointwise
@@ -135,7 +137,7 @@ class Draws:
 
     def __init__(
         self,
-        observation: Observation,
+        observation: ResponseModel,
         n_chains: int,
         n_draws: int,
         *,
@@ -169,7 +171,7 @@ class Draws:
             marginal = self.observation.marginal(rows)
             probability, log_evidence = marginal.probability, marginal.log_evidence
         else:
-            probability, log_evidence = self.observation.given(rows, labels)
+            probability, log_evidence = self.observation.conditional(rows, labels)
             if self.labels is not None:
                 self.labels[chain, draw] = labels
         self.means[chain].add(probability)
@@ -284,12 +286,12 @@ class Storage(NamedTuple):
     thin: int
     log_likelihood: bool | None
     size: int
-    whole: int
+    nbytes: int
 
 
 def choose(
     model: pm.Model,
-    observations: Sequence[Observation],
+    observations: Sequence[ResponseModel],
     sizes: tuple[int, int],
     *,
     precision: Precision | None,
@@ -329,14 +331,14 @@ def choose(
     return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)), whole)
 
 
-def decide(*given: Any, **asked: Any) -> Storage:
+def resolve_storage(*given: Any, **asked: Any) -> Storage:
     """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
     found = choose(*given, **asked, most=LARGE)
-    if found.size < found.whole:
+    if found.size < found.nbytes:
         warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
             "precision, and if that is not enough only every thin-th draw, unless precision= and "
-            f"thin= are given. Got: {found.whole / 1e6:,.0f} MB, so precision={found.precision!r} "
+            f"thin= are given. Got: {found.nbytes / 1e6:,.0f} MB, so precision={found.precision!r} "
             f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
             LargeResultWarning,
         )

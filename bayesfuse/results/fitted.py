@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse import labels as label_priors, raters as rater_channels
-from bayesfuse.data.arrays import as_array, plain, shown
+from bayesfuse.data.arrays import as_array, as_python, shown
 from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
@@ -20,7 +20,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.independent import ANEW, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.pymc.evaluate import POOL, PRIOR
 from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
@@ -53,7 +53,7 @@ class Fitted:
     rater_settings: Mapping[str, Any]
     needs: list[str]
     values: dict[str, Any]
-    newcomers: dict[str, tuple[Array, str] | str]
+    new_rater_defaults: dict[str, tuple[Array, str] | str]
     rater_names: NDArray[Any]
     class_names: NDArray[Any]
     population_names: NDArray[Any] | None = None
@@ -71,9 +71,9 @@ class Fitted:
         values = {name: drawn[:, chosen] for name, drawn in self.values.items()}
         newcomers = {
             name: new if isinstance(new, str) else (new[0][:, chosen], new[1])
-            for name, new in self.newcomers.items()
+            for name, new in self.new_rater_defaults.items()
         }
-        return replace(self, values=values, newcomers=newcomers)
+        return replace(self, values=values, new_rater_defaults=newcomers)
 
     def of_raters(
         self, raters: NDArray[Any]
@@ -89,12 +89,14 @@ class Fitted:
             axis = 2 + parameter.dims.index("rater")
             rows = np.take(values[name], np.maximum(index, 0), axis=axis)
             if new.any():
-                default = self.newcomers.get(name, "the model says nothing of other raters")
+                default = self.new_rater_defaults.get(
+                    name, "the model says nothing of other raters"
+                )
                 if isinstance(default, str):
                     raise ModelError(
                         "A rater without fitted responses needs rows that the model expects of new "
                         "raters: those of a pool (pooled=True) or of a prior that all raters "
-                        f"share. Got: rater {plain(raters[new][0])!r} ({int(new.sum())} such); "
+                        f"share. Got: rater {as_python(raters[new][0])!r} ({int(new.sum())} such); "
                         f"for {name}, {default}."
                     )
                 np.moveaxis(rows, axis, 0)[new] = default[0]
@@ -106,7 +108,7 @@ class Fitted:
     def settings_of(self, raters: NDArray[Any], index: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the settings of the channel for these raters, at ``index`` in the fit."""
         settings, kind, same = self.rater_settings, self.raters, np.arange(len(self.rater_names))
-        by_default = kind.anew.__qualname__ == RaterChannel.anew.__qualname__
+        by_default = kind.rebuild_for.__qualname__ == RaterChannel.rebuild_for.__qualname__
         if np.array_equal(index, same) or (kind.by_rater is None and not by_default):
             return settings
         likely = [name for name in settings if np.shape(settings[name])[:1] == same.shape]
@@ -246,12 +248,12 @@ def stored_log_odds(result: xr.DataTree, needs: Sequence[str]) -> dict[str, Any]
     return {"log_odds": LogOdds(draws, names, values)}
 
 
-def see(
+def bind(
     fitted: Fitted,
     responses: Responses,
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None = None,
-) -> tuple[Observation, dict[str, Any], list[str]]:
+) -> tuple[ResponseModel, dict[str, Any], list[str]]:
     """Return new responses as seen through a fit: observation, parameters, and sources of raters.
 
     ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
@@ -279,10 +281,10 @@ def see(
         given["populations"], values["log_odds"] = log_odds.of_items(responses, *known)
     first = {name: drawn[0, 0] for name, drawn in values.items()}
     of_labels = {name: each for name, each in first.items() if name not in of_raters}
-    labels = fitted.labels.anew(of_labels, fitted.label_settings, **given)
+    labels = fitted.labels.rebuild_for(of_labels, fitted.label_settings, **given)
     own = {name: first[name] for name in first if name in of_raters}
     own |= {name: given[name] for name in fitted.raters.needs}
-    raters = fitted.raters.anew(own, fitted.settings_of(responses.raters, index), index)
+    raters = fitted.raters.rebuild_for(own, fitted.settings_of(responses.raters, index), index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(
@@ -293,10 +295,10 @@ def see(
     for factor in (labels, raters):
         factor.check(shapes, responses)
         factor.require(values)
-    return Observation.build(responses, labels, raters, gold), values, source
+    return ResponseModel.build(responses, labels, raters, gold), values, source
 
 
-def confusion_at(observation: Observation, rows: Rows) -> Array:
+def confusion_at(observation: ResponseModel, rows: LogParameters) -> Array:
     """Return the confusion matrices (raters, classes, answers) at some parameters."""
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     return channel.confusion(observation.tables(rows), observation.table.n_classes, np)
@@ -309,7 +311,7 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
         unknown = responses.classes[place < 0]
         raise ModelError(
             "Classes of new responses must be classes of the result, because nothing is known of "
-            f"others. Got: {plain(unknown[0])!r} ({len(unknown)} such), which is not among "
+            f"others. Got: {as_python(unknown[0])!r} ({len(unknown)} such), which is not among "
             f"{shown(classes)}."
         )
     if np.array_equal(place, np.arange(len(classes))):

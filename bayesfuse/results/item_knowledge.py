@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.results.contents import constants, named
 
 PRIOR = "prior"  # variable of label_posterior: prior probabilities, means over draws (item, class)
@@ -36,7 +36,7 @@ class ItemKnowledge(NamedTuple):
     share: float = 1.0
 
     @property
-    def is_plain(self) -> bool:
+    def is_unweighted(self) -> bool:
         """Return whether the prior is the same for all items."""
         return self.population is None and self.inputs is None and not self.depends
 
@@ -48,7 +48,7 @@ class ItemKnowledge(NamedTuple):
         n_groups = int(code.max()) + 1
         if self.depends:
             return np.zeros(n_groups)
-        if self.is_plain:
+        if self.is_unweighted:
             return np.ones(n_groups)
         size = np.bincount(code)
         total = size * (1.0 - size / len(code))
@@ -70,7 +70,7 @@ class ItemKnowledge(NamedTuple):
         return 1.0 - self.share * (1.0 - np.clip(share, 0.0, 1.0))
 
 
-def store(result: xr.DataTree, observation: Observation, points: Iterable[Rows]) -> None:
+def store(result: xr.DataTree, observation: ResponseModel, points: Iterable[LogParameters]) -> None:
     """Add what the label prior knows of items, its probabilities averaged over some draws."""
     labels = observation.labels
     if not isinstance(labels, Independent) or labels.axis == "item":
@@ -87,9 +87,9 @@ def store(result: xr.DataTree, observation: Observation, points: Iterable[Rows])
 def _inputs(labels: Independent) -> tuple[NDArray[np.int64] | None, Array | None]:
     """Return the population of every item, and numeric inputs (items, inputs)."""
     kind: NDArray[np.int64] = np.asarray(labels.population, dtype=np.int64)
-    if not labels.told:
+    if not labels.inputs:
         return kind, None
-    known = dict(zip(labels.needs, labels.told, strict=True))
+    known = dict(zip(labels.needs, labels.inputs, strict=True))
     population, columns = known.get("populations"), [known.get("covariates")]
     if (word := known.get("classifier")) is not None:
         columns.append(word[:, 1:] - word[:, :1])
@@ -151,9 +151,9 @@ def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weigh
         place = own.get_index("item").get_indexer(target["item"].values)
         code = own.get_index("class").get_indexer(target["class"].values)
         prior = prior + weight * known.prior[np.ix_(place, code)]
-        if "posterior" in each.children or not known.is_plain:
-            sums += weight, weight * known.share * (not known.is_plain)
-        if some is None and not known.is_plain:
+        if "posterior" in each.children or not known.is_unweighted:
+            sums += weight, weight * known.share * (not known.is_unweighted)
+        if some is None and not known.is_unweighted:
             population, inputs = (
                 None if values is None else values[place]
                 for values in (known.population, known.inputs)

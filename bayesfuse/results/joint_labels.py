@@ -18,7 +18,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, kernel
-from bayesfuse.observation import Observation, Rows, Spread
+from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
 from bayesfuse.results import item_knowledge
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
 from bayesfuse.results.draws import BatchMeans, batch_length
@@ -36,10 +36,14 @@ PRIOR_DRAWS = 50  # draws over which prior probabilities of the labels are avera
 SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 
 
-def most_kept(observation: Observation) -> int:
+def max_stored_draws(observation: ResponseModel) -> int:
     """Return how many joint draws of the labels are kept at most."""
     responses = observation.responses
-    if isinstance(observation, Spread) or observation.labels.moves_labels or not responses.is_plain:
+    if (
+        isinstance(observation, ChunkedResponseModel)
+        or observation.labels.moves_labels
+        or not responses.is_unweighted
+    ):
         return 0
     return _room_for(responses.n_items)
 
@@ -49,9 +53,9 @@ def _room_for(n_items: int) -> int:
     return room if room >= FEWEST else 0
 
 
-def keep(
+def store_draws(
     result: xr.DataTree,
-    observation: Observation,
+    observation: ResponseModel,
     parameters: Mapping[str, Array],
     seconds: float = math.inf,
 ) -> None:
@@ -59,9 +63,9 @@ def keep(
 
     There are fewer if they would take more than some seconds.
     """
-    most = most_kept(observation)
+    most = max_stored_draws(observation)
     n_chains, n_draws = next(iter(parameters.values())).shape[:2]
-    if not isinstance(observation, Spread):
+    if not isinstance(observation, ChunkedResponseModel):
         points = spaced_rows(observation, parameters, min(PRIOR_DRAWS, n_chains * n_draws))
         item_knowledge.store(result, observation, points)
     if not most:
@@ -81,7 +85,10 @@ def keep(
 
 
 def draw_all(
-    observation: Observation, points: Iterable[Rows], number: int, rng: np.random.Generator
+    observation: ResponseModel,
+    points: Iterable[LogParameters],
+    number: int,
+    rng: np.random.Generator,
 ) -> NDArray[Any]:
     """Draw the labels of all items (number, items), one draw for each point."""
     prior, responses = observation.labels, observation.responses

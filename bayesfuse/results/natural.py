@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 from bayesfuse.results.contents import require_result
 
@@ -25,7 +25,7 @@ DIGESTS = "batch_digest"
 
 
 @dataclass(frozen=True)
-class Natural:
+class DirichletPosterior:
     """The Dirichlet prior and posterior of a parameter, and its variable in the result."""
 
     prior: Dirichlet
@@ -38,14 +38,17 @@ class Natural:
             return self.posterior
         return self.prior.plus((1.0 - forgetting) * (self.posterior - self.prior))
 
-    def with_new_raters(self, count: int) -> Natural:
+    def with_new_raters(self, count: int) -> DirichletPosterior:
         """Return a parameter by rater with new raters, who have the prior of the first one."""
         prior = _grown(self.prior, self.prior, count)
         return replace(self, prior=prior, posterior=_grown(self.posterior, self.prior, count))
 
 
 def store(
-    result: xr.DataTree, known: Mapping[str, Natural], elbo: Array, digests: NDArray[np.uint64]
+    result: xr.DataTree,
+    known: Mapping[str, DirichletPosterior],
+    elbo: Array,
+    digests: NDArray[np.uint64],
 ) -> None:
     """Add the group ``fit`` to a result with a posterior."""
     variables: dict[str, Any] = {"elbo": ("iteration", elbo)}
@@ -68,7 +71,7 @@ def store(
     result["fit"] = xr.DataTree(xr.Dataset(variables, coords))
 
 
-def read(result: xr.DataTree) -> dict[str, Natural]:
+def read(result: xr.DataTree) -> dict[str, DirichletPosterior]:
     """Return what a result holds by parameter, or raise ModelError if that is nothing."""
     groups = require_result(result).children
     stored = groups["fit"].dataset if "fit" in groups else xr.Dataset()
@@ -76,7 +79,9 @@ def read(result: xr.DataTree) -> dict[str, Natural]:
     for variable in stored.data_vars.values():
         if (name := variable.attrs.get(OF)) is not None:
             prior, posterior = (_rows(stored, f"{name}_{what}") for what in ("prior_", ""))
-            posteriors[str(name)] = Natural(prior, posterior, str(variable.attrs[VARIABLE]))
+            posteriors[str(name)] = DirichletPosterior(
+                prior, posterior, str(variable.attrs[VARIABLE])
+            )
     if not posteriors:
         raise ModelError(
             "An update adds counts to the Dirichlet distributions of a fit, which results of "
@@ -87,7 +92,7 @@ def read(result: xr.DataTree) -> dict[str, Natural]:
     return posteriors
 
 
-def digest(observation: Observation) -> np.uint64:
+def digest(observation: ResponseModel) -> np.uint64:
     """Return a number for a table of responses, that of equal tables being equal."""
     content = observation.fingerprint["responses"].encode()
     return np.uint64(int.from_bytes(blake2b(content, digest_size=8).digest()))

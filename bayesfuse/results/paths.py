@@ -27,7 +27,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.results import joint_labels
 from bayesfuse.results.compatibility import central, evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, kept_labels, responses_of, sequences_of
+from bayesfuse.results.contents import evenly_spaced, responses_of, sequences_of, stored_label_draws
 
 
 def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
@@ -130,12 +130,12 @@ def draw_labels(
         )
     observation = observation_of(result, model)
     responses = observation.responses
-    if not responses.is_plain:
+    if not responses.is_unweighted:
         raise ModelError(
             "Labels are drawn item by item, but a row of a table of counts stands for several "
             "items: build the model with responses.expand(). Got: a table of counts."
         )
-    if (moved := kept_labels(result)) is not None:
+    if (moved := stored_label_draws(result)) is not None:
         flat = moved.reshape(-1, responses.n_items)
         return _draws(flat[evenly_spaced(draws, len(flat))], responses.items, responses.classes)
     points = evenly_spaced_rows(result, model, observation, draws)
@@ -288,7 +288,7 @@ def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagge
         require_kind("sequences", sequences, Sequences)
         known = pd.Series(read_gold(labels, Names(sequences.items, np.array([]))))
         if not known.index.has_duplicates:
-            sequences = _known_whole(sequences, known)
+            sequences = _fully_known(sequences, known)
             known = known[known.index.isin(sequences.items)]
             labels = xr.DataArray(known.to_numpy(), {"item": known.index.to_numpy()}, ["item"])
     require_kind("labels", labels, xr.DataArray)
@@ -317,7 +317,7 @@ def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagge
     return Tagged(codes, classes, sequences, kind_of, begins, kinds)
 
 
-def _known_whole(sequences: Sequences, known: pd.Series) -> Sequences:
+def _fully_known(sequences: Sequences, known: pd.Series) -> Sequences:
     """Return the sequences of which all labels are known, all of them if there is none."""
     is_known = np.logical_and.reduceat(np.isin(sequences.items, known.index), sequences.start[:-1])
     if is_known.all() or not is_known.any():

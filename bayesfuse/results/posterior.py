@@ -15,8 +15,8 @@ from bayesfuse.data import fingerprint
 from bayesfuse.data.names import listed, storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Spread
-from bayesfuse.results.draws import MOST_VALUES, Draws, Precision, sum_up
+from bayesfuse.observation import ChunkedResponseModel, ResponseModel
+from bayesfuse.results.draws import MOST_VALUES, Draws, Precision, accumulate
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
 POSITIVE = (
@@ -33,7 +33,7 @@ OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
 
 def complete(
     result: xr.DataTree,
-    observation: Observation,
+    observation: ResponseModel,
     parameters: Mapping[str, Array],
     *,
     log_likelihood: bool | None = None,
@@ -47,18 +47,18 @@ def complete(
     add_constants(result, observation)  # first: an interrupted result must know its model, too
     posterior = result["posterior"].dataset
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-    if isinstance(observation, Spread):
+    if isinstance(observation, ChunkedResponseModel):
         _complete_parts(result, observation, parameters, sizes, log_likelihood)
     else:
         how: dict[str, Any] = {"log_likelihood": log_likelihood, "seconds": seconds}
-        store(sum_up(observation, parameters, labels, sizes, **how), result)
+        store(accumulate(observation, parameters, labels, sizes, **how), result)
     order_variables(result)
     return result
 
 
 def _complete_parts(
     result: xr.DataTree,
-    observation: Spread,
+    observation: ChunkedResponseModel,
     parameters: Mapping[str, Array],
     sizes: tuple[int, int],
     log_likelihood: bool | None,
@@ -80,10 +80,10 @@ def _complete_parts(
 
 
 def _summed(
-    part: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int], pointwise: bool
+    part: ResponseModel, parameters: Mapping[str, Array], sizes: tuple[int, int], pointwise: bool
 ) -> tuple[Any, ...]:
     """Return labels of a partition, names of its units and their log likelihoods."""
-    summed = sum_up(part, parameters, None, sizes, log_likelihood=pointwise)
+    summed = accumulate(part, parameters, None, sizes, log_likelihood=pointwise)
     return summed.label_posterior(), *summed.by_unit()
 
 
@@ -132,7 +132,7 @@ def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
 
 
 def _add_log_likelihood(
-    result: xr.DataTree, observation: Observation, names: NDArray[Any], pointwise: Array
+    result: xr.DataTree, observation: ResponseModel, names: NDArray[Any], pointwise: Array
 ) -> None:
     unit = observation.labels.unit
     posterior = result["posterior"].dataset
@@ -143,7 +143,7 @@ def _add_log_likelihood(
     )
 
 
-def add_constants(result: xr.DataTree, observation: Observation) -> None:
+def add_constants(result: xr.DataTree, observation: ResponseModel) -> None:
     """Add the data and their fingerprint."""
     responses = observation.responses
     attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
@@ -151,7 +151,9 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
     if observation.prediction is not None:
         attrs[PREDICTION] = json.dumps(observation.prediction)
     coords: dict[str, Any] = {"rater": responses.raters, "class": responses.classes}
-    if isinstance(observation, Spread):  # of all partitions, in place of the data of the first
+    if isinstance(
+        observation, ChunkedResponseModel
+    ):  # of all partitions, in place of the data of the first
         coords["what"] = ["items", "responses"]
         sizes = (("partition", "what"), observation.partitions.per_partition)
         result["constant_data"] = xr.Dataset({"sizes": sizes}, coords, attrs)
@@ -180,7 +182,7 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
 def of_items(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
     """Return how many items each one stands for, and the known labels, where there are any."""
     columns: dict[str, Any] = {}
-    if not responses.is_plain:
+    if not responses.is_unweighted:
         columns["multiplicity"] = (("item",), responses.multiplicity)
     if np.any(gold >= 0):
         columns["gold"] = (("item",), gold)

@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, plain, shown
+from bayesfuse.data.arrays import as_array, as_python, shown
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed, places
@@ -23,7 +23,7 @@ from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, war
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
-from bayesfuse.observation import Observation, Spread
+from bayesfuse.observation import ChunkedResponseModel, ResponseModel
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results.compatibility import fitted_by, observation_of, parameters, require_same
@@ -31,13 +31,13 @@ from bayesfuse.results.contents import (
     all_draws,
     class_names,
     constants,
-    kept_labels,
     observed_rows,
     of_all_draws,
     require_result,
+    stored_label_draws,
 )
-from bayesfuse.results.draws import sum_up, weigh_up
-from bayesfuse.results.fitted import see
+from bayesfuse.results.draws import accumulate, weigh_up
+from bayesfuse.results.fitted import bind
 from bayesfuse.results.posterior import add_constants, identity, of_items
 
 KEPT = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
@@ -94,8 +94,8 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     if observation is not None and model is not None:
         values = parameters(result, model)
         sizes = next(iter(values.values())).shape[:2]
-        labels = kept_labels(result) if observation.labels.moves_labels else None
-        draws = sum_up(observation, values, labels, sizes, log_likelihood=False)
+        labels = stored_label_draws(result) if observation.labels.moves_labels else None
+        draws = accumulate(observation, values, labels, sizes, log_likelihood=False)
         return draws.label_posterior()
     got = "other draws than those of the mean" if there else f"groups {sorted(result.children)}"
     raise ModelError(
@@ -217,7 +217,7 @@ def predict(
         found = result.predict(responses, draws=int(draws), **told)
     else:
         fitted = fitted_by(result, model).thinned(int(draws))
-        observation, values, source = see(fitted, responses, told)
+        observation, values, source = bind(fitted, responses, told)
         labels = _labels(observation, values, _informed(result, observation.responses))
         found = xr.DataTree.from_dict({"label_posterior": labels})
         found["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
@@ -233,7 +233,7 @@ def predict(
 
 
 def _labels(
-    observation: Observation, values: Mapping[str, Any], informed: NDArray[np.bool_]
+    observation: ResponseModel, values: Mapping[str, Any], informed: NDArray[np.bool_]
 ) -> xr.Dataset:
     """Return label probabilities and errors, for items that ``informed`` the parameters or not."""
     sizes = next(iter(values.values())).shape[:2]
@@ -251,7 +251,7 @@ def _labels(
             if weighted:
                 means[items], errors[items], attrs = weigh_up(part, values, sizes)
             else:
-                found = sum_up(part, values, None, sizes, log_likelihood=False)
+                found = accumulate(part, values, None, sizes, log_likelihood=False)
                 (means[items], errors[items]), attrs = found.result(), found.how()
         mean[own], error[own] = (observation.by_item(each)[own] for each in (means, errors))
     total = mean.sum(axis=1, keepdims=True)  # below one where draws rule out the responses
@@ -259,7 +259,7 @@ def _labels(
         raise ImpossibleDataError(
             "Every item must be possible at some draw, else it has no label: zeros in the rows or "
             "in the label prior rule out what was observed. Got: probability zero for item "
-            f"{plain(responses.items[broken[0]])!r} ({len(broken)} such)."
+            f"{as_python(responses.items[broken[0]])!r} ({len(broken)} such)."
         )
     pair = ("item", "class")
     variables = {"probability": (pair, mean / total)}
@@ -287,8 +287,8 @@ def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
 
 
 def _batches(
-    observation: Observation, most: int
-) -> Iterator[tuple[NDArray[np.int64], Observation]]:
+    observation: ResponseModel, most: int
+) -> Iterator[tuple[NDArray[np.int64], ResponseModel]]:
     """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
     table, labels = observation.table, observation.labels
     if table.n_items <= most or type(labels).part is LabelPrior.part:
@@ -333,7 +333,7 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     [1, 3, 2]
     """
     variable, observation = observed(model)
-    if not isinstance(observation, Spread):
+    if not isinstance(observation, ChunkedResponseModel):
         raise ModelError(
             "label_partitions writes labels of responses in partitions; bf.label_probabilities "
             f"has those of others. Got: {type(observation.responses).__name__}."
@@ -350,9 +350,9 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     return list(observation.parts.map(_write, (values, folder), range(len(observation.parts))))
 
 
-def _write(part: Observation, values: Mapping[str, Array], folder: Path, number: int) -> Path:
+def _write(part: ResponseModel, values: Mapping[str, Array], folder: Path, number: int) -> Path:
     sizes: Any = next(iter(values.values())).shape[:2]
-    mean, _ = sum_up(part, values, None, sizes, log_likelihood=False).result()
+    mean, _ = accumulate(part, values, None, sizes, log_likelihood=False).result()
     probability, responses = part.by_item(mean), part.responses
     columns = {"item": responses.items, "label": responses.classes[probability.argmax(axis=1)]}
     for name, column in zip(listed(responses.classes), probability.T, strict=True):

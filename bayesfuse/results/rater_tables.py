@@ -199,7 +199,7 @@ def sources(
     else:
         responses = read_table(given)[0] if model is None else model.responses
     known = None if truth is None else gold_labels(responses, read_gold(truth, responses))
-    cells, said = _said(responses, known)
+    cells, said = _overlap_note(responses, known)
     if own is not None and not {"vote_share", "firing"} & set(all_draws(own)):
         return _with_expected(own, responses, cells, said, ci_prob)
     result = result if own is None else own
@@ -243,7 +243,7 @@ def _with_expected(
 
     said["accuracy"] = share(probability[responses.item, responses.label])
     drawn = joint_labels(result)
-    if drawn is None or not responses.is_plain:
+    if drawn is None or not responses.is_unweighted:
         return said
     each = np.array([share(row[responses.item] == responses.label) for row in drawn])
     said["accuracy_lower"], said["accuracy_upper"] = np.quantile(each, tails(ci_prob), axis=0)
@@ -262,7 +262,7 @@ def _with_ends(
     return columns
 
 
-def _said(
+def _overlap_note(
     responses: Responses, truth: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], pd.DataFrame]:
     """Return the cells that occur, and by source and label how much they say, meet and are right.

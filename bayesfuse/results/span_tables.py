@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, columns, plain, refuse
+from bayesfuse.data.arrays import as_array, as_python, columns, refuse
 from bayesfuse.data.names import encode, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
@@ -78,7 +78,7 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     refuse(
         np.bincount(at, minlength=len(item)) > 1,
         rule,
-        lambda n: f"item {plain(sequences.items[item[n]])!r} in several spans of a rater",
+        lambda n: f"item {as_python(sequences.items[item[n]])!r} in several spans of a rater",
     )
     label = np.zeros(len(item), dtype=np.int64)
     label[at] = np.repeat(2 * kind + 1, long) + (within > 0)

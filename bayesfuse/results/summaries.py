@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import plain
+from bayesfuse.data.arrays import as_python
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
@@ -86,7 +86,7 @@ def with_positive_class(table: pd.DataFrame, classes: Any) -> pd.DataFrame:
     if len(classes) != 2:
         return table
     table = table.rename_axis(columns=f"positive class: {in_one_line(classes[-1])}")
-    table.attrs["positive"] = plain(classes[-1])
+    table.attrs["positive"] = as_python(classes[-1])
     return table
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from bayesfuse.data.responses import Responses
 from bayesfuse.inference.sample import sample
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results.probabilities import label_probabilities
 
@@ -44,10 +44,10 @@ def simulate(
     variable, observation = observed(model)
     variables = parameter_variables(variable)
     variables = {v.name: v for v in model.free_RVs if v not in variables.values()} | variables
-    with plain_python():  # compilation does not pay for one draw
+    with without_compilation():  # compilation does not pay for one draw
         values = pm.draw(list(variables.values()), random_seed=rng)
     parameters = dict(zip(variables, values, strict=True))
-    truth, table = observation.redraw(observation.rows(parameters), rng)
+    truth, table = observation.simulate_table(observation.rows(parameters), rng)
     return parameters, truth, table
 
 

@@ -17,7 +17,7 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
 from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.results.fitted import Fitted, see
+from bayesfuse.results.fitted import Fitted, bind
 from bayesfuse.testing.calibration import assert_close, assert_frequencies
 
 
@@ -76,7 +76,9 @@ def enumerate_labels(
     expected = [np.zeros_like(rows, dtype=float) for rows in tables]
     for labels, share in zip(configurations, weight, strict=True):
         probability[every, labels] += share
-        for sum_, counts in zip(expected, prior.tally(labels, structure, n_classes), strict=True):
+        for sum_, counts in zip(
+            expected, prior.sample_counts(labels, structure, n_classes), strict=True
+        ):
             sum_[...] += share * counts
     return Enumerated(total, probability, tuple(expected), configurations, weight)
 
@@ -211,7 +213,7 @@ def check_rater_channel(
         assert_close(computed, slope, "expected counts", atol=error)
     labels = channel.log_lik(tables, structure).argmax(axis=1)
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
-    drawn = [channel.tally(tables, labels, structure, rng) for _ in range(HIDDEN)]
+    drawn = [channel.sample_counts(tables, labels, structure, rng) for _ in range(HIDDEN)]
     for counts, weighed in zip(zip(*drawn, strict=True), expected, strict=True):
         # of what is rarely drawn, the sample says little about its own variance
         error = np.sqrt(np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / HIDDEN)
@@ -232,11 +234,11 @@ def check_rater_channel(
 
 def outcomes(channel: RaterChannel, responses: Responses, item: int) -> Iterator[Responses]:
     """Yield the table with all that might have been observed of an item in its place."""
-    items, response_codes, n_codes = channel.said(responses)
+    items, response_codes, n_codes = channel.response_codes(responses)
     of_item = items == item
     for codes in product(range(n_codes), repeat=int(of_item.sum())):
         response_codes[of_item] = codes
-        yield channel.as_said(responses, response_codes)
+        yield channel.from_response_codes(responses, response_codes)
 
 
 def _check_collapse(
@@ -288,7 +290,7 @@ def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: R
     for raters in ([first, *others], others[::-1]):
         names: Any = {"items": responses.items, "raters": raters, "classes": responses.classes}
         table = Responses.from_long(frame[frame["rater"] != first], **names)
-        predicted, by_rater, _ = see(fitted, table, {})
+        predicted, by_rater, _ = bind(fitted, table, {})
         rows = predicted.rows({name: value[0, 0] for name, value in by_rater.items()})
         probabilities.append(predicted.by_item(predicted.marginal(rows).probability))
     name = "labels predicted from some raters, in another order (see by_rater, settings)"

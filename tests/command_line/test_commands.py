@@ -16,10 +16,10 @@ from shell import COLUMNS, SETTINGS, SHORT, fails, films, fit, tables, write_fil
 import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.__main__ import main
-from bayesfuse.answer import budget
-from bayesfuse.answer.fused import best_and_worst, in_columns, rater_table
 from bayesfuse.command_line import commands, outputs
 from bayesfuse.command_line.outputs import _advice
+from bayesfuse.ensemble import schedule
+from bayesfuse.ensemble.fused import best_and_worst, in_columns, rater_table
 
 
 @pytest.mark.slow
@@ -356,7 +356,7 @@ def test_grades_have_an_order(folder, asked, capsys):
 
 
 def test_too_little_time_is_said(folder, capsys, monkeypatch):
-    monkeypatch.setattr(budget.Budget, "size", lambda *_: None)
+    monkeypatch.setattr(schedule.Schedule, "size", lambda *_: None)
     assert main(FILMS) == 0
     printed = capsys.readouterr()
     assert printed.err.startswith("bayesfuse: Fitting a model takes longer")

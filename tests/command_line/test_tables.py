@@ -14,10 +14,10 @@ import pytest
 from shell import COLUMNS, FAST, ONE, fails, fit, tables
 
 from bayesfuse.__main__ import main
-from bayesfuse.answer import budget
 from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.tables import read_tables
 from bayesfuse.data.tables import read_table
+from bayesfuse.ensemble import schedule
 
 ROWS = [(item, rater, "yes" if (item + (rater == "r3") * (item % 4)) % 2 else "no")
         for item in range(1, 7) for rater in ("r1", "r2", "r3")]  # fmt: skip
@@ -323,7 +323,7 @@ def test_one_object_a_line_is_a_table(folder, capsys):
 
 
 def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch):
-    monkeypatch.setattr(budget.Budget, "size", lambda *_: None)  # vote shares will do
+    monkeypatch.setattr(schedule.Schedule, "size", lambda *_: None)  # vote shares will do
     films = ["fit", "films.csv", *COLUMNS, "--seed", "1"]
     assert main([*films, "--ask", "3", "--quiet"]) == 0
     asked = pd.read_csv("films-ask.csv")

@@ -17,10 +17,10 @@ from shell import COLUMNS, films, fit, interrupt_in, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.answer import budget
 from bayesfuse.command_line import commands, outputs
+from bayesfuse.ensemble import schedule
 from bayesfuse.inference.chains import CompiledChain
-from bayesfuse.inference.drawing import thinned
+from bayesfuse.inference.mcmc import thinned
 from bayesfuse.models import DawidSkene
 
 QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]
@@ -278,7 +278,7 @@ def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
 def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypatch):
     """What follows from the draws is that of all of them, as computed from the parameters."""
     clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second for every look at it
-    monkeypatch.setattr(budget, "time", clock)
+    monkeypatch.setattr(schedule, "time", clock)
     assert fit("--time", "12s", "--draws", "500000", "--thin", "50") == 0
     first = tables()
     ended = first["posterior"].sizes["draw"]

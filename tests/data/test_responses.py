@@ -63,7 +63,7 @@ def test_counts_expand_and_merge_back():
     assert responses.multiplicity.tolist() == [3, 2, 0]
     assert responses.per_rater.tolist() == [5, 3]
     written = responses.expand()
-    assert written.n_items == 5 and written.is_plain and written.n_responses == 8
+    assert written.n_items == 5 and written.is_unweighted and written.n_responses == 8
     merged, inverse = written.merged()
     assert merged.multiplicity.tolist() == [3, 2]
     assert inverse.tolist() == [0, 0, 0, 1, 1]

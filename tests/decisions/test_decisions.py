@@ -116,7 +116,9 @@ def joint_by_hand(model, result, item, rater, draws):
             for n, k in enumerate(observation.gold)
             if k >= 0
         }
-        other = type(observation).build(table, observation.labels, observation.raters.bare(), gold)
+        other = type(observation).build(
+            table, observation.labels, observation.raters.without_parameters(), gold
+        )
         for point in points:
             before, after = observation.marginal(point), other.marginal(point)
             share = np.exp(after.total - before.total)

@@ -165,7 +165,7 @@ def test_published_estimates_of_dawid_and_skene():
     votes = observation.table.votes().astype(float)
     share = votes / votes.sum(axis=1, keepdims=True)
     uniform = {name: prior.centre() for name, prior in flat.items()}
-    counts = observation.tally(uniform, share, np.random.default_rng(0))
+    counts = observation.sample_counts(uniform, share, np.random.default_rng(0))
     with np.errstate(divide="ignore"):
         rows = {name: np.log(c / c.sum(-1, keepdims=True)) for name, c in counts.items()}
     fit = em.fit(observation, rows, flat, tolerance=1e-12)

@@ -104,7 +104,7 @@ def test_numba_is_not_disturbed_while_it_reads_arguments(handled):
     reached = []
     with pytest.raises(KeyboardInterrupt), Interruption() as interruption:
         source["read"]()
-        reached.append(Pair(interruption.presses, interruption.seen))
+        reached.append(Pair(interruption.presses, interruption.requested))
         check()
     assert reached == [(1, True)]
 
@@ -149,7 +149,7 @@ def test_a_handler_of_the_user_decides():
         with Interruption() as interruption:
             press()
             check()
-        assert noted == [1] and not interruption.seen
+        assert noted == [1] and not interruption.requested
     finally:
         signal.signal(signal.SIGINT, before)
 

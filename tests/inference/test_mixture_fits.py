@@ -18,8 +18,8 @@ from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.numerics.chains import turn_rows
 from bayesfuse.numerics.kernels import kernel
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.observation import Observation
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.observation import ResponseModel
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.parameters.dirichlet import Dirichlet, stacked
 from bayesfuse.testing import assert_close
 
@@ -143,7 +143,7 @@ def test_em_never_falls_and_ends_where_the_models_gradient_vanishes(asymmetric):
             for name, block in plan.blocks.items()
         }
     # the mode of the density of the rows, not of their coordinates
-    with plain_python():
+    with without_compilation():
         density = asymmetric.compile_logp(jacobian=False)
         slope = asymmetric.compile_dlogp(jacobian=False)
         moved = {name: value + 0.1 for name, value in at.items()}
@@ -259,7 +259,7 @@ CASES = {
 def simulated(name, rng):
     """Draw parameters from the prior and responses from these; return what is observed."""
     n_items, priors = CASES[name]
-    rows = {key: draw_dirichlet(each.picked(rng), rng) for key, each in priors.items()}
+    rows = {key: draw_dirichlet(each.sample_component(rng), rng) for key, each in priors.items()}
     n_raters, n_classes = priors["confusion"].shape[:2]
     zeros = np.zeros((n_items, n_raters), dtype=int)
     blank = bf.Responses.from_matrix(zeros, classes=range(n_classes))
@@ -276,7 +276,7 @@ def test_turns_leave_the_posterior_as_it_is(name):
         begun = numbers(observation, rows)
         for _ in range(8):
             before = rows
-            rows, _ = gibbs.turn(observation, rows, priors, rng)
+            rows, _ = gibbs.rotate_prevalence(observation, rows, priors, rng)
             accepted += rows is not before
         moved.append(numbers(observation, rows) - begun)
     assert accepted > 160
@@ -290,7 +290,7 @@ def test_turns_are_accepted_by_their_ratio(name):
     outcomes = []
     for seed in range(60):
         observation, rows, priors = simulated(name, np.random.default_rng(seed))
-        after, _ = gibbs.turn(observation, rows, priors, np.random.default_rng(seed))
+        after, _ = gibbs.rotate_prevalence(observation, rows, priors, np.random.default_rng(seed))
         rng, least = np.random.default_rng(seed), gibbs.least_angle(observation)
         angle = gibbs.WIDEST * (least / gibbs.WIDEST) ** rng.random()
         found = gibbs.propose(rows, "prevalence", {"confusion": slice(None)}, angle, rng)
@@ -341,7 +341,7 @@ def numbers(observation, rows):
 
 
 def observe(responses):
-    return Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    return ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
 
 
 def test_only_models_whose_matrices_can_be_mixed_are_turned():

@@ -10,8 +10,8 @@ from slowly import with_slow
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.inference import em, start
-from bayesfuse.inference.drawing import Beginning
 from bayesfuse.inference.gradients import start_at
+from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start, majority
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
@@ -161,7 +161,7 @@ def test_degenerate_tables_have_a_start(n_classes, name, raters):
         assert np.allclose(np.exp(rows).sum(axis=-1), 1)
     alone = find_start(seen, prior, "majority").polished["majority"].trace[-1]
     assert begun.polished[begun.method].trace[-1] >= alone
-    drawn = Beginning(plan, "moments").rows(np.random.default_rng(1))
+    drawn = ChainInitializer(plan, "moments").rows(np.random.default_rng(1))
     assert all(np.isfinite(rows).all() for rows in drawn.values())
     assert ("moments" in begun.polished) != bool(begun.left_out)
 
@@ -230,7 +230,7 @@ MODELS = {
 def test_values_to_begin_with_are_the_rows_to_begin_with(name):
     """Chains of sweeps begin at rows, those of PyMC at values of its variables."""
     plan = make_plan(MODELS[name]())
-    begun = Beginning(plan, "majority")
+    begun = ChainInitializer(plan, "majority")
     rows, values = (get(np.random.default_rng(1)) for get in (begun.rows, begun.values))
     again = start_at(plan, values).rows
     for block in plan.all_blocks:
@@ -246,7 +246,7 @@ def test_pooled_chains_begin_at_the_labels_of_the_start():
     rows = np.stack([good] * 3 + [np.full((2, 2), 0.5)] * 6)
     made = bf.datasets.simulate_dawid_skene(1500, 9, 2, confusion=rows, random_seed=3)
     plan = make_plan(DawidSkene(made.responses, pooled=True))
-    drawn = Beginning(plan, "moments").rows(np.random.default_rng(1))
+    drawn = ChainInitializer(plan, "moments").rows(np.random.default_rng(1))
     found = np.exp(np.diagonal(drawn["confusion"], axis1=1, axis2=2)[:3])
     size = np.bincount(made.truth).min()
     error = np.sqrt(2 * 0.05 * 0.95 / size)  # that of the table, and of a draw

@@ -10,7 +10,7 @@ from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.chain import soft_counts, stationary
 from bayesfuse.models import HiddenMarkov
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
 from bayesfuse.testing.factors import relative
 
@@ -146,7 +146,7 @@ def test_the_scale_of_an_items_likelihood_does_not_matter(factor):
 def test_an_impossible_sequence_is_named():
     sequences = bf.Sequences.from_lengths([2, 3], names=["fine", "broken"])
     responses = bf.Responses.from_matrix([[0], [0], [1], [0], [0]], classes=[0, 1])
-    observation = Observation.build(
+    observation = ResponseModel.build(
         responses, bf.MarkovChain(None, None, sequences), bf.Confusion(None), gold={2: 1, 3: 0}
     )
     values = {
@@ -167,7 +167,7 @@ def test_an_impossible_sequence_is_named():
 def test_counts_of_labels_by_hand():
     place, start = np.array([4, 0, 2, 1, 3]), np.array([0, 3, 5])
     labels = np.array([1, 0, 1, 2, 0])  # paths 0 1 1 and 0 2
-    begun, followed = bf.MarkovChain(None, None, None).tally(labels, (place, start), 3)
+    begun, followed = bf.MarkovChain(None, None, None).sample_counts(labels, (place, start), 3)
     assert begun.tolist() == [2, 0, 0]
     assert followed.tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
     soft = soft_counts(np.eye(3)[labels], place, start)
@@ -281,7 +281,7 @@ def test_populations_are_chains_of_their_own():
     share = prior.prevalence(tuple(map(np.exp, tables)), 3, structure, np)
     assert_close(share, flat.probability.mean(axis=0), "share of every class")
     found = prior.marginal(tables, np.exp(log_lik), np.zeros(7), structure)
-    soft = prior.tally(found.probability, structure, 3)
+    soft = prior.sample_counts(found.probability, structure, 3)
     assert soft[0][1].sum() == soft[1][1].sum() == 0
     assert_close(soft[0].sum(axis=1), [1, 0, 2], "beginnings")
     items, part = prior.part(structure, np.array([2, 0]))

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
 
 POPULATION = np.array([1, 0, 3, 1, 1])
@@ -56,7 +56,7 @@ CONFUSION = np.tile([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]], (3, 1, 
 
 def observe(labels, responses=None, gold=None):
     table = five() if responses is None else responses
-    return Observation.build(table, labels, bf.Confusion(CONFUSION), gold)
+    return ResponseModel.build(table, labels, bf.Confusion(CONFUSION), gold)
 
 
 def evaluated(observation, labels):
@@ -103,7 +103,7 @@ def test_merged_items_are_counted_by_population():
     rows = seen.rows({"prevalence": SHARES, "confusion": CONFUSION})
     _, expected = seen.expected(rows)
     drawn = np.array(
-        [seen.tally(rows, seen.draw(rows, rng), rng)["prevalence"] for _ in range(500)]
+        [seen.sample_counts(rows, seen.draw(rows, rng), rng)["prevalence"] for _ in range(500)]
     )
     np.testing.assert_array_equal(drawn.sum(axis=2), np.tile(np.bincount(population), (500, 1)))
     error = np.maximum(drawn.std(axis=0), 0.1) / np.sqrt(500)
@@ -285,7 +285,7 @@ def test_truths_are_drawn_given_the_known_ones(name):
     prior, draws = priors()[name]
     responses = bf.Responses.from_matrix(np.zeros((5, 1), dtype=int), items=FIVE, classes=range(3))
     channel = bf.Confusion(np.full((1, 3, 3), 1 / 3))
-    observation = Observation.build(responses, prior, channel, GOLD)
+    observation = ResponseModel.build(responses, prior, channel, GOLD)
     rows = observation.rows({**prior.parameters, **channel.parameters})
     log_lik = np.zeros((5, 3))
     for item, label in GOLD.items():

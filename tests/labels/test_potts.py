@@ -150,7 +150,7 @@ def test_drawn_edges_are_normalised_by_the_sizes_of_the_classes(prevalence):
         sizes = np.bincount(labels, minlength=3)
         shares = gammaln(sizes + 1).sum() if prevalence is None else sizes @ np.log(prevalence)
         log_joint[row] += shares + log_edges(labels, coupling)
-        counts = prior.tally(labels.astype(np.int32), structure, 3)
+        counts = prior.sample_counts(labels.astype(np.int32), structure, 3)
         for beta in (0.3, 4.0):
             found = prior.log_weight((np.array(beta),), counts, structure)
             assert found == pytest.approx(log_edges(labels, beta), abs=1e-10)
@@ -208,7 +208,9 @@ def test_coupling_so_strong_that_its_exponential_overflows():
     for _ in range(50):
         labels = prior.draw(coupling, likelihood, structure, rng, labels)
         assert len(set(labels[:5])) == 1 and len(set(labels[5:7])) == 1
-    probability, log_evidence = prior.given(coupling, labels, likelihood, log_scale, structure)
+    probability, log_evidence = prior.conditional(
+        coupling, labels, likelihood, log_scale, structure
+    )
     assert np.isfinite(probability).all() and np.isfinite(log_evidence).all()
     assert np.isfinite(prior.marginal(coupling, likelihood, log_scale, structure).total)
 
@@ -247,7 +249,7 @@ def test_conditional_probabilities():
     prior, structure, log_lik = case("weighted", 3, 9, prevalence=[0.2, 0.5, 0.3])
     labels = np.array([0, 2, 1, 1, 2, 0, 1, 2], dtype=np.int32)
     coupling = (np.array(0.8),)
-    probability, evidence = prior.given(coupling, labels, *relative(log_lik), structure)
+    probability, evidence = prior.conditional(coupling, labels, *relative(log_lik), structure)
     for n in range(8):
         joint = np.empty(3)
         for k in range(3):

@@ -17,7 +17,7 @@ from bayesfuse.models import (
     LabellingFunctions,
     MarkovRandomField,
 )
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -46,7 +46,7 @@ GOLD = {0: int(TRUTH[0]), 70: int(TRUTH[70])}
 def evidence_at(model, **values):
     """Return the log evidence of the responses, other variables where PyMC begins."""
     point = {**model.initial_point(1), **{name: np.asarray(v) for name, v in values.items()}}
-    with plain_python():
+    with without_compilation():
         return model.compile_logp([model["responses"]])(point)
 
 

@@ -14,7 +14,7 @@ import bayesfuse as bf
 from bayesfuse.inference.chains import compilable
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, ItemTypes
-from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.compiled import value_function, without_compilation
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -102,7 +102,7 @@ def test_classes_that_no_type_says_are_possible_and_spoil_no_other_draws(three):
     point = model.initial_point(1)
     point["trust_log__"] = np.array(6.0)
     names = ["type_share", "type_of_class", "prevalence", "confusion"]
-    with plain_python(), np.errstate(under="ignore"):
+    with without_compilation(), np.errstate(under="ignore"):
         values = value_function(model, {name: model[name] for name in names})(point)
     assert all(np.isfinite(value).all() for value in values.values())
     assert_close(values["type_of_class"].sum(axis=1), np.ones(3), "types")
@@ -184,7 +184,7 @@ def test_everything_together_by_hand(all_known):
         rows = by_rater[RESPONSES.rater[own], :, RESPONSES.label[own]]
         each = (by_item[n] * rows.prod(axis=0)[:, None]).sum(axis=0)
         total += np.log(each[SMALL["gold"][n]] if n in SMALL["gold"] else each.sum())
-    with plain_python():
+    with without_compilation():
         found = model.compile_logp([model["responses"]])(point)
     assert float(found) == pytest.approx(total, rel=1e-9)
 
@@ -252,7 +252,7 @@ def test_the_order_of_the_classes_does_not_matter(make):
         if dim in one.coords
     }
     moved = {}
-    with plain_python():
+    with without_compilation():
         for variable in other.free_RVs:
             value = values[variable.name]
             for axis, dim in enumerate(other.named_vars_to_dims.get(variable.name, ())):

@@ -10,7 +10,7 @@ from grouped_crowds import crowd
 from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.inference.drawing import Beginning
+from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.parameters.graded_rows import LOGS, PRIORS
@@ -217,6 +217,6 @@ def test_chains_begin_apart_and_with_one_vote_per_group():
     n = int(np.argmax(responses.per_item))
     alone = (sources[item == n] < 0).sum()
     assert votes[observation.inverse[n]].sum() == pytest.approx(alone + 2)
-    begun, rng = Beginning(plan, "moments"), np.random.default_rng(1)
+    begun, rng = ChainInitializer(plan, "moments"), np.random.default_rng(1)
     one, other = (begun.rows(rng) for _ in range(2))
     assert not np.allclose(one["group_confusion"], other["group_confusion"])

@@ -17,8 +17,8 @@ from bayesfuse.inference.chains import CompiledChain, compilable
 from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
-from bayesfuse.observation import Observation
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.observation import ResponseModel
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.pool import Member, SharedMean
 from bayesfuse.parameters.simplex import SIMPLEX
@@ -45,7 +45,7 @@ def assert_sweeps_keep(
     sweep, whole = Sweep.of(plan), plan.observation
     variables = parameter_variables(observed(model)[0])
     variables |= {block.parameter: block.variable for block in plan.all_blocks}
-    with plain_python():
+    with without_compilation():
         drawn = pm.draw(list(variables.values()), draws=simulations, random_seed=seed)
     before, after, accepted = [], [], 0
     for number in range(simulations):
@@ -55,16 +55,16 @@ def assert_sweeps_keep(
         rows = whole.rows(values) | own
         for pooled in plan.pools:
             rows |= pooled.rows(pooled.values(rows))
-        truth, table = whole.redraw(rows, rng)
+        truth, table = whole.sample_assignments(rows, rng)
         gold = {table.items[n]: table.classes[truth[n]] for n in revealed}
-        seen = Observation.build(table, whole.labels, whole.raters, gold)
+        seen = ResponseModel.build(table, whole.labels, whole.raters, gold)
         own, labels = replace(sweep, observation=seen), truth.astype(np.int32)
         before.append(functions(own, rows, plan))
         state = own.begin(rows, labels)
         if compiled:
             chain = CompiledChain(own, state, rng, tune=0, draws=1, sweeps=sweeps)
             chain.advance(1.0)
-            rows = rows | {name: draws[0] for name, draws in chain.kept.items()}
+            rows = rows | {name: draws[0] for name, draws in chain.stored.items()}
         else:
             for _ in range(sweeps):
                 state = step(own, state, rng)

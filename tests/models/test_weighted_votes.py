@@ -74,7 +74,7 @@ def test_the_probability_of_a_correction_is_that_of_an_integral():
         0, scales["weight_slope"], (n, 1)
     ) * (model.terms.competence)
     weight += np.abs(rng.normal(0, scales["weight_scale"], (n, 1))) * rng.standard_normal((n, 2))
-    base, trust = model.terms.given[:2], rng.normal(1, scales["trust"], n)
+    base, trust = model.terms.log_mean[:2], rng.normal(1, scales["trust"], n)
     logits = base[:, :, None] * trust + bias * contrasts(2)[:, :1][None]
     logits[[0, 1], [0, 1]] += weight.sum(axis=1)
     drawn, given = softmax(logits, axis=1), softmax(base[:, :, None], axis=1)

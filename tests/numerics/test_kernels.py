@@ -9,7 +9,7 @@ import bayesfuse as bf
 from bayesfuse.numerics.kernels import TINY
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.tables import _opened, draw_shared
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior
 
@@ -56,7 +56,7 @@ def test_one_coin_is_a_tied_confusion(by_class):
 def test_multiplicity_is_honoured_by_draws():
     """Labels of an item that stands for many are multinomial with the right mean and variance."""
     responses = bf.Responses.from_counts({"01": 1000, "11": 500, "10": 1})
-    observation = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    observation = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
     rows = {"prevalence": np.log([0.4, 0.6]), "confusion": log_rows((2, 2, 2), 5)}
     probability = observation.marginal(rows).probability
     rng = np.random.default_rng(1)
@@ -72,7 +72,7 @@ def test_multiplicity_is_honoured_by_draws():
 
 def test_zero_probabilities_are_legal_and_impossible_data_are_named():
     responses = bf.Responses.from_matrix([[0, 1], [1, 1]], items=["first", "second"])
-    observation = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    observation = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
     values = {
         "prevalence": np.array([0.5, 0.5]),
         "confusion": np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.1, 0.9]]]),

@@ -12,7 +12,7 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.labels import potts
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.threads import threads
-from bayesfuse.observation import Blocks, Observation, parts
+from bayesfuse.observation import BlockedResponseModel, ResponseModel, parts
 from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 10, "chains": 2, "cores": 1}
@@ -64,7 +64,7 @@ FITTED = {name: MODELS[name] for name in ("confusion", "coin", "class", "groups"
 
 def whole(model):
     seen = observed(model)[1]
-    return Observation(**{n: getattr(seen, n) for n in Observation.__dataclass_fields__}), seen
+    return ResponseModel(**{n: getattr(seen, n) for n in ResponseModel.__dataclass_fields__}), seen
 
 
 @pytest.mark.parametrize("name", FITTED)
@@ -72,7 +72,7 @@ def test_sums_over_blocks_are_those_of_the_whole(small, cut, name):
     cut(16)
     model = FITTED[name](small)
     one, seen = whole(model)
-    assert isinstance(seen, Blocks) and len(seen.parts) > 4
+    assert isinstance(seen, BlockedResponseModel) and len(seen.parts) > 4
     rows = typical(model)
     total, counts = one.expected(rows)
     with threads(2):
@@ -133,7 +133,7 @@ def test_results_in_blocks_are_those_of_the_whole(small, cut, name):
     """Log likelihoods at the same draws."""
     cut(64)
     other = FITTED[name](small)
-    assert isinstance(observed(other)[1], Blocks)
+    assert isinstance(observed(other)[1], BlockedResponseModel)
     result = bf.sample(other, 10, random_seed=4, **QUIET)
     plain = whole(other)[0]
     seen = result["posterior"].dataset
@@ -154,7 +154,7 @@ def test_the_density_of_pymc_and_its_gradient_are_those_of_the_whole(small, cut)
     expected = model.compile_logp()(at), model.compile_dlogp()(at)
     cut(16)
     other = FITTED["chain"](small)
-    assert isinstance(observed(other)[1], Blocks)
+    assert isinstance(observed(other)[1], BlockedResponseModel)
     assert other.compile_logp()(at) == pytest.approx(expected[0], rel=1e-10)
     np.testing.assert_allclose(other.compile_dlogp()(at), expected[1], rtol=1e-9)
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_cut_stays_whole(small, cut):
         LatentGroup(small, "posterior"),
         HiddenMarkov(small, sequences, initial="stationary"),
     ):
-        assert not isinstance(observed(model)[1], Blocks)
+        assert not isinstance(observed(model)[1], BlockedResponseModel)
 
 
 @pytest.mark.compiled
@@ -208,7 +208,7 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch):
     monkeypatch.setattr(potts, "LARGE", 1)
     monkeypatch.setattr(potts, "SHARE", 7)
     seen = make_plan(MarkovRandomField(responses, graph)).observation
-    assert not isinstance(seen, Blocks)
+    assert not isinstance(seen, BlockedResponseModel)
     for cores in (1, 2, 3):
         with threads(cores):
             for number, one in enumerate(expected):

@@ -24,7 +24,7 @@ from bayesfuse.models import (
     MarkovRandomField,
 )
 from bayesfuse.numerics import cluster
-from bayesfuse.observation import Spread
+from bayesfuse.observation import ChunkedResponseModel
 
 pytest.importorskip("pyarrow", reason="parquet files need pyarrow")
 
@@ -78,7 +78,7 @@ def test_sums_over_partitions_are_those_of_one_table(parted, name):
     build = PAIRS[name]
     spread = make_plan(build(table, lambda t: t.sequences))
     one = make_plan(build(whole, lambda t: sequences_of(frame)))
-    assert isinstance(spread.observation, Spread)
+    assert isinstance(spread.observation, ChunkedResponseModel)
     rows, rng = typical(build(whole, lambda t: sequences_of(frame))), np.random.default_rng(3)
     total, counts = one.observation.expected(rows)
     again, added = spread.observation.expected(rows)

@@ -17,8 +17,8 @@ from bayesfuse.models import DawidSkene
 from bayesfuse.observation import Counts
 from bayesfuse.parameters.graded_rows import LOGS, POSITION_GAP, PRIORS
 from bayesfuse.parameters.partition import draw
-from bayesfuse.parameters.pool import ConsensusShares, SharedMean, says
-from bayesfuse.parameters.variables import Seating
+from bayesfuse.parameters.pool import ConsensusShares, SharedMean, class_given_type
+from bayesfuse.parameters.variables import RaterGrouping
 from bayesfuse.testing import assert_close, assert_frequencies
 
 MU = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
@@ -75,8 +75,8 @@ def assert_moments(draws, points, log_weight):
 def test_a_consensus_says_its_power():
     for trust in (0.3, 1.0, 2.5):
         expected = MU**trust / (MU**trust).sum(axis=1, keepdims=True)
-        assert_close(says(np.log(MU), trust), expected, "classes")
-    assert says(np.array([[0.0, -600.0]]), 3.0).tolist() == [[1.0, 0.0]]
+        assert_close(class_given_type(np.log(MU), trust), expected, "classes")
+    assert class_given_type(np.array([[0.0, -600.0]]), 3.0).tolist() == [[1.0, 0.0]]
 
 
 def test_implied_prevalence_and_shares():
@@ -118,7 +118,7 @@ def test_draws_have_the_moments_of_the_density_on_a_grid(tilted):
     """Of shares and trust given types, and the classes of known items; also where kinds differ."""
     share, log_trust = grid(60)
     trust = np.exp(log_trust)
-    said = np.stack([says(np.log(MU), each) for each in np.unique(trust)])
+    said = np.stack([class_given_type(np.log(MU), each) for each in np.unique(trust)])
     said = said[np.unique(trust, return_inverse=True)[1]]  # (points, types, classes)
     log_weight = log_prior_of_shares(share, log_trust) + np.einsum(
         "kz,pzk->p", OF_CLASS, np.log(said)
@@ -228,7 +228,7 @@ def test_prior_density_is_that_of_the_restaurant():
     log_p = np.array([log_prior(sizes, 2.5) for _, sizes in every])
     assert logsumexp(log_p) == pytest.approx(0)
     with pm.Model():
-        seats = Seating("seats", 2.5, 2, np.full(4, -1))
+        seats = RaterGrouping("seats", 2.5, 2, np.full(4, -1))
     for (assignment, _), expected in zip(every, log_p, strict=True):
         found = float(pm.logp(seats, np.array(assignment)).eval())
         assert found == pytest.approx(expected, rel=1e-12), assignment

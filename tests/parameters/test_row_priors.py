@@ -13,7 +13,7 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import Dirichlet, stacked
-from bayesfuse.parameters.variables import Seating
+from bayesfuse.parameters.variables import RaterGrouping
 from bayesfuse.testing import assert_close
 
 # Three components, other shares in every row: rows of a 2 × 3 matrix of which no two are alike.
@@ -74,7 +74,9 @@ def test_prior_draws_and_moments():
         variable = bf.dirichlet("rows", PRIOR)
     n = 3000
     own = np.exp(
-        draw_dirichlet(PRIOR.picked(np.random.default_rng(1), n), np.random.default_rng(2))
+        draw_dirichlet(
+            PRIOR.sample_component(np.random.default_rng(1), n), np.random.default_rng(2)
+        )
     )
     mean = (SHARES[..., None] * ALPHA / ALPHA.sum(-1, keepdims=True)).sum(0)
     assert_close(PRIOR.mean(), mean, "mean")
@@ -231,7 +233,7 @@ def build(channel, weight, *, spread=False, group=LEANING, rater=LEANING):
             "confusion": lambda: bf.Confusion(inner),
             "groups": lambda: bf.LatentGroups(outer, inner, [0, 0, 1, 1]),
             "inferred": lambda: bf.InferredGroups(
-                outer, inner, Seating("assignment", 1.0, 2, START)
+                outer, inner, RaterGrouping("assignment", 1.0, 2, START)
             ),
         }[channel]()
     bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)
@@ -299,7 +301,7 @@ def test_groups_are_not_inferred_where_rows_have_zeros_or_mixtures(outer, inner,
             bf.dirichlet(name, alpha, shape=(size, 3, 3))
             for name, alpha, size in (("outer", outer, 2), ("inner", inner, 4))
         ]
-        seats = Seating("assignment", 1.0, 2, START)
+        seats = RaterGrouping("assignment", 1.0, 2, START)
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         raters = bf.InferredGroups(*rows, seats)
         bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)

@@ -15,7 +15,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.pymc import evaluate as evaluation
 from bayesfuse.pymc.model import observed, one_against_rest
 from bayesfuse.testing import assert_close, assert_frequencies
@@ -160,7 +160,7 @@ def test_parts_of_the_draws_are_put_together(monkeypatch):
     wanted = {"rows": rows, "double": double, "same": same}
     for size in (1, 13, 10**6):  # of a part: one draw, two, all
         monkeypatch.setattr(evaluation, "IN_CACHE", size)
-        with plain_python():
+        with without_compilation():
             found = evaluation.evaluate(model, draws, wanted)
         np.testing.assert_array_equal(found["rows"], values)
         np.testing.assert_array_equal(found["double"], 2 * values[..., 0])

@@ -10,7 +10,7 @@ import bayesfuse as bf
 from bayesfuse.data.silence import first_rows
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.abstaining import known_pairs
 from bayesfuse.results.fitted import FITTED, PRIOR
@@ -122,7 +122,7 @@ def test_counts_are_those_of_all_pairs(name):
         soft[m, :, said] += weights[n]
         several[m, :, said] += copies[n]
     for drawn, expected in ((labels, hard), (copies, several)):
-        found = CHANNEL.tally((log_speech,), drawn, structure, rng)[0]
+        found = CHANNEL.sample_counts((log_speech,), drawn, structure, rng)[0]
         assert_close(found, expected, "drawn labels")
     for sign in (1.0, -1.0):  # gradients of minus the density have negative weights
         (counts,) = CHANNEL.expected_kernel(log_speech, sign * weights, *structure)
@@ -188,7 +188,7 @@ def test_predictive_draws_keep_who_spoke():
     """Truths follow from who spoke, labels from truths: the frequencies of all answers."""
     responses = bf.Responses.from_matrix([[0, -1], [0, 1]], abstain=-1)
     speech = np.array([[[0.5, 0.1, 0.4], [0.1, 0.2, 0.7]], [[0.3, 0.6, 0.1], [0.1, 0.1, 0.8]]])
-    observation = Observation.build(responses, bf.Independent(None), CHANNEL)
+    observation = ResponseModel.build(responses, bf.Independent(None), CHANNEL)
     point = {"prevalence": np.log([0.4, 0.6]), "speech": np.log(speech)}
     rng = np.random.default_rng(1)
     seen, rounds = np.zeros((2, 2, 2)), 4000
@@ -205,10 +205,10 @@ def test_predictive_draws_keep_who_spoke():
 def test_tables_must_say_who_was_silent():
     plain = table(5, 3, 2).without_silence()
     with pytest.raises(ModelError, match=r"abstain=.*responses\.completed\(\).*Got: a table"):
-        Observation.build(plain, bf.Independent(None), CHANNEL)
+        ResponseModel.build(plain, bf.Independent(None), CHANNEL)
     for channel in (bf.Confusion(None), bf.OneCoin(np.full(3, 0.7))):
         with pytest.raises(ModelError, match=r"bf\.Abstaining.*without_silence.*Got: "):
-            Observation.build(plain.completed(), bf.Independent(None), channel)
+            ResponseModel.build(plain.completed(), bf.Independent(None), channel)
 
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -129,7 +129,7 @@ def test_draws_are_the_same_and_counted_by_kind(copies):
     labels[[3, 17]] = 1, 0
     drawn = 2 * np.eye(3)[labels] if copies else labels
     expected, found = (
-        each.tally(at, drawn, each.structure(responses, number), np.random.default_rng(5))
+        each.sample_counts(at, drawn, each.structure(responses, number), np.random.default_rng(5))
         for each in (plain, by_kind)
     )
     for one, other in zip(found[1:3], expected[1:], strict=True):
@@ -141,7 +141,7 @@ def test_draws_are_the_same_and_counted_by_kind(copies):
     sizes = np.bincount(kind[:40], minlength=3) * (1 + copies)
     assert_close(counts.sum(axis=(0, 2)), sizes, "items by kind")
     assert_close(counts[1].sum(axis=1), [1 + copies, 0, 1 + copies], "known items by kind")
-    assert by_kind.taken(np.array([5, 1])).kind.tolist() == [2, 1]
+    assert by_kind.subset(np.array([5, 1])).kind.tolist() == [2, 1]
     few = random_crowd(10, 4, 3, seed=4)
     assert not by_kind.structure(few, np.full(few.n_items, -1))[3].any()  # other items
 

@@ -11,7 +11,7 @@ from typed_crowds import random_crowd, random_rows, unknown
 import bayesfuse as bf
 from bayesfuse.data.sequences import previous_labels
 from bayesfuse.models import HiddenMarkov
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 from bayesfuse.testing.factors import outcomes
@@ -111,7 +111,7 @@ def test_wrong_counts_are_found():
 def test_equal_items_are_merged_and_count_as_often(name):
     channel, tables, responses = made(name, 300)
     gold = {0: 1, 1: 0, 2: 1}
-    merged = Observation.build(responses, bf.Independent(None), channel, gold)
+    merged = ResponseModel.build(responses, bf.Independent(None), channel, gold)
     assert merged.table.n_items < 150
     prevalence = np.log(random_rows((responses.n_classes,), 9))
     known = unknown(responses)
@@ -140,7 +140,7 @@ def test_copies_divide_what_is_hidden(name):
     structure = channel.structure(responses, unknown(responses))
     copies = rng.integers(0, 20, (5, responses.n_classes)).astype(float)
     expected = channel.expected_kernel(*tables, copies, *structure)
-    drawn = [channel.tally(tables, copies, structure, rng) for _ in range(500)]
+    drawn = [channel.sample_counts(tables, copies, structure, rng) for _ in range(500)]
     for number, (counts, wanted) in enumerate(zip(zip(*drawn, strict=True), expected, strict=True)):
         each = np.array(counts)
         assert (each == np.round(each)).all()
@@ -164,7 +164,7 @@ def test_answers_are_drawn_with_the_probabilities_of_the_likelihood(name):
     many = replace(responses.take(np.zeros(size, dtype=int)), items=np.arange(size))
     for k in range(responses.n_classes):
         truth, rng = np.full(size, k), np.random.default_rng(k)
-        drawn = log_lik(channel.redrawn(tables, truth, many, rng))
+        drawn = log_lik(channel.redraw_fixed_features(tables, truth, many, rng))
         both = np.round(np.concatenate([possible, drawn]), 9)
         which = np.unique(both, axis=0, return_inverse=True)[1]
         seen = np.bincount(which[len(possible) :], minlength=which.max() + 1).astype(float)
@@ -263,9 +263,9 @@ def test_counts_are_those_of_the_responses(n_classes):
     expected = np.zeros((4, n_classes, n_classes))
     np.add.at(expected, (responses.rater, labels[responses.item], responses.label), 1.0)
     channel = bf.Confusion(None)
-    (hard,) = channel.tally(tables, labels, structure, rng)
+    (hard,) = channel.sample_counts(tables, labels, structure, rng)
     np.testing.assert_array_equal(hard, expected)
-    (soft,) = channel.tally(tables, np.eye(n_classes)[labels], structure, rng)
+    (soft,) = channel.sample_counts(tables, np.eye(n_classes)[labels], structure, rng)
     assert_close(soft, expected, "expected counts")
 
 

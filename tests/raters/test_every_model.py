@@ -15,7 +15,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies
 
@@ -136,7 +136,7 @@ def tables(n_classes, n_groups=2, n_raters=6, seed=1):
 def observe(responses, assignment=ASSIGNMENT, **kwargs):
     channel = bf.LatentGroups(None, None, assignment)
     channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
-    return Observation.build(responses, bf.Independent(None), channel, **kwargs)
+    return ResponseModel.build(responses, bf.Independent(None), channel, **kwargs)
 
 
 def rows_of(log_prevalence, both):
@@ -203,7 +203,7 @@ def test_verdicts_are_drawn_as_often_as_they_are_probable(copies):
     rng = np.random.default_rng(1)
     seen = np.zeros((3, 3))
     for _ in range(2000):
-        counts = observation.tally(rows, observation.draw(rows, rng), rng)
+        counts = observation.sample_counts(rows, observation.draw(rows, rng), rng)
         assert counts["prevalence"].sum() == copies
         assert_close(counts["group_confusion"][0].sum(axis=1), counts["prevalence"], "labels")
         verdict = counts["group_confusion"][0].sum(axis=0)

@@ -155,7 +155,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
     seats, moved = assignment, False
     for _ in range(20):
         rows = {**dict(zip(ROWS, tables, strict=True)), "assignment": seats}
-        found, counts = channel.redraw(rows, tables, drawn, prior, structure, rng)
+        found, counts = channel.sample_assignments(rows, tables, drawn, prior, structure, rng)
         seats = found["assignment"]
         moved |= (seats != assignment).any()
         for m in range(n_raters):
@@ -198,7 +198,7 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
     channel = bf.InferredGroups(None, None, assignment)
     structure = channel.structure(responses, np.full(n_items, -1))
     drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
-    _, (counts, _) = channel.redraw(rows, tables, drawn, prior, structure, rng)
+    _, (counts, _) = channel.sample_assignments(rows, tables, drawn, prior, structure, rng)
     known = np.zeros((n_classes, n_classes))
     np.add.at(known, (truth[n_silent:], verdict[n_silent:]), copies)
     guessed = copies * reseated * np.bincount(truth[:n_silent], minlength=n_classes)

@@ -11,7 +11,7 @@ from typed_crowds import unknown
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies
 
@@ -107,7 +107,7 @@ def test_statements_of_zeros_and_ones_are_hard_labels(n_classes):
         possible = np.where(np.isneginf(log), 0.0, weight)
         found.append([log, *channel.expected_kernel(log_rows, possible, *structure)])
         for drawn in (labels, np.eye(n_classes)[labels] * 3):
-            found[-1] += channel.tally((log_rows,), drawn, structure, rng)
+            found[-1] += channel.sample_counts((log_rows,), drawn, structure, rng)
     for one, other in zip(*found, strict=True):
         assert_close(one, other, "statements and labels")
 
@@ -116,7 +116,7 @@ def test_without_statements_it_is_confusion():
     responses, log_rows = mixed(3).without_statements(), rows(3)
     plain = log_lik(log_rows, responses, bf.Confusion(None))
     assert_close(log_lik(log_rows, responses), plain, "log-likelihood")
-    assert CHANNEL.kept((log_rows,), responses) is None
+    assert CHANNEL.fixed_feature_likelihood((log_rows,), responses) is None
 
 
 def test_thousands_of_statements_do_not_underflow():
@@ -151,7 +151,7 @@ def test_impossible_statements():
     assert np.isfinite(counts).all() and (counts[np.isneginf(log_rows)] == 0).all()
     rng = np.random.default_rng(0)
     for drawn in (np.array([1, 2, 0, 0, 0]), np.eye(3)[[1, 2, 0, 0, 0]] * 2):
-        (counts,) = CHANNEL.tally((log_rows,), drawn, structure, rng)
+        (counts,) = CHANNEL.sample_counts((log_rows,), drawn, structure, rng)
         assert (counts[np.isneginf(log_rows)] == 0).all() and counts[0, 1, 1] >= 1
 
 
@@ -159,7 +159,7 @@ def test_predictive_draws_keep_statements():
     """Truths follow from the statements, labels from the truths."""
     hard = bf.Responses.from_matrix([[0], [0]], classes=[0, 1])
     responses = hard.joined(soft([(0, 0), (0, 3)], [[0.9, 0.1], [0.6, 0.4]], 2))
-    observation = Observation.build(responses, bf.Independent(None), CHANNEL)
+    observation = ResponseModel.build(responses, bf.Independent(None), CHANNEL)
     point = {"prevalence": np.log([0.4, 0.6]), "confusion": rows(2, 1)}
     rng, seen = np.random.default_rng(1), np.zeros((2, 2))
     for _ in range(4000):
@@ -175,13 +175,13 @@ def test_other_channels_refuse_statements():
     responses = mixed(2)
     for channel in (bf.Confusion(None), bf.OneCoin(np.full(4, 0.7))):
         with pytest.raises(ModelError, match=r"bf\.Stated.*without_statements.*Got: "):
-            Observation.build(responses, bf.Independent(None), channel)
-        assert Observation.build(responses.without_statements(), bf.Independent(None), channel)
+            ResponseModel.build(responses, bf.Independent(None), channel)
+        assert ResponseModel.build(responses.without_statements(), bf.Independent(None), channel)
     silent = mixed(2).completed()
     with pytest.raises(ModelError, match=r"without_silence.*Got: Stated"):
-        Observation.build(silent, bf.Independent(None), CHANNEL)
+        ResponseModel.build(silent, bf.Independent(None), CHANNEL)
     with pytest.raises(ModelError, match=r"without_statements.*Got: Abstaining"):
-        Observation.build(silent, bf.Independent(None), bf.Abstaining(None))
+        ResponseModel.build(silent, bf.Independent(None), bf.Abstaining(None))
 
 
 QUIET = {"progressbar": False, "quiet": True}

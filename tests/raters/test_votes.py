@@ -12,7 +12,7 @@ from rules import drawn_votes, rules
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import LabellingFunctions
-from bayesfuse.observation import Observation
+from bayesfuse.observation import ResponseModel
 from bayesfuse.raters import dependence
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel, simulate
 
@@ -70,7 +70,7 @@ def test_predictive_draws_keep_who_spoke_and_what_counts_as_one_vote():
     """Truths follow from who spoke, what is said from the truth; the third source says 2 only."""
     column = np.array([[0, 1, -1], [0, 1, 2], [-1, -1, 3]])  # two sources share two labels
     responses = bf.Responses.from_matrix([[1, 1, 2], [0, -1, -1]], classes=range(3))
-    observation = Observation.build(responses, bf.Independent(None), bf.Votes(None, column))
+    observation = ResponseModel.build(responses, bf.Independent(None), bf.Votes(None, column))
     prevalence, rng = np.array([0.5, 0.3, 0.2]), np.random.default_rng(4)
     rows = {"prevalence": np.log(prevalence), "vote_share": np.log(SHARE)}
     seen = np.zeros((2, 3, 2))
@@ -99,7 +99,7 @@ def test_simulated_tables_have_as_many_votes_of_all_copies():
     sets = list(combinations(range(4), 3))
     for k in range(3):
         rng = np.random.default_rng(k)
-        drawn = channel.redrawn(tables, np.full(size, k), responses, rng)
+        drawn = channel.redraw_fixed_features(tables, np.full(size, k), responses, rng)
         start, vote = channel.rows(drawn)
         assert (np.diff(start.astype(int)) == 3).all()
         seen = np.bincount((1 << vote.reshape(size, 3).astype(int)).sum(axis=1), minlength=16)

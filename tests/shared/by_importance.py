@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 from scipy.special import logsumexp
 
-from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.compiled import without_compilation
 
 
 def log_rows_of(responses, confusion):
@@ -52,7 +52,7 @@ class Reference:
 
     def __init__(self, model, names, evaluate, *, draws=20_000, seed=0):
         variables = [model[name] for name in names]
-        with plain_python():
+        with without_compilation():
             drawn = pm.draw(variables, draws=draws, random_seed=seed)
         self.values = dict(zip(names, drawn, strict=True))
         log_evidence, labels, together = evaluate(self.values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytensor.tensor as pt
 
-from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.compiled import value_function, without_compilation
 
 
 def coordinates(model, values):
@@ -22,5 +22,5 @@ def at_random(model, seed=1):
     rng = np.random.default_rng(seed)
     point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(3).items()}
     variables = {v.name: v for v in [*model.free_RVs, *model.deterministics]}
-    with plain_python():
+    with without_compilation():
         return point, value_function(model, variables)(point)

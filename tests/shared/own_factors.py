@@ -10,7 +10,7 @@ from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import inner, kernel, rescale
 from bayesfuse.parameters.contract import REAL, Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.simplex import PROBABILITY
-from bayesfuse.raters.base import RaterChannel, reveal
+from bayesfuse.raters.base import RaterChannel, apply_gold
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def likelihood(log_ease, log_skill, classes, start, cell, gold):
         for k in range(n_classes):
             easy = log_easy(log_ease[at, 0], log_skill, own, n_classes, k)
             found[n, k] = np.logaddexp(easy, log_ease[at, 1] - own.size * math.log(n_classes))
-        reveal(found, n, gold[n], -np.inf)
+        apply_gold(found, n, gold[n], -np.inf)
         log_scale[n] = rescale(found, n)
     return found, log_scale
 
@@ -159,7 +159,7 @@ class Guessing(RaterChannel):
         ease, skill = counts
         return (ease if self.by_item else ease[0]), skill
 
-    def tally(self, tables, drawn, structure, rng):
+    def sample_counts(self, tables, drawn, structure, rng):
         classes, *_, gold = structure
         weight = np.eye(len(classes))[drawn] if drawn.ndim == 1 else drawn
         return count(*tables, weight, rng.random(len(gold)), *structure)
@@ -212,7 +212,7 @@ class ByItem(LabelPrior):
         drawn = (up_to < rng.random((len(up_to), 1)) * up_to[:, -1:]).sum(axis=1)
         return np.where(up_to[:, -1] > 0, drawn, -1)
 
-    def tally(self, drawn, structure, n_classes):
+    def sample_counts(self, drawn, structure, n_classes):
         return (np.eye(n_classes)[drawn] if drawn.ndim == 1 else drawn,)
 
     def decode(self, tables, likelihood, structure):

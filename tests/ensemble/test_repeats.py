@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.answer.repeats import in_words
+from bayesfuse.ensemble.repeats import in_words
 from bayesfuse.errors import QuickAnswerWarning
 
 

@@ -19,4 +19,4 @@ def fused(crowd, few_draws):
 @pytest.fixture
 def unchecked(monkeypatch):
     """Leave out the checks, which take most of the time of a small answer."""
-    monkeypatch.setattr("bayesfuse.answer.budget.CHECKS", 0.0)
+    monkeypatch.setattr("bayesfuse.ensemble.schedule.CHECKS", 0.0)

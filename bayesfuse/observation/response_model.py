@@ -18,12 +18,12 @@ from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import check
 from bayesfuse.parameters.contract import Statistic, Support
-from bayesfuse.parameters.factor import Counts, Rows, Used, weight_of
+from bayesfuse.parameters.factor import Counts, LogParameters, Used, weight_of
 from bayesfuse.raters.base import RaterChannel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observation:
+class ResponseModel:
     """A label prior × rater channel over fixed responses, evaluated at values of the parameters.
 
     ``table`` is what the kernels see, with like items of ``responses`` merged if worthwhile;
@@ -51,7 +51,7 @@ class Observation:
         labels: LabelPrior,
         raters: RaterChannel,
         gold: Mapping[Any, Any] | None = None,
-    ) -> Observation:
+    ) -> ResponseModel:
         """Fit responses, prior, channel and gold labels together."""
         raters.require_table(responses)
         known = gold_labels(responses, gold)
@@ -59,22 +59,30 @@ class Observation:
         table, inverse, kinds = responses, items, _kinds_of(responses, labels, raters, known)
         if kinds is not None:
             table, inverse = responses.condensed(kinds)
-        elif not responses.is_plain:
+        elif not responses.is_unweighted:
             raise ModelError(
                 f"{type(labels).__name__} needs one row per item, because each has its own place "
                 "among the others: call responses.expand(). Got: a table of counts."
             )
         if table is not responses:
             items = np.unique(inverse, return_index=True)[1]
-        structure = labels.taken(items).structure(table)
-        return cls(responses, table, inverse, known, labels.bare(), raters.bare(), structure)
+        structure = labels.subset(items).structure(table)
+        return cls(
+            responses,
+            table,
+            inverse,
+            known,
+            labels.without_parameters(),
+            raters.without_parameters(),
+            structure,
+        )
 
     @cached_property
     def rater_structure(self) -> tuple[Any, ...]:
         """The channel's structure, made when it is first asked for: blocks have their own."""
         if self.arranged is not None:
             return self.arranged
-        return self.raters.taken(self.firsts).structure(self.table, self.table_gold)
+        return self.raters.subset(self.firsts).structure(self.table, self.table_gold)
 
     @cached_property
     def firsts(self) -> NDArray[np.int64]:
@@ -83,7 +91,7 @@ class Observation:
             return np.arange(self.table.n_items)
         return np.unique(self.inverse, return_index=True)[1]
 
-    def part(self, units: NDArray[np.int64]) -> Observation:
+    def part(self, units: NDArray[np.int64]) -> ResponseModel:
         """Return the observation of some of the units of ``table`` alone, given by number."""
         declared = (*self.labels.used_parameters, *self.raters.used_parameters)
         if by_item := [parameter.name for parameter in declared if "item" in parameter.dims]:
@@ -93,19 +101,19 @@ class Observation:
             )
         items, label_structure = self.labels.part(self.label_structure, units)
         table = self.table.take(items)
-        return Observation(
+        return ResponseModel(
             table,
             table,
             np.arange(len(items)),
             self.table_gold[items],
             self.labels,
-            self.raters.taken(self.firsts[items]),
+            self.raters.subset(self.firsts[items]),
             label_structure,
             name=self.name,
         )
 
     @property
-    def pilot(self) -> Observation:
+    def first_chunk(self) -> ResponseModel:
         """What fits begin with: all, or the first partition."""
         return self
 
@@ -156,41 +164,41 @@ class Observation:
         """Return the set in which the parameter ``name`` lives."""
         return (self.labels if name in self.labels.parameters else self.raters).support(name)
 
-    def rows(self, values: Mapping[str, Any]) -> Rows:
+    def rows(self, values: Mapping[str, Any]) -> LogParameters:
         """Return log rows from the parameters' values."""
         with np.errstate(divide="ignore"):  # zero is a legal probability
             return {**self.labels.to_kernel(values), **self.raters.to_kernel(values)}
 
-    def label_tables(self, rows: Rows) -> tuple[Array, ...]:
+    def label_tables(self, rows: LogParameters) -> tuple[Array, ...]:
         """Return the arguments that the label prior's kernels take first."""
         values = tuple(rows[name] for name in self.labels.parameters)
         return self.labels.expand(values, self.table.n_classes, np)
 
-    def tables(self, rows: Rows) -> tuple[Array, ...]:
+    def tables(self, rows: LogParameters) -> tuple[Array, ...]:
         """Return the arguments that the channel's kernels take first."""
         values = tuple(rows[name] for name in self.raters.parameters)
         return self.raters.expand(values, self.table.n_classes, np)
 
-    def likelihood(self, rows: Rows) -> tuple[Array, Array]:
+    def likelihood(self, rows: LogParameters) -> tuple[Array, Array]:
         """Return p(responses to n | truth k), (table items, classes), and the rows' log scale."""
         check()  # every computation on all responses begins here
         channel, structure = self.raters.at(rows, self.rater_structure)
         likelihood, log_scale = channel.likelihood_kernel(*self.tables(rows), *structure)
         return likelihood, log_scale
 
-    def marginal(self, rows: Rows) -> Marginal:
+    def marginal(self, rows: LogParameters) -> Marginal:
         """Sum the labels out (over the items of ``table``)."""
         return self.labels.marginal(
             self.label_tables(rows), *self.likelihood(rows), self.label_structure
         )
 
-    def evidence(self, rows: Rows) -> tuple[float, tuple[Array, Array] | None]:
+    def evidence(self, rows: LogParameters) -> tuple[float, tuple[Array, Array] | None]:
         """Return the log evidence, and what :meth:`likelihood` returns if it is there anyway."""
         likelihood = self.likelihood(rows)
         marginal = self.labels.marginal(self.label_tables(rows), *likelihood, self.label_structure)
         return marginal.total, likelihood
 
-    def log_evidence(self, rows: Rows) -> float:
+    def log_evidence(self, rows: LogParameters) -> float:
         """Return the log evidence alone."""
         return self.evidence(rows)[0]
 
@@ -204,7 +212,7 @@ class Observation:
         counts = raters.expected_kernel(*tables, weight, *self.rater_structure)
         return marginal.total, marginal.expected, counts
 
-    def statistics(self, rows: Rows, counts: Counts) -> dict[str, Statistic]:
+    def statistics(self, rows: LogParameters, counts: Counts) -> dict[str, Statistic]:
         """Return counts or log-likelihoods by parameter, all others as in ``rows``."""
 
         def log_weight_of(name: str) -> Callable[[Any], float]:
@@ -219,29 +227,29 @@ class Observation:
 
         return {**counts, **{name: log_weight_of(name) for name in self.weighed}}
 
-    def expected(self, rows: Rows) -> tuple[float, Counts]:
+    def expected(self, rows: LogParameters) -> tuple[float, Counts]:
         """Return the log evidence and its derivative by the log tables: the expected counts."""
         marginal = self.marginal(rows)
         used = self.labels.used(marginal.expected, self.label_tables(rows), self.label_structure)
         return marginal.total, self._counts(used, self._weighed(rows, marginal.probability))
 
-    def expected_given(self, probability: Array, rows: Rows) -> Counts:
+    def counts_from_labels(self, probability: Array, rows: LogParameters) -> Counts:
         """Return expected counts at label probabilities (table items, classes) and ``rows``."""
         copies = probability * self.table.multiplicity[:, None]
-        label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
+        label_counts = self.labels.sample_counts(copies, self.label_structure, self.table.n_classes)
         # labels that do not come from these rows may use what the rows rule out
         possible = [np.greater(table, -np.inf) for table in self.label_tables(rows)]
         label_counts = tuple(map(np.multiply, label_counts, possible))
         return self._counts(label_counts, self._weighed(rows, probability))
 
-    def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
+    def _weighed(self, rows: LogParameters, probability: Array) -> tuple[Array, ...]:
         weight = probability * self.table.multiplicity[:, None]
         channel, structure = self.raters.at(rows, self.rater_structure)
         return channel.expected_kernel(*self.tables(rows), weight, *structure)
 
     def draw(
         self,
-        rows: Rows,
+        rows: LogParameters,
         rng: np.random.Generator,
         previous: NDArray[Any] | None = None,
         seen: tuple[Array, Array] | None = None,
@@ -255,42 +263,44 @@ class Observation:
             self.require_possible_at(rows)
         return drawn
 
-    def given(self, rows: Rows, labels: NDArray[Any]) -> tuple[Array, Array]:
+    def conditional(self, rows: LogParameters, labels: NDArray[Any]) -> tuple[Array, Array]:
         """Return label probabilities given all other labels, and evidence by item, of ``table``."""
-        return self.labels.given(
+        return self.labels.conditional(
             self.label_tables(rows), labels, *self.likelihood(rows), self.label_structure
         )
 
-    def converged(self, rows: Rows) -> bool:
+    def converged(self, rows: LogParameters) -> bool:
         """Return whether summing the labels out converges at these rows."""
         likelihood, _ = self.likelihood(rows)
         return self.labels.converged(self.label_tables(rows), likelihood, self.label_structure)
 
-    def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Counts:
+    def sample_counts(
+        self, rows: LogParameters, drawn: NDArray[Any], rng: np.random.Generator
+    ) -> Counts:
         """Draw hidden variables of the channel, and count the entries that labels use."""
         channel, structure = self.raters.at(rows, self.rater_structure)
-        return self.counted(drawn, channel.tally(self.tables(rows), drawn, structure, rng))
+        return self.counted(drawn, channel.sample_counts(self.tables(rows), drawn, structure, rng))
 
     def draw_counts(
         self,
-        rows: Rows,
+        rows: LogParameters,
         rng: np.random.Generator,
         seen: tuple[Array, Array] | None = None,
-        by: tuple[RaterChannel, Rows] | None = None,
+        by: tuple[RaterChannel, LogParameters] | None = None,
     ) -> Counts:
         """Draw labels (``by`` another channel and its rows) and count the entries they use."""
         if by is None:
-            return self.tally(rows, self.draw(rows, rng, seen=seen), rng)
+            return self.sample_counts(rows, self.draw(rows, rng, seen=seen), rng)
         raters, at = by
         other = self if raters is self.raters else replace(self, raters=raters, arranged=None)
-        return self.tally(rows, other.draw(at, rng), rng)
+        return self.sample_counts(rows, other.draw(at, rng), rng)
 
     def counted(self, drawn: NDArray[Any], rater_counts: tuple[Array, ...]) -> Counts:
         """Return counts of drawn labels, those of the channel's tables given."""
-        label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
+        label_counts = self.labels.sample_counts(drawn, self.label_structure, self.table.n_classes)
         return self._counts(label_counts, rater_counts)
 
-    def known(self, indices: Mapping[str, Any]) -> Observation:
+    def known(self, indices: Mapping[str, Any]) -> ResponseModel:
         """Return the observation that is left when the index parameters are known."""
         if not indices:
             return self
@@ -299,7 +309,7 @@ class Observation:
         left.__dict__["fingerprint"] = self.fingerprint  # what was observed is the same
         return left
 
-    def require_possible_at(self, rows: Rows) -> None:
+    def require_possible_at(self, rows: LogParameters) -> None:
         """Raise ImpossibleDataError if some unit has probability zero at these rows."""
         broken = np.flatnonzero(self.marginal(rows).log_evidence == -np.inf)
         if len(broken) == 0:
@@ -313,21 +323,25 @@ class Observation:
         )
 
     def simulate(
-        self, rows: Rows, rng: np.random.Generator
+        self, rows: LogParameters, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw truths (items,) given known ones and who spoke, and a label for every response."""
         channel, _ = self.raters.at(rows, self.rater_structure)
-        truth = self._truths(rows, channel.kept(self.tables(rows), self.responses), rng)
+        truth = self._truths(
+            rows, channel.fixed_feature_likelihood(self.tables(rows), self.responses), rng
+        )
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
 
-    def redraw(self, rows: Rows, rng: np.random.Generator) -> tuple[NDArray[np.int64], Responses]:
+    def simulate_table(
+        self, rows: LogParameters, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Responses]:
         """Draw truths given the known ones and, given them, a table with who spoke drawn anew."""
         channel, _ = self.raters.at(rows, self.rater_structure)
         truth = self._truths(rows, None, rng)
-        return truth, channel.redrawn(self.tables(rows), truth, self.responses, rng)
+        return truth, channel.redraw_fixed_features(self.tables(rows), truth, self.responses, rng)
 
     def _truths(
-        self, rows: Rows, likelihood: Array | None, rng: np.random.Generator
+        self, rows: LogParameters, likelihood: Array | None, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         known = self.gold[:, None]
         possible = ((known < 0) | (known == np.arange(self.table.n_classes))).astype(float)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesfuse.answer.average import CHAINS, MIXED, SHARED
-from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed
 from bayesfuse.data.tags import legal_tags, spans_begin_with_b
 from bayesfuse.decisions import errors_after
+from bayesfuse.ensemble.average import CHAINS, MIXED, SHARED
+from bayesfuse.ensemble.candidates import Inputs
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
@@ -32,11 +32,11 @@ SHOWN = 3  # raters named as believed most and least
 CHOSEN = 3.0  # standard errors between known and other items above which they are said to differ
 
 
-def apart(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
+def hold_out_gold(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models."""
     if inputs.gold is None:
         return inputs
-    if inputs.graph is not None or not inputs.responses.is_plain:
+    if inputs.graph is not None or not inputs.responses.is_unweighted:
         if gold_error:
             raise ModelError(
                 "On graphs and in tables of counts models take known labels as certain: leave out "
@@ -88,7 +88,7 @@ def improve(children: dict[str, Any], inputs: Inputs, seed: int) -> list[str]:
     children.setdefault("observed_data", result["observed_data"].dataset)  # vote shares have none
     children["posterior"] = result["posterior"].dataset[shared]
     children["known_labels"] = result
-    return [*said(result, model), *words]
+    return [*known_label_findings(result, model), *words]
 
 
 def _draws(inputs: Inputs) -> int:
@@ -108,10 +108,10 @@ def code(inputs: Inputs, seed: int) -> list[str]:
     ]
 
 
-def said(result: xr.DataTree, model: WeightedVotes) -> list[str]:
+def known_label_findings(result: xr.DataTree, model: WeightedVotes) -> list[str]:
     """Return what known labels said of the models and raters, in words."""
     items, label = model.known.items, model.known.label
-    before = np.exp(model.terms.given[items])
+    before = np.exp(model.terms.log_mean[items])
     before /= before.sum(axis=1, keepdims=True)
     agree = int((before.argmax(axis=1) == label).sum())
     words = [
@@ -175,7 +175,7 @@ def _gain(result: xr.DataTree, before: Array) -> str | None:
 
 def _chosen(model: WeightedVotes) -> list[str]:
     """Return a warning if known items look chosen: surer or less sure than the others."""
-    average = np.exp(model.terms.given)
+    average = np.exp(model.terms.log_mean)
     top = average.max(axis=1) / average.sum(axis=1)
     not_known = model.terms.answered.copy()
     not_known[model.known.items] = False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.answer.candidates import Inputs, candidates
+from bayesfuse.ensemble.candidates import Inputs, candidates
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
 

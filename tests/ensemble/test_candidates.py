@@ -11,11 +11,11 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
-from bayesfuse.answer import budget
-from bayesfuse.answer.average import weigh, why_less
-from bayesfuse.answer.budget import Budget, Progress, Size
-from bayesfuse.answer.candidates import Inputs, candidates, is_rules
-from bayesfuse.answer.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.ensemble import schedule
+from bayesfuse.ensemble.average import weigh, why_less
+from bayesfuse.ensemble.candidates import Inputs, candidates, is_rules
+from bayesfuse.ensemble.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.ensemble.schedule import Progress, Schedule, Size
 from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed
 
@@ -156,21 +156,21 @@ def clock(monkeypatch):
         posterior.attrs["sampling_time"] = steps
         return xr.DataTree.from_dict({"posterior": posterior})
 
-    monkeypatch.setattr(budget, "sample", sample)
-    monkeypatch.setattr(budget, "make_plan", lambda model: SimpleNamespace(whole=True))
-    monkeypatch.setattr(budget, "sweep_cost", lambda plan: 0.01)
-    monkeypatch.setattr(budget, "sweeps_of_draw", lambda plan: 1)
-    monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)
+    monkeypatch.setattr(schedule, "sample", sample)
+    monkeypatch.setattr(schedule, "make_plan", lambda model: SimpleNamespace(whole=True))
+    monkeypatch.setattr(schedule, "sweep_cost", lambda plan: 0.01)
+    monkeypatch.setattr(schedule, "sweeps_of_draw", lambda plan: 1)
+    monkeypatch.setattr(schedule.time, "monotonic", lambda: now.time)
     return now
 
 
 @pytest.fixture(scope="module")
 def model():
-    """A fit, as far as a budget asks."""
+    """A fit, as far as a schedule asks."""
     return SimpleNamespace(model=None, candidate=SimpleNamespace(sweeps=(250, 200)))
 
 
-ENOUGH, LEAST = Size(250, 200), Size(budget.LEAST, budget.LEAST)
+ENOUGH, LEAST = Size(250, 200), Size(schedule.LEAST, schedule.LEAST)
 
 
 @pytest.mark.parametrize(
@@ -190,20 +190,20 @@ ENOUGH, LEAST = Size(250, 200), Size(budget.LEAST, budget.LEAST)
 def test_sizes_fit_into_the_time(
     clock, model, monkeypatch, step, compiles, cost, minutes, others, size, fits
 ):
-    monkeypatch.setattr(budget, "sweep_cost", lambda plan: cost)
+    monkeypatch.setattr(schedule, "sweep_cost", lambda plan: cost)
     clock.step, clock.compiles = step, compiles
-    assert Budget(minutes).size(model, 1, others) == size and clock.fits == fits
+    assert Schedule(minutes).size(model, 1, others) == size and clock.fits == fits
 
 
 def test_less_time_gives_fewer_draws_that_fit(clock, model, monkeypatch):
     clock.step, clock.fixed = 0.05, 2.0
-    left = Budget(2.0)
+    left = Schedule(2.0)
     size = left.size(model, 1, 2)
-    assert budget.LEAST <= size.draws < 250
-    budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
+    assert schedule.LEAST <= size.draws < 250
+    schedule.sample(model, size.draws, tune=size.tune, chains=schedule.CHAINS)
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
-    monkeypatch.setattr(budget, "make_plan", lambda model: SimpleNamespace(whole=False))
-    assert Budget(0.3).size(model, 1, 1) is None  # no time to compile gradients
+    monkeypatch.setattr(schedule, "make_plan", lambda model: SimpleNamespace(whole=False))
+    assert Schedule(0.3).size(model, 1, 1) is None  # no time to compile gradients
 
 
 def test_optional_work_ends_with_its_share_of_the_time():
@@ -211,7 +211,7 @@ def test_optional_work_ends_with_its_share_of_the_time():
         while True:
             check()
 
-    left = Budget(0.001)
+    left = Schedule(0.001)
     assert left.timed(lambda: "checked") == "checked"
     assert left.timed(work, 2.0) is None and 0.1 < left.used() < 5.0
     assert left.timed(lambda: "checked") is None
@@ -219,9 +219,9 @@ def test_optional_work_ends_with_its_share_of_the_time():
 
 def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):
     one_draw = {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
-    monkeypatch.setattr(budget, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
+    monkeypatch.setattr(schedule, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
     with pytest.raises(KeyboardInterrupt):
-        Budget(1.0).size(model, 1, 1)
+        Schedule(1.0).size(model, 1, 1)
 
 
 def crowd(rng, n_items, hard):

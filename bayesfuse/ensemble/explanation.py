@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayesfuse.answer import findings, known
-from bayesfuse.answer.average import VOTES
-from bayesfuse.answer.budget import CHAINS, Fit
-from bayesfuse.answer.candidates import Inputs
+from bayesfuse.ensemble import known, narrative
+from bayesfuse.ensemble.average import VOTES
+from bayesfuse.ensemble.candidates import Inputs
+from bayesfuse.ensemble.schedule import CHAINS, Fit
 
 
 def code_of_answer(
@@ -49,7 +49,7 @@ def code_of_answer(
             f"result = bf.fit(model, {fit.code})" if fit.code else call,
             *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
             *(
-                [f"difficulty = bf.difficulty(result, model, draws={findings.REPLICATED})"]
+                [f"difficulty = bf.difficulty(result, model, draws={narrative.REPLICATED})"]
                 * (fit is typed)
             ),
             f"results[{fit.candidate.name!r}] = result",

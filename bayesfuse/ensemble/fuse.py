@@ -9,8 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from bayesfuse.answer import advice, findings, known
-from bayesfuse.answer.average import (
+from bayesfuse.checks import identifiability
+from bayesfuse.data.gold_tables import read_gold
+from bayesfuse.data.graph import Graph
+from bayesfuse.data.known import gold_labels
+from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import Table, read_table, require_few_classes
+from bayesfuse.ensemble import advice, known, narrative
+from bayesfuse.ensemble.average import (
     FEW_PREDICTED,
     PREDICTED,
     VOTES,
@@ -19,29 +25,23 @@ from bayesfuse.answer.average import (
     of_all_items,
     weigh,
 )
-from bayesfuse.answer.budget import (
+from bayesfuse.ensemble.candidates import Inputs, candidates, is_rules, quick
+from bayesfuse.ensemble.evidence import ALONG, correlation_along, examine, part_of
+from bayesfuse.ensemble.explanation import code_of_answer
+from bayesfuse.ensemble.fused import Fused
+from bayesfuse.ensemble.repeats import collapse_repeats, in_words
+from bayesfuse.ensemble.schedule import (
     FITS,
     NO_TIME,
     NOT_TRIED,
-    Budget,
     Finding,
     Fit,
     Progress,
+    Schedule,
     fit_quickly,
     sample_all,
     was_interrupted,
 )
-from bayesfuse.answer.candidates import Inputs, candidates, is_rules, quick
-from bayesfuse.answer.evidence import ALONG, correlation_along, examine, part_of
-from bayesfuse.answer.explanation import code_of_answer
-from bayesfuse.answer.fused import Fused
-from bayesfuse.answer.repeats import collapse_repeats, in_words
-from bayesfuse.checks import identifiability
-from bayesfuse.data.gold_tables import read_gold
-from bayesfuse.data.graph import Graph
-from bayesfuse.data.known import gold_labels
-from bayesfuse.data.sequences import Sequences
-from bayesfuse.data.tables import Table, read_table, require_few_classes
 from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
@@ -164,7 +164,7 @@ def fuse(
     """
     require_flag("progressbar", progressbar)
     require_flag("checks", checks)
-    budget = Budget(require_positive("minutes", minutes), checks)
+    schedule = Schedule(require_positive("minutes", minutes), checks)
     if draws is not None:
         require_count("draws", draws)
     if ordered is not None:
@@ -197,28 +197,28 @@ def fuse(
     given = sequences, graph, groups, covariates
     inputs = Inputs(table, *given, gold, ordered, read=read, calls=calls)
     if sequences is None and graph is None:
-        inputs = replace(inputs, limits=identifiability(table, gold, inputs.given_groups).problems)
+        inputs = replace(inputs, limits=identifiability(table, gold, inputs.user_groups).problems)
     inputs = replace(inputs, limits=[*inputs.limits, *in_words(repeats)])
     candidates(inputs)  # raises where no model fits the arguments
     inputs = known.mend_tags(inputs)
-    inputs = known.apart(inputs, require_number("gold_error", gold_error, most=0.5))
+    inputs = known.hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
     with Interruption() as interruption, Progress(progressbar) as progress:
         approximate: list[Fit] = []
         small = _part(inputs, minutes, seed)
         with warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
-            if not budget.is_plenty(small):
+            if not schedule.is_plenty(small):
                 approximate = [Fit(each) for each in quick(small)]
-                fit_quickly(approximate, small, budget, seed, progress)
+                fit_quickly(approximate, small, schedule, seed, progress)
             progress.say("comparing raters")
             begun = inputs
-            if not interruption.seen:
-                inputs = budget.timed(lambda: _examined(begun), FITS) or begun
+            if not interruption.requested:
+                inputs = schedule.timed(lambda: _examined(begun), FITS) or begun
             part = _part(inputs, minutes, seed)
             fits = [Fit(each.within(draws)) for each in candidates(part)]
-            sample_all(fits, part, budget, seed, progress, interruption)
-        if interruption.seen or was_interrupted(fits):
+            sample_all(fits, part, schedule, seed, progress, interruption)
+        if interruption.requested or was_interrupted(fits):
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         part = part if any(fit.done for fit in fits) else small
@@ -226,21 +226,21 @@ def fuse(
         done = {fit.candidate.name: fit for fit in fits if fit.done}
         results = {name: fit.result for name, fit in done.items()}
         # the first press ends what may be left out, a second all
-        interruption.wait(0 if interruption.seen else 1)
+        interruption.wait(0 if interruption.requested else 1)
         if not done:
             alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
-            return _answer(inputs, inputs, fits, alone, seed, budget)
+            return _answer(inputs, inputs, fits, alone, seed, schedule)
         votes = max(fit.candidate.votes for fit in done.values())
         only_best = inputs.rivals or (graph is not None and all(fit.code for fit in done.values()))
         comparison = weigh(results, votes, part.responses, only_best)
         if checks:  # of the models with most weight first, because time may end
             order = comparison.sortby("weight", ascending=False)["model"].values
             first = [done[name] for name in order if name in done]
-            stopped = interruption.seen or bool(was_interrupted(fits))
-            _check_all(first, part, seed, budget, progress, interruption, stopped)
+            stopped = interruption.requested or bool(was_interrupted(fits))
+            _check_all(first, part, seed, schedule, progress, interruption, stopped)
         progress.say("averaging")
-        fused = _answer(inputs, part, fits, comparison, seed, budget)
-        fused.attrs["interrupted"] |= int(interruption.seen)
+        fused = _answer(inputs, part, fits, comparison, seed, schedule)
+        fused.attrs["interrupted"] |= int(interruption.requested)
         interruption.wait(0)
         if fused.attrs["interrupted"]:
             fused.attrs["headline"] = f"Interrupted, so incomplete. {fused.headline}"
@@ -257,9 +257,9 @@ def _seed(random_seed: Any) -> int:
 
 def _examined(inputs: Inputs) -> Inputs:
     """Return the inputs with what the responses show of errors."""
-    if not inputs.plain or (inputs.graph is None and is_rules(inputs.responses)):
+    if not inputs.has_only_labels or (inputs.graph is None and is_rules(inputs.responses)):
         return inputs
-    given = inputs.given_groups
+    given = inputs.user_groups
     # a property of the table, whatever the seed of the answer
     found = examine(inputs.responses, inputs.gold, 0, given)
     if inputs.sequences is not None or given is not None:  # no model has groups and an order
@@ -275,7 +275,7 @@ def _examined(inputs: Inputs) -> Inputs:
 def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     """Return the inputs for the items that models are fitted to: a part of very large tables."""
     others = inputs.sequences, inputs.graph, inputs.covariates
-    if not inputs.plain or any(each is not None for each in others):
+    if not inputs.has_only_labels or any(each is not None for each in others):
         return inputs
     tenth = float(np.clip(inputs.responses.n_responses / 10, *PART))
     most = PART_INDEPENDENT if inputs.evidence.independent else tenth
@@ -288,7 +288,7 @@ def _check_all(
     fits: list[Fit],
     inputs: Inputs,
     seed: int,
-    budget: Budget,
+    schedule: Schedule,
     progress: Progress,
     interruption: Interruption,
     interrupted: bool,
@@ -298,7 +298,7 @@ def _check_all(
         if not interrupted:
             progress.say(f"checking: {fit.candidate.name}")
             presses = interruption.presses
-            fit.checks = findings.of_model(fit.result, fit.model, inputs, seed, budget)
+            fit.checks = narrative.of_model(fit.result, fit.model, inputs, seed, schedule)
             interrupted = interruption.presses > presses
         if interrupted:
             fit.checks = [Finding("The checks were interrupted.")]
@@ -324,20 +324,20 @@ def _answer(
     fits: list[Fit],
     weighed: xr.Dataset,
     seed: int,
-    budget: Budget,
+    schedule: Schedule,
 ) -> Fused:
     """Return the average of the complete fits and vote shares, of the latter alone if of no fit."""
     done = [fit for fit in fits if fit.done]
     results, table = {fit.candidate.name: fit.result for fit in done}, part.responses
     weights: dict[str, float] = weighed["weight"].to_series().to_dict()
-    in_haste = was_interrupted(fits) or budget.used() > HASTE * budget.seconds
+    in_haste = was_interrupted(fits) or schedule.used() > HASTE * schedule.seconds
     number = FEW_PREDICTED if in_haste else PREDICTED
     averaged = of_all_items(results, weights, inputs, part, seed, number)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
     worst = {}
     for fit in done:
-        error, rhat = findings.of_labels(fit.result)
-        chains = findings.of_chains(error, rhat) if not fit.code else [Finding(APPROXIMATE)]
+        error, rhat = narrative.of_labels(fit.result)
+        chains = narrative.of_chains(error, rhat) if not fit.code else [Finding(APPROXIMATE)]
         fit.checks = chains + fit.checks
         worst[fit.candidate.name] = error.max(), np.fmax.reduce(rhat)
     children["comparison"] = compare(fits, weighed, worst, inputs)
@@ -350,8 +350,8 @@ def _answer(
     typed = next(of_types, None)
     if typed is not None and inputs.responses is table:
         own = typed
-        found = budget.timed(
-            lambda: difficulty(own.result, own.model, draws=findings.REPLICATED), 1.0
+        found = schedule.timed(
+            lambda: difficulty(own.result, own.model, draws=narrative.REPLICATED), 1.0
         )
         if found is not None:
             children["difficulty"] = found
@@ -362,24 +362,26 @@ def _answer(
     fused = Fused.from_dict(children)
     if done:
         first = done[0]
-        more = budget.timed(lambda: advice.one_more_response(first.result, first.model, part), 1.0)
+        more = schedule.timed(
+            lambda: advice.one_more_response(first.result, first.model, part), 1.0
+        )
         steps = advice.advise(fused, inputs, more or [])
-        steps += budget.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
-        prior = budget.timed(lambda: advice.of_prior(inputs), 1.0) or []
+        steps += schedule.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
+        prior = schedule.timed(lambda: advice.of_prior(inputs), 1.0) or []
     else:
-        steps, prior = [advice.warn_of_votes(fits, budget.seconds / 60.0)], []
-    seen = findings.of_part(inputs, part)
+        steps, prior = [advice.warn_of_votes(fits, schedule.seconds / 60.0)], []
+    seen = narrative.of_part(inputs, part)
     checks = {fit.candidate.name: fit.checks for fit in done}
     fused.attrs = averaged.attrs | {
         "models": list(weights),
         "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": was_interrupted(fits),
-        "headline": findings.headline(fused, inputs),
+        "headline": narrative.headline(fused, inputs),
         "limits": "\n".join([*inputs.limits, *prior, *seen]),
         "prior": "\n".join(prior),
         "known": "\n".join(learnt),
-        "checks": "\n".join(findings.together(checks, {type(fit.model).__name__ for fit in done})),
+        "checks": "\n".join(narrative.together(checks, {type(fit.model).__name__ for fit in done})),
         "advice": "\n".join(steps),
         "advice_calls": "\n".join(step.call for step in steps),
         "code": code_of_answer(inputs, done, typed, weights, seed, seen),

@@ -12,8 +12,6 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.answer.budget import Budget, Finding
-from bayesfuse.answer.candidates import RULES, Inputs
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -25,6 +23,8 @@ from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
 from bayesfuse.data.describing import summarise
 from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors
+from bayesfuse.ensemble.candidates import RULES, Inputs
+from bayesfuse.ensemble.schedule import Finding, Schedule
 from bayesfuse.errors import InapplicableError, warn
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
@@ -102,7 +102,7 @@ def of_part(inputs: Inputs, part: Inputs) -> list[str]:
 
 
 def of_model(
-    result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, budget: Budget
+    result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, schedule: Schedule
 ) -> list[Finding]:
     """Return the verdicts of the checks of a model for which there is time."""
     checks: list[Any] = [item_difficulty, conditional_dependence]
@@ -117,7 +117,7 @@ def of_model(
         name = f"bf.checks.{check.__name__}"
         run = partial(check, result, model, draws=REPLICATED, random_seed=seed)
         try:
-            done = budget.timed(run)
+            done = schedule.timed(run)
         except InapplicableError as reason:  # such as too few shared items
             found.append(Finding(f"{name} is not possible for this table: {reason}"))
             continue

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bayesfuse.models
-from bayesfuse.answer.evidence import Evidence
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.priors import IDENTIFIED
@@ -57,12 +57,12 @@ class Inputs:
     """How the table was read, in words and as code, and what it cannot tell."""
 
     @property
-    def plain(self) -> bool:
+    def has_only_labels(self) -> bool:
         """Whether the table has labels only: neither silence nor stated probabilities."""
         return self.responses.silent is None and self.responses.stated is None
 
     @property
-    def given_groups(self) -> Any:
+    def user_groups(self) -> Any:
         """Groups as given, not to be found."""
         return None if isinstance(self.groups, str) else self.groups
 
@@ -103,7 +103,7 @@ class Candidate:
     name: str
     model: str
     why: str
-    told: tuple[str, ...] = TOLD
+    inputs_used: tuple[str, ...] = TOLD
     options: Mapping[str, Any] = field(default_factory=dict)
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
@@ -121,18 +121,18 @@ class Candidate:
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
-        told = {name: getattr(inputs, name) for name in self._told(inputs)}
+        told = {name: getattr(inputs, name) for name in self._arguments_of(inputs)}
         build: type[LabelModel] = getattr(bayesfuse.models, self.model)
         return build(inputs.responses, **self.options, **told)
 
     def code(self, inputs: Inputs) -> str:
         """Return the call that makes it, as a user would write it."""
         options = [f"{name}={value!r}" for name, value in self.options.items()]
-        told = [f"{name}={name}" for name in self._told(inputs)]
+        told = [f"{name}={name}" for name in self._arguments_of(inputs)]
         return f"{self.model}({', '.join(['responses', *options, *told])})"
 
-    def _told(self, inputs: Inputs) -> list[str]:
-        return [name for name in self.told if getattr(inputs, name) is not None]
+    def _arguments_of(self, inputs: Inputs) -> list[str]:
+        return [name for name in self.inputs_used if getattr(inputs, name) is not None]
 
 
 LEVELS = {"consensus": "levels"}
@@ -188,7 +188,7 @@ RULES = Candidate(
     "labelling functions",
     "LabellingFunctions",
     "sources are silent on most items and know one label each",
-    told=KNOWN,
+    inputs_used=KNOWN,
     options={"odds": 5.0},  # where rules hardly meet, nothing else says how often they are right
     votes=RULE_VOTES,
 )
@@ -208,7 +208,7 @@ TAGS = Candidate(
     "tags alone",
     "DawidSkene",
     "the order is not used, which is better where raters miss or shift whole spans",
-    told=KNOWN,
+    inputs_used=KNOWN,
 )
 GRAPH = [
     Candidate(
@@ -248,11 +248,11 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         votes = SPAN_VOTES if tags else SEQUENCE_VOTES
         votes = 0.0 if inputs.evidence.independent else votes
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        found = [CHAIN, CHAIN_POOLED] if inputs.plain and not tags else [CHAIN]
+        found = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
         found += [TAGS] if tags and inputs.covariates is None else []
         return [replace(each, votes=votes) for each in found]
     if "graph" in given:
-        if not inputs.plain:
+        if not inputs.has_only_labels:
             return GRAPH
         if inputs.rivals:
             return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
@@ -262,7 +262,7 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         # vote shares know nothing of a class for which no rule votes
         return [RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)]
     sources = [GROUPS] if "groups" in given else []
-    if not inputs.plain:
+    if not inputs.has_only_labels:
         return sources or [OTHERS]
     graded = [GRADED] if inputs.graded and inputs.responses.n_classes > 2 else []
     if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
@@ -304,11 +304,11 @@ def quick(inputs: Inputs) -> list[Candidate]:
         OTHERS,
         name="Dawid–Skene, approximate",
         why="takes seconds, and is used where the others take too long",
-        told=KNOWN,
+        inputs_used=KNOWN,
         start="majority",
     )
     if inputs.sequences is not None:
-        chain = replace(CHAIN, name="sequences, approximate", told=("sequences", *KNOWN))
+        chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
         return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
     if inputs.graph is None:
         return [alone]

@@ -25,13 +25,13 @@ from rich.progress import MofNCompleteColumn, Progress
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
 from bayesfuse.inference.gibbs import Sweep, step
-from bayesfuse.inference.gradients import GIVEN, Gradients, start_at, start_of, values_of
+from bayesfuse.inference.gradients import GIVEN, Gradients, initialize, start_at, values_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.threads import available, check, hold, threads
-from bayesfuse.observation import Observation, Rows, through_matrices, with_matrices
+from bayesfuse.observation import LogParameters, ResponseModel, through_matrices, with_matrices
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
@@ -51,7 +51,7 @@ SETTLING = 10  # draws of hyperparameters given the same labels, before a chain 
 _log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
 
 
-class Beginning:
+class ChainInitializer:
     """The start that all chains share, and the points around it where they begin.
 
     Under a pool the density is highest where all raters are alike. So labels come from the model
@@ -59,37 +59,37 @@ class Beginning:
     """
 
     def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
-        self.plan, self.plain = plan, plan.observation
-        self.rest: Gradients | None = None
+        self.plan, self.without_pools = plan, plan.observation
+        self.nonconjugate: Gradients | None = None
         if not isinstance(method, str):
             self.start = start_at(plan, method)
             return
         if not plan.pooled:
-            self.start, self.rest = start_of(plan, method)
+            self.start, self.nonconjugate = initialize(plan, method)
             return
-        self.plain, priors = _without_pools(plan)
-        self.start = find_start(self.plain.pilot, priors, method)
+        self.without_pools, priors = _without_pools(plan)
+        self.start = find_start(self.without_pools.first_chunk, priors, method)
 
-    def rows(self, rng: np.random.Generator) -> Rows:
+    def rows(self, rng: np.random.Generator) -> LogParameters:
         """Return all parameters, in kernel coordinates, where a chain begins."""
         if self.start.method == GIVEN:
             return self.start.rows
         if self.plan.pooled:
             return self._pooled(self.start.rows, rng)
-        rows: Rows = {**self.start.rows, **self.plan.indices()}
+        rows: LogParameters = {**self.start.rows, **self.plan.indices()}
         priors: dict[str, Prior] = self.plan.priors()
-        if self.rest is not None:
-            priors |= self.rest.priors(rows)
+        if self.nonconjugate is not None:
+            priors |= self.nonconjugate.priors(rows)
         drawn = tuple(name for name, prior in priors.items() if prior.free)
         sweep = Sweep(self.plan.observation, priors, drawn)
         begun = {n: prior.centre() for n, prior in priors.items()} | rows
         found = step(sweep, sweep.begin(begun), rng).rows
-        if self.rest is None:
+        if self.nonconjugate is None:
             return found
         _, counts = self.plan.observation.expected(rows)
-        return self.rest.disperse(found, counts, rng)
+        return self.nonconjugate.disperse(found, counts, rng)
 
-    def _pooled(self, begun: Rows, rng: np.random.Generator) -> Rows:
+    def _pooled(self, begun: LogParameters, rng: np.random.Generator) -> LogParameters:
         """Draw labels, then all parameters given these."""
         plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(begun)
         rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
@@ -100,7 +100,7 @@ class Beginning:
         at = dict(begun)
         for name in plan.observation.labels.parameters:  # maybe by kind of items
             at[name] = np.broadcast_to(at.get(name, rows[name]), rows[name].shape)
-        counts = plan.observation.draw_counts(rows, rng, by=(self.plain.raters, at))
+        counts = plan.observation.draw_counts(rows, rng, by=(self.without_pools.raters, at))
         for _ in range(SETTLING):
             for pooled in plan.pools:
                 values = pooled.values(rows)
@@ -111,10 +111,10 @@ class Beginning:
 
     def values(self, rng: np.random.Generator) -> dict[str, Any]:
         """Return values of the model's variables at which a chain begins, off any boundary."""
-        return values_of(self.plan, self.rest, self.rows(rng))
+        return values_of(self.plan, self.nonconjugate, self.rows(rng))
 
 
-def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
+def _without_pools(plan: Plan) -> tuple[ResponseModel, dict[str, Prior]]:
     """Return the model without pools, or with a confusion matrix per rater, and fixed priors."""
     own, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
     unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
@@ -132,7 +132,7 @@ def _without_pools(plan: Plan) -> tuple[Observation, dict[str, Prior]]:
 
 
 def sample_nuts(
-    beginnings: list[Beginning], nuts_sampler: str | None, settings: dict[str, Any]
+    beginnings: list[ChainInitializer], nuts_sampler: str | None, settings: dict[str, Any]
 ) -> xr.DataTree:
     """Draw all variables by NUTS, from points around the start."""
     streams = settings["random_seed"].spawn(settings["chains"])
@@ -167,7 +167,7 @@ def _by_pymc(settings: dict[str, Any]) -> xr.DataTree:
     return pm.sample(**settings)
 
 
-def _drawn_anew(begun: Beginning, one: dict[str, Any]) -> dict[str, Any]:
+def _drawn_anew(begun: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
     """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
     stream = pytensor.shared(np.random.default_rng(0))
     _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
@@ -187,7 +187,7 @@ def thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
 
 
 def sample_gibbs(
-    begun: Beginning,
+    begun: ChainInitializer,
     settings: dict[str, Any],
     *,
     sweeps: int | None,
@@ -201,13 +201,13 @@ def sample_gibbs(
     if plan.observation.labels.moves_labels:
         sizes = settings["chains"], -(-draws // thin)
         seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
-    if not plan.whole:
+    if not plan.is_fully_conjugate:
         return thinned(_next_to_nuts(begun, settings, sweeps, seen, thin), thin), seen
     return _chains(begun, settings, sweeps, seen, thin), seen
 
 
 def _chains(
-    begun: Beginning, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
+    begun: ChainInitializer, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
 ) -> xr.DataTree:
     """Run chains in which sweeps draw all variables."""
     plan, began = begun.plan, time.perf_counter()
@@ -240,8 +240,8 @@ def _chains(
                 task = bar.add_task("Sampling", total=n_chains * sum(sizes.values()))
                 run(chains, at_once, lambda made: bar.advance(task, made))
     hold()  # what there is must not be lost
-    n_draws = min(chain.n_kept for chain in chains)
-    kept = {n: np.stack([each.kept[n][:n_draws] for each in chains]) for n in chains[0].kept}
+    n_draws = min(chain.n_stored for chain in chains)
+    kept = {n: np.stack([each.stored[n][:n_draws] for each in chains]) for n in chains[0].stored}
     seconds = time.perf_counter() - began
     if n_draws == 0:  # interrupted before there were draws
         hold(False)
@@ -267,7 +267,7 @@ def _chains(
 
 
 def _next_to_nuts(
-    begun: Beginning, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
+    begun: ChainInitializer, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
 ) -> xr.DataTree:
     """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
     plan = begun.plan
@@ -307,7 +307,7 @@ def require_settings(settings: Mapping[str, Any], whole: bool) -> None:
 
 def sweeps_of_draw(plan: Plan) -> int:
     """Return the default number of sweeps of a draw."""
-    if plan.observation.pilot is not plan.observation:  # in partitions
+    if plan.observation.first_chunk is not plan.observation:  # in partitions
         return 1
     least = plan.observation.raters.least_sweeps if compilable(plan) else 1
     return int(np.clip(COMPLETING / sweep_cost(plan), least, 10))

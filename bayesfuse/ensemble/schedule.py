@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
-from bayesfuse.answer.candidates import Candidate, Inputs
+from bayesfuse.ensemble.candidates import Candidate, Inputs
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.inference import variational
-from bayesfuse.inference.drawing import sweep_cost, sweeps_of_draw
+from bayesfuse.inference.mcmc import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, check, deadline, extension
@@ -24,7 +24,7 @@ from bayesfuse.pymc.model import LabelModel
 
 CHAINS = 4
 LEAST = 50  # smallest useful number of draws and of tuning steps
-PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
+FIRST_CHUNK = 10  # draws, and as many tuning steps, from which the time of a step is estimated
 AIM, LONG, USUAL = 4.0, 10.0, 250
 """Seconds of the draws of a fit: no more draws than in the first, and in the second unless these
 are fewer than usual."""
@@ -88,7 +88,7 @@ class Fit:
         return self.outcome == FITTED
 
 
-class Budget:
+class Schedule:
     """The remaining seconds of some minutes, of which a part is kept for checks and the answer."""
 
     def __init__(self, minutes: float, checks: bool = True) -> None:
@@ -132,11 +132,13 @@ class Budget:
         most = max(int(AIM / step), min(int(LONG / step), USUAL), LEAST)
         enough = Size(min(draws, most), min(tune, most))
         # gradients are compiled in every call
-        if self.left() <= step * 2 * LEAST / ERROR + (0.0 if plan.whole else COMPILING):
+        if self.left() <= step * 2 * LEAST / ERROR + (
+            0.0 if plan.is_fully_conjugate else COMPILING
+        ):
             return None
         if self.left() / fits_left > step * sum(enough) * ERROR + COMPILING:
             return enough
-        for _ in range(2 if plan.whole else 1):  # the first may have compiled kernels
+        for _ in range(2 if plan.is_fully_conjugate else 1):  # the first may have compiled kernels
             room, most_room = self._room(model, seed, fits_left)
             if room >= sum(enough):
                 return enough
@@ -147,13 +149,13 @@ class Budget:
         """Return the steps of every chain that fit into a share of the time left, and into all."""
         began = time.monotonic()
         options: dict[str, Any] = {"log_likelihood": False, "progressbar": False, "quiet": True}
-        pilot = sample(model, PILOT, tune=PILOT, chains=1, random_seed=seed, **options)
+        pilot = sample(model, FIRST_CHUNK, tune=FIRST_CHUNK, chains=1, random_seed=seed, **options)
         took = time.monotonic() - began
         check()
-        if pilot["posterior"].sizes["draw"] < PILOT:  # as an interrupted sample returns
+        if pilot["posterior"].sizes["draw"] < FIRST_CHUNK:  # as an interrupted sample returns
             raise KeyboardInterrupt
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
-        fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
+        fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * FIRST_CHUNK)
         # computations after the draws, such as label probabilities, take about a third as long
         share, whole = ((self.left() / n - fixed) / (1.3 * each) for n in (fits_left, 1))
         return share, whole
@@ -174,7 +176,7 @@ class Progress:
         self._has_lines = shown and not is_live and sys.stderr is not None  # it may be closed
         self._bar = Bar(console=console, disable=not (shown and is_live), transient=True)
         self._task = self._bar.add_task("", total=None)
-        self._said, self._told = time.monotonic(), False
+        self._last_line, self._has_announced = time.monotonic(), False
 
     def say(self, what: str) -> None:
         """Show a task of unknown length."""
@@ -197,25 +199,25 @@ class Progress:
         return advance
 
     def _line(self, words: str) -> None:
-        if self._has_lines and time.monotonic() - self._said >= EVERY:
-            self._said = time.monotonic()
+        if self._has_lines and time.monotonic() - self._last_line >= EVERY:
+            self._last_line = time.monotonic()
             with suppress(OSError):  # nobody reads it
                 print(words, file=sys.stderr, flush=True)
-                self._told = True
+                self._has_announced = True
 
     def __enter__(self) -> Progress:
         self._bar.start()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if self._told and kind is None:
+        if self._has_announced and kind is None:
             print("done", file=sys.stderr, flush=True)
         if not self._bar.disable:  # or rich before 15 ends an empty bar by a line
             self._bar.stop()
 
 
 def fit_quickly(
-    fits: list[Fit], inputs: Inputs, budget: Budget, seed: int, progress: Progress
+    fits: list[Fit], inputs: Inputs, schedule: Schedule, seed: int, progress: Progress
 ) -> None:
     """Approximate models in seconds, the simplest first, until the time of fits ends.
 
@@ -224,7 +226,7 @@ def fit_quickly(
     begun: dict[str, Any] = {}
     for at in fits:
         progress.say(f"approximating: {at.candidate.name}")
-        before = budget.used()
+        before = schedule.used()
         settings: dict[str, Any] = {
             "draws": QUICK_DRAWS if inputs.graph is None else ON_GRAPHS,
             "iterations": QUICK_ITERATIONS,
@@ -235,7 +237,7 @@ def fit_quickly(
         if at.candidate.start != "begun":
             start = at.candidate.start
         try:
-            with deadline(budget.left()), warnings.catch_warnings():
+            with deadline(schedule.left()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the answer says that it is approximate
                 at.model = at.candidate.build(inputs)
                 at.result = variational.fit(
@@ -256,13 +258,13 @@ def fit_quickly(
         except (ImpossibleDataError, ModelError) as error:
             at.outcome = str(error)
         finally:
-            at.seconds = budget.used() - before
+            at.seconds = schedule.used() - before
 
 
 def sample_all(
     fits: list[Fit],
     inputs: Inputs,
-    budget: Budget,
+    schedule: Schedule,
     seed: int,
     progress: Progress,
     interruption: Interruption,
@@ -271,20 +273,20 @@ def sample_all(
     options: dict[str, Any] = {"precision": "single", "quiet": True}
     # the sort is stable: the most important first
     for number, fit in enumerate(sorted(fits, key=lambda fit: fit.candidate.tabulates)):
-        if interruption.seen:  # when the model before was complete
+        if interruption.requested:  # when the model before was complete
             fit.outcome = INTERRUPTED
             break
         progress.say(f"trying: {fit.candidate.name}")
-        before, left = budget.used(), budget.left()
+        before, left = schedule.used(), schedule.left()
         if left < 0.0:
             continue
         try:
             with deadline(left):
                 fit.model = fit.model or fit.candidate.build(inputs)
-                fit.size = size = budget.size(fit, seed, len(fits) - number)
+                fit.size = size = schedule.size(fit, seed, len(fits) - number)
                 if size is None:
                     continue
-                until = budget.used() + DRAWING * budget.left()
+                until = schedule.used() + DRAWING * schedule.left()
                 count = progress.count(
                     f"fitting: {fit.candidate.name}", CHAINS * (size.draws + size.tune)
                 )
@@ -295,7 +297,7 @@ def sample_all(
                     chains=CHAINS,
                     start=fit.candidate.start,
                     random_seed=seed,
-                    progressbar=partial(_advance, count, budget, until),
+                    progressbar=partial(_advance, count, schedule, until),
                     **options,
                 )
         except ImpossibleDataError as error:
@@ -307,24 +309,24 @@ def sample_all(
             fit.outcome = INTERRUPTED
             break
         finally:
-            fit.seconds = budget.used() - before
+            fit.seconds = schedule.used() - before
         sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
         few = sizes["chain"] < CHAINS or sizes["draw"] < min(LEAST, kept)
         if few or "label_posterior" not in result.children:
-            if not interruption.seen and budget.left() <= 0.0:
+            if not interruption.requested and schedule.left() <= 0.0:
                 continue
             fit.outcome = INTERRUPTED
             break
         fit.size = Size(sizes["draw"] * result.attrs["thin"], size.tune)
-        fit.cut = sizes["draw"] < kept and budget.left() > 0.0
+        fit.cut = sizes["draw"] < kept and schedule.left() > 0.0
         fit.result, fit.outcome = result, FITTED
         if fit.cut:  # the draws until then are enough
             break
 
 
-def _advance(count: Callable[[int], None], budget: Budget, until: float, made: int) -> None:
+def _advance(count: Callable[[int], None], schedule: Schedule, until: float, made: int) -> None:
     count(made)
-    if budget.used() > until:
+    if schedule.used() > until:
         raise TimeIsUp
 
 

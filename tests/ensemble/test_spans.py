@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.answer.average import weigh
-from bayesfuse.answer.evidence import ALONG, correlation_along
+from bayesfuse.ensemble.average import weigh
+from bayesfuse.ensemble.evidence import ALONG, correlation_along
 from bayesfuse.errors import CollapseWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.results.collapse import lost_spans

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.answer.budget import COUNTED, FITTED, Fit
-from bayesfuse.answer.candidates import Inputs
 from bayesfuse.data.responses import Responses
+from bayesfuse.ensemble.candidates import Inputs
+from bayesfuse.ensemble.schedule import COUNTED, FITTED, Fit
 from bayesfuse.errors import ModelError
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average, common_units

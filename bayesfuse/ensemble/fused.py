@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.answer.average import VOTES, predicted
-from bayesfuse.answer.page import as_cell, as_page
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.ensemble.average import VOTES, predicted
+from bayesfuse.ensemble.page import as_cell, as_page
 from bayesfuse.errors import ModelError, brief
 from bayesfuse.results.contents import class_names, of_all_draws, one_of
 from bayesfuse.results.joint_labels import GROUP
@@ -84,7 +84,7 @@ class Fused(xr.DataTree):
 
     def predict(self, responses: Responses, *, draws: int = 400, **places: Any) -> xr.DataTree:
         """Predict the labels of new items, as :func:`bayesfuse.predict`, which calls this."""
-        self._told("headline")
+        self._text("headline")
         return predicted(self, responses, draws=draws, **places)
 
     def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
@@ -135,7 +135,7 @@ class Fused(xr.DataTree):
     @property
     def headline(self) -> str:
         """Number of sure labels, and of labels that are expected to be wrong."""
-        return self._told("headline")
+        return self._text("headline")
 
     @property
     def advice(self) -> list[str]:
@@ -144,16 +144,16 @@ class Fused(xr.DataTree):
         The lines of ``fused.attrs["advice_calls"]`` are the calls that the sentences name, of
         ``fused``, ``responses`` and arguments that only you can give; a line may be empty.
         """
-        return self._told("advice").splitlines()
+        return self._text("advice").splitlines()
 
     @property
     def checks(self) -> list[str]:
         """Verdicts of the checks of every model."""
-        return self._told("checks").splitlines()
+        return self._text("checks").splitlines()
 
     def explain(self) -> str:
         """Return the calls of the public interface that give this answer, as Python code."""
-        return self._told("code")
+        return self._text("code")
 
     def __repr__(self, level: Any = 0) -> Any:
         return as_text(self) if "headline" in self.attrs else super().__repr__()
@@ -168,12 +168,12 @@ class Fused(xr.DataTree):
 
     def overview(self) -> str:
         """Return the answer as text: labels, raters, models, checks and advice."""
-        self._told("headline")
+        self._text("headline")
         return as_text(self)
 
     def report(self, path: str | Path) -> Path:
         """Write the answer as one HTML page (``path``, overwritten) that needs no other file."""
-        self._told("code")
+        self._text("code")
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ModelError(
@@ -183,7 +183,7 @@ class Fused(xr.DataTree):
         path.write_text(as_page(self, _sections(self), _lists(self)), encoding="utf-8")
         return path
 
-    def _told(self, name: str) -> str:
+    def _text(self, name: str) -> str:
         if name not in self.attrs:
             raise ModelError(
                 "Only the answer of bf.fuse as a whole has its code and advice; its groups have "

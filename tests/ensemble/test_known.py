@@ -7,8 +7,8 @@ import pytest
 from refusals import refused, refused_table
 
 import bayesfuse as bf
-from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.known import apart, mend_tags
+from bayesfuse.ensemble.candidates import Inputs
+from bayesfuse.ensemble.known import hold_out_gold, mend_tags
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -28,7 +28,7 @@ def gold(crowd):
 @pytest.fixture(scope="module")
 def told(crowd, gold, few_draws):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayesfuse.answer.fuse._check_all", lambda *_: None)
+        patch.setattr("bayesfuse.ensemble.fuse._check_all", lambda *_: None)
         return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
 
 
@@ -43,7 +43,7 @@ def test_members_have_not_seen_the_known_labels(told, fused, gold):
 def test_without_known_labels_nothing_changes(crowd, fused):
     assert "known_labels" not in fused.children
     inputs = Inputs(crowd.responses, gold={})
-    assert apart(inputs).known is None
+    assert hold_out_gold(inputs).known is None
 
 
 def test_everything_comes_from_the_answer_with_known_labels(told, gold, crowd):
@@ -72,7 +72,7 @@ def test_the_explanation_gives_the_same_labels(told, crowd, gold):
 def test_odd_known_labels():
     answers = [[0, 1, 1], [1, 1, 1], [0, 0, 0], [-1, -1, -1]] * 5
     table = bf.Responses.from_matrix(answers, items=list(range(20)))
-    silent = apart(Inputs(table, gold={3: 1}))  # an item without responses
+    silent = hold_out_gold(Inputs(table, gold={3: 1}))  # an item without responses
     assert silent.known is None and silent.gold == {3: 1}
     every = {item: item % 2 for item in range(20)}
     for gold in ({0: 1}, {0: 1, 1: 1, 4: 1}, {0: 0, 3: 1}, every):

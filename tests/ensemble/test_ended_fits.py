@@ -7,12 +7,12 @@ from importlib import import_module
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.answer import budget
+from bayesfuse.ensemble import schedule
 from bayesfuse.errors import ImpossibleDataError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
-fuse_module = import_module("bayesfuse.answer.fuse")  # the package's name is that of the function
+fuse_module = import_module("bayesfuse.ensemble.fuse")  # the package's name is that of the function
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def fitted(fused, unchecked, monkeypatch):
             name, result = next(each)
             return others[name]() if name in others else result
 
-        monkeypatch.setattr(budget, "sample", sample)
+        monkeypatch.setattr(schedule, "sample", sample)
 
     return let
 
@@ -47,8 +47,8 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
 
 def test_an_interrupted_fit_with_enough_draws_is_kept(crowd, fitted, monkeypatch):
     fitted()
-    monkeypatch.setattr(budget.Budget, "size", lambda *_: budget.Size(999, 9))
-    monkeypatch.setattr(budget, "LEAST", 5)
+    monkeypatch.setattr(schedule.Schedule, "size", lambda *_: schedule.Size(999, 9))
+    monkeypatch.setattr(schedule, "LEAST", 5)
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert told.attrs["models"] == ["consensus", "vote shares"]
@@ -75,10 +75,10 @@ def test_a_press_that_a_complete_fit_does_not_notice_ends_the_others(crowd, fuse
     assert told.attrs["models"] == ["consensus", "vote shares"]
 
 
-@pytest.mark.parametrize("step", ["weigh", "of_all_items", "findings.of_model"])
+@pytest.mark.parametrize("step", ["weigh", "of_all_items", "narrative.of_model"])
 def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch, step):
     fitted()
-    if step != "findings.of_model":  # these are completed
+    if step != "narrative.of_model":  # these are completed
         last = getattr(fuse_module, step)
         monkeypatch.setattr(fuse_module, step, lambda *args: (press(), last(*args))[1])
     else:  # and in a kernel of a check it is another error
@@ -89,7 +89,7 @@ def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch,
             except KeyboardInterrupt as error:
                 raise SystemError("a kernel returned a result with an exception set") from error
 
-        monkeypatch.setattr(fuse_module.findings, "of_model", check)
+        monkeypatch.setattr(fuse_module.narrative, "of_model", check)
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert len(told.attrs["models"]) == 4

@@ -10,14 +10,14 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.answer.budget import NO_TIME, Fit, was_interrupted
-from bayesfuse.answer.candidates import GRADED, Candidate, Inputs, candidates, is_rules
-from bayesfuse.answer.findings import SURE, oddities
 from bayesfuse.checks import prior_dependence
 from bayesfuse.checks.advice import Advice, listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions import value_of_response
+from bayesfuse.ensemble.candidates import GRADED, Candidate, Inputs, candidates, is_rules
+from bayesfuse.ensemble.narrative import SURE, oddities
+from bayesfuse.ensemble.schedule import NO_TIME, Fit, was_interrupted
 from bayesfuse.errors import InapplicableError, QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.results import joint_labels
@@ -47,7 +47,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, responses_advice: list[Advice]) -
     responses, advice = inputs.responses, []
     alone = inputs.sequences is None and inputs.graph is None
     tags = mark_spans(responses.classes.tolist())
-    if alone and inputs.given_groups is None and tags:
+    if alone and inputs.user_groups is None and tags:
         advice.append(
             Advice(
                 "Give the order of the items (sequences=, or --sequence and --position): the "
@@ -81,7 +81,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, responses_advice: list[Advice]) -
 def _also(inputs: Inputs) -> str:
     """Return the other arguments of ``bf.fuse`` that were given, as code."""
     names = ["covariates"] if inputs.covariates is not None else []
-    if inputs.given_groups is not None and not inputs.evidence.groups:
+    if inputs.user_groups is not None and not inputs.evidence.groups:
         names.append("groups")
     if inputs.gold is not None or inputs.known is not None:
         names.append("gold")
@@ -101,7 +101,7 @@ def _gold(inputs: Inputs) -> list[Advice]:
     words = "No label is known, so it is uncertain whether the majority is right."
     if n_known:
         words = f"{n_known:,} labels are known; more correct raters and models better."
-    if not inputs.responses.is_plain:  # an item stands for several, whose labels may differ
+    if not inputs.responses.is_unweighted:  # an item stands for several, whose labels may differ
         return [
             Advice(
                 f"{words} Known labels belong to single items: responses.expand() gives every item "
@@ -202,7 +202,7 @@ def of_prior(inputs: Inputs) -> list[Advice]:
         or inputs.sequences is not None
         or inputs.graph is not None
         or inputs.n_known
-        or not inputs.plain
+        or not inputs.has_only_labels
         or responses.n_responses > FEW_RESPONSES
         or is_rules(responses)
     ):

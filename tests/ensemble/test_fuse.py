@@ -11,10 +11,10 @@ from refusals import refused
 from rules import rules
 
 import bayesfuse as bf
-from bayesfuse.answer import budget
-from bayesfuse.answer.average import SHARED, mixture
-from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.findings import oddities, of_chains, of_labels, of_model, of_rules
+from bayesfuse.ensemble import schedule
+from bayesfuse.ensemble.average import SHARED, mixture
+from bayesfuse.ensemble.candidates import Inputs
+from bayesfuse.ensemble.narrative import oddities, of_chains, of_labels, of_model, of_rules
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -280,8 +280,8 @@ def test_too_little_time_gives_vote_shares(crowd):
 
 def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     """Models see a part with all raters; all items get labels, and known ones keep theirs."""
-    monkeypatch.setattr("bayesfuse.answer.fuse.PART", (80, 80))
-    monkeypatch.setattr("bayesfuse.answer.fuse.LEAST_PART", 80)
+    monkeypatch.setattr("bayesfuse.ensemble.fuse.PART", (80, 80))
+    monkeypatch.setattr("bayesfuse.ensemble.fuse.LEAST_PART", 80)
     known = {name: crowd.responses.classes[2] for name in crowd.responses.items[[0, 39]]}
     told = bf.fuse(crowd.responses, gold=known, random_seed=5, progressbar=False)
     first = next(iter(told["models"].children.values()))
@@ -343,7 +343,7 @@ def test_chains_that_disagree_about_labels_are_seen(fused):
 
 
 def test_checks_without_time_are_named(fused, crowd):
-    spent, own = budget.Budget(1e-9), fused["models/consensus"]
+    spent, own = schedule.Schedule(1e-9), fused["models/consensus"]
     _, found = of_model(own, None, Inputs(crowd.responses), 1, spent)
     assert re.fullmatch(
         r"No time was left for .*item_difficulty.*: give more.*\(--time\)\.", found[0]

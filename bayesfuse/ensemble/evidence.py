@@ -90,7 +90,7 @@ def examine(
             with suppress(ModelError):
                 several = Groups.read("moments", table).members.values()
                 found = {f"source {i + 1}": raters for i, raters in enumerate(several)}
-        table = _one_of_each(table, found)
+        table = _one_rater_per_group(table, found)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
             point = find_map(DawidSkene(table, gold=known or None))["point"]
@@ -145,7 +145,7 @@ def part_of(
     return responses.take(np.flatnonzero(chosen))
 
 
-def _one_of_each(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:
+def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:
     """Return the responses of the first rater of every group, and of those outside groups."""
     others = [name for raters in groups.values() for name in raters[1:]]
     kept = ~np.isin(responses.raters, others)[responses.rater]

@@ -11,11 +11,11 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from bayesfuse.answer.evidence import part_of
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
+from bayesfuse.ensemble.evidence import part_of
 from bayesfuse.errors import require_seed, takes_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
