@@ -1,4 +1,4 @@
-"""Names say what they hold: words without content are rare in identifiers (CONTRIBUTING, Glossary)."""
+"""Identifiers say what they hold: words without content are rare (CONTRIBUTING, Glossary)."""
 
 import ast
 from collections import Counter
