@@ -92,7 +92,7 @@ class Firing(Votes):
     def simulate(self, tables, truth, responses, rng):
         return responses.label
 
-    def stored(self, tables, responses):
+    def fixed_feature_likelihood(self, tables, responses):
         unknown = np.full(responses.n_items, -1)
         found, _ = abstaining.likelihood(*tables, *self.structure(responses, unknown))
         return found

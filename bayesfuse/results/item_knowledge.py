@@ -36,7 +36,7 @@ class ItemKnowledge(NamedTuple):
     share: float = 1.0
 
     @property
-    def is_unweighted(self) -> bool:
+    def has_common_prior(self) -> bool:
         """Return whether the prior is the same for all items."""
         return self.population is None and self.inputs is None and not self.depends
 
@@ -48,7 +48,7 @@ class ItemKnowledge(NamedTuple):
         n_groups = int(code.max()) + 1
         if self.depends:
             return np.zeros(n_groups)
-        if self.is_unweighted:
+        if self.has_common_prior:
             return np.ones(n_groups)
         size = np.bincount(code)
         total = size * (1.0 - size / len(code))
@@ -151,9 +151,9 @@ def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weigh
         place = own.get_index("item").get_indexer(target["item"].values)
         code = own.get_index("class").get_indexer(target["class"].values)
         prior = prior + weight * known.prior[np.ix_(place, code)]
-        if "posterior" in each.children or not known.is_unweighted:
-            sums += weight, weight * known.share * (not known.is_unweighted)
-        if some is None and not known.is_unweighted:
+        if "posterior" in each.children or not known.has_common_prior:
+            sums += weight, weight * known.share * (not known.has_common_prior)
+        if some is None and not known.has_common_prior:
             population, inputs = (
                 None if values is None else values[place]
                 for values in (known.population, known.inputs)
