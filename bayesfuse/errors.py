@@ -36,7 +36,10 @@ __all__ = [
 __dir__ = __all__.copy
 
 
-ADDRESS = re.compile(r"[^\s@'\"<>()\[\],;:=]+@[^\s@'\"<>()\[\],;:=]+\.\w+")
+# the lookbehind keeps the search linear in long words
+ADDRESS = re.compile(
+    r"(?<![^\s@'\"<>()\[\],;:=])[^\s@'\"<>()\[\],;:=]+@[^\s@'\"<>()\[\],;:=]+\.\w+"
+)
 SECRET = re.compile(
     r"\b(?:sk|pk|rk|hf|gh[opsu]|xox[abp]|glpat|AKIA|eyJ)[-_]?[A-Za-z0-9_-]{16,}"
     r"|(?i:\b(?:bearer|password|passwd|api[_-]?key|secret|token)(?:\s*[=:]\s*|\s+)[^\s'\",]{8,})"
@@ -51,7 +54,7 @@ def discreet(message: str) -> str:
 
     Errors and warnings end in logs and reports, which others read.
     """
-    message = SECRET.sub("[secret]", ADDRESS.sub("[address]", message))
+    message = masked(message)
     for most in (100, 40, 15):
         if sum(len(quoted[0]) for quoted in QUOTED.finditer(message)) <= MAX_QUOTED:
             break
@@ -60,9 +63,16 @@ def discreet(message: str) -> str:
     return rule + got + abridged(value, MAX_QUOTED)
 
 
+def masked(text: str) -> str:
+    """Return text without addresses and keys, which are not recognised once they are cut."""
+    return SECRET.sub("[secret]", ADDRESS.sub("[address]", text))
+
+
 def abridged(text: str, most: int) -> str:
     """Return text of at most this many letters, with the middle cut out if it is longer."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - most // 2 + 1 :]}"
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 
 def _abridged_match(quoted: re.Match[str], most: int) -> str:

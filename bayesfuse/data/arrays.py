@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.errors import SHORT, ResponsesError, abridged, brief
+from bayesfuse.errors import SHORT, ResponsesError, abridged, brief, masked
 
 LARGEST = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {
@@ -213,9 +213,9 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def quoted(value: Any) -> str:
-    """Return a cell or name as a message shows it: abridged."""
-    return abridged(repr(as_python(value)), MAX_TEXT)
+def quoted(value: Any, most: int = MAX_TEXT) -> str:
+    """Return a cell or name as a message shows it: masked, then abridged."""
+    return abridged(masked(repr(as_python(value))), most)
 
 
 def shown(values: Any, most: int = 8) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.class_names import class_rows
+from bayesfuse.errors import abridged
 
 FEW = 5  # number of the first and the last rows of long tables to show
 LETTERS = 60  # length to which printed names are cut; plots cut them shorter
@@ -20,9 +21,7 @@ def in_one_line(name: Any, most: int = LETTERS) -> str:
     text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in str(name))
     if not text.strip():
         text = repr(text)
-    if len(text) > most:
-        text = f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
-    return text
+    return abridged(text, most)
 
 
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesfuse.data.arrays import refuse, shown
+from bayesfuse.data.arrays import quoted, refuse, shown
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import read_file, require_few_classes
-from bayesfuse.errors import SHORT, ResponsesError, abridged, require_kind
+from bayesfuse.errors import SHORT, ResponsesError, require_kind
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
 """Verdicts that are none, in any case."""
@@ -252,7 +252,7 @@ def _from_json(text: str) -> str:
     named = {} if not isinstance(read, dict) else {str(k).casefold(): v for k, v in read.items()}
     values = [named[key] for key in KEYS if key in named]
     if len(values) != 1 or isinstance(values[0], dict | list):
-        got = f"keys {shown(list(named))}" if named else repr(abridged(text, SHORT))
+        got = f"keys {shown(list(named))}" if named else quoted(text, SHORT)
         raise ResponsesError(
             f"A verdict as JSON text is an object with one of the keys {', '.join(KEYS)}: take the "
             f"verdict out of others, and name failures in missing=. Got: {got}."

@@ -20,7 +20,7 @@ from bayesfuse.errors import (
 from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import around, balanced_accuracy, most_uncertain, tails
+from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, tails
 
 
 def rank_items(result: xr.DataTree | xr.DataArray) -> pd.DataFrame:
@@ -118,20 +118,20 @@ def interval_of_errors(
 ) -> tuple[float, float, str]:
     """Return quantiles of the number of wrong labels, and the method: joint draws, if there are."""
     copies = np.ones(len(probability), dtype=np.int64) if copies is None else copies
+    expected = float(copies @ (1 - probability.max(axis=1)))
     if drawn is None or (copies != 1).any():
         below = number_of_errors(1 - probability.max(axis=1), copies).cumsum()
         low, high = np.searchsorted(below, ends)
-        expected = float(copies @ (1 - probability.max(axis=1)))
-        if 0.0 < expected:  # strictly inside, also where nearly all of the probability is at zero
-            low, high = min(low, math.ceil(expected) - 1), max(high, math.floor(expected) + 1)
-        return float(low), float(high), "independent items"
-    wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
-    expected = float((1 - probability.max(axis=1)).sum())
-    if wrong.mean() > 0.0:  # of fewer draws than probabilities, which draws in sequence fit roughly
-        wrong = wrong * (expected / wrong.mean())
-    low, high = np.quantile(wrong, ends, method="inverted_cdf")
-    low, high = around(wrong[:, None], np.array([expected]), low, high)
-    return math.floor(low[0]), math.ceil(high[0]), "joint draws of the labels"
+        method = "independent items"
+    else:
+        wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
+        low, high = np.quantile(wrong, ends, method="inverted_cdf")
+        if wrong.any():  # of fewer draws than probabilities, which draws in sequence fit roughly
+            low, high = np.rint(np.array([low, high]) * (expected / wrong.mean()))
+        method = "joint draws of the labels"
+    if 0.0 < expected:  # strictly inside, also where nearly all of the probability is at zero
+        low, high = min(low, math.ceil(expected) - 1), max(high, math.floor(expected) + 1)
+    return float(low), float(high), method
 
 
 def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[Any]:

@@ -142,7 +142,7 @@ def made[F: Factor](kind: type[F], arguments: Mapping[str, Any]) -> F:
     except TypeError as error:
         raise ModelError(
             "A factor whose constructor takes more than parameters must say by settings() or "
-            "anew() how it is made for other items and raters. Got: "
+            "rebuild_for() how it is made for other items and raters. Got: "
             f"{kind.__name__}, which cannot be called with {sorted(arguments)} ({error})."
         ) from error
     return kind(**arguments)

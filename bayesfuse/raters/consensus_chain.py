@@ -269,7 +269,7 @@ def chain(
 
 
 def begin_chain(table, structure, pools, rows, kept_rows, values, kept, rng):
-    """Return the chain and its arguments: see :meth:`RaterChannel.own_chain`."""
+    """Return the chain and its arguments: see :meth:`RaterChannel.compiled_chain`."""
     start, cell, gold, kind, types, settings = structure
     own = pools["share"]
     log_share = np.array(values["share"]["type_share"], dtype=float)[None]

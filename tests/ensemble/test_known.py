@@ -70,7 +70,7 @@ def test_the_explanation_gives_the_same_labels(told, crowd, gold):
 
 
 def test_odd_known_labels():
-    answers = [[0, 1, 1], [1, 1, 1], [0, 0, 0], [-1, -1, -1]] * 5
+    answers = [[0, 1, 1], [1, 1, 0], [0, 0, 0], [-1, -1, -1]] * 5
     table = bf.Responses.from_matrix(answers, items=list(range(20)))
     silent = hold_out_gold(Inputs(table, gold={3: 1}))  # an item without responses
     assert silent.known is None and silent.gold == {3: 1}
@@ -215,5 +215,5 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
     chosen = bf.spans(answer)["chosen"].sum()
     assert f"Spans with the largest expected F1: {chosen}" in page and chosen >= 6
-    assert "All raters: 12</summary>" in page
+    assert f"All raters: {len(answer.raters())}</summary>" in page
     refused(r"ends in \.html.*page\.pdf", answer.report, tmp_path / "page.pdf")
