@@ -33,7 +33,7 @@ ALLOWANCE = 5.0
 # What bf.sample calls, one after the other, and what the table names it.
 PARTS = {
     "make_plans": "find what is conjugate",
-    "Beginning": "start",
+    "ChainInitializer": "start",
     "sample_gibbs": "around the loop",
     "add_deterministics": "sensitivity, specificity",
     "check_convergence": "convergence checks",

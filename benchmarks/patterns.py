@@ -64,7 +64,7 @@ def sweep(model, rounds):
     rows = {name: prior.centre() for name, prior in plan.priors().items()}
     rng = np.random.default_rng(2)
     for pooled in plan.pools:
-        rows |= pooled.rows(pooled.begin(rows, rng))
+        rows |= pooled.rows(pooled.pool.begin(rng))
         below = pooled.pool.parameter
         if below in plan.blocks:
             rows[below] = pooled.pool.prior(pooled.values(rows)).centre()

@@ -191,7 +191,7 @@ def test_majority_vote_shares_ties_and_knows_what_is_known(small):
 def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
     made = bf.datasets.simulate_dawid_skene(3000, 8, 3, prevalence=[0.5, 0.3, 0.2], random_seed=2)
     all_of_them = start_of(made.responses)
-    monkeypatch.setattr(start, "PILOT", 2000)
+    monkeypatch.setattr(start, "FIRST_CHUNK", 2000)
     part = start_of(made.responses)
     for begun in (all_of_them, part):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12

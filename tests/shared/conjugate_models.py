@@ -62,7 +62,7 @@ def typical(model):
     plan, rng = make_plan(model), np.random.default_rng(3)
     rows = {name: prior.centre() for name, prior in plan.priors().items()}
     for pooled in plan.pools:
-        rows |= pooled.rows(pooled.begin(rows, rng))
+        rows |= pooled.rows(pooled.pool.begin(rng))
         below = pooled.pool.parameter
         if below in plan.blocks:
             rows[below] = pooled.pool.prior(pooled.values(rows)).centre()
