@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,10 @@ def initialize(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Grad
     """Return the start of a model as it is, and the gradients of what has no closed form."""
     rest = None if plan.complete else Gradients(plan)
     if not isinstance(method, str):
-        return start_at(plan, method), rest
+        start = start_at(plan, method)
+        if rest is not None:  # other variables, and what follows from them
+            start = replace(start, rows=rest.begin(start.rows) | start.rows)
+        return start, rest
     return find_start(plan.initial_response_model(), plan.continuous_priors(), method, rest), rest
 
 

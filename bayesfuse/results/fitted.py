@@ -21,6 +21,8 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.independent import ANEW, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.parameters.contract import REAL
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.pymc.evaluate import POOL, PRIOR
 from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
@@ -211,6 +213,9 @@ class LogOdds:
         if classifier is not None:
             word = log_word(read_classifier(responses, classifier))
             word = word - self.constants["classifier_mean"]
+        SIMPLEX.require("share", self.draws["share"])
+        for role in self.draws.keys() - {"share"}:
+            REAL.require(role, self.draws[role])
         rows = ItemRows.build(responses.n_items, population, x, word)
         return rows.kind, replace(self, rows=rows)
 
@@ -292,9 +297,10 @@ def bind(
                 f"{ANEW}. Got: {parameter.name}, which belongs to single items."
             )
     shapes = {name: value.shape for name, value in first.items()}
+    stored_values = {n: value for n, value in values.items() if not isinstance(value, LogOdds)}
     for factor in (labels, raters):
         factor.check(shapes, responses)
-        factor.require(values)
+        factor.require(stored_values)
     return ResponseModel.build(responses, labels, raters, gold), values, source
 
 

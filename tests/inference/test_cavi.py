@@ -193,7 +193,11 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
         prevalence = pm.Dirichlet("prevalence", 1 + weight * np.ones(3))
         confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)) + 1)
         bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
-    point = bf.find_map(model, tolerance=1e-12)["point"]
+    result = bf.find_map(model, tolerance=1e-12)
+    point, last = result["point"], result["trace"]["log_posterior"].values[-1]
+    from_values = bf.find_map(model, start={"confusion": point["confusion"].values})
+    assert from_values.attrs["start"] == "given"
+    assert abs(from_values["trace"]["log_posterior"].values[-1] - last) < 1e-3
     logp = model.compile_logp(jacobian=False)
 
     def height(weight, prevalence):
@@ -210,7 +214,7 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
 
 
 def test_em_refuses_what_it_cannot_do(small, small_model):
-    refused(r"start must be.*Got: \{\}", bf.find_map, small_model, start={})
+    refused(r"start, unless it is a word,.*Got: 3", bf.find_map, small_model, start=3)
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         accuracy = pm.Beta("accuracy", 1 + pm.Poisson("extra", 1.0), 1, shape=6)

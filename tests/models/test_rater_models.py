@@ -8,6 +8,7 @@ import xarray as xr
 from coordinates import at_random
 from grouped_crowds import crowd
 from refusals import refused
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.inference.mcmc import ChainInitializer
@@ -63,15 +64,16 @@ def test_classes_of_the_mean_are_aligned_with_those_of_the_rows(small):
         np.testing.assert_allclose(back[name], here[name])
 
 
-def test_starts_take_the_prior_of_the_mean():
+@pytest.mark.parametrize("raters", with_slow(["confusion", "coin"], "coin"))
+def test_starts_take_the_prior_of_the_mean(raters):
     """A crowd that answers the opposite, as the prior says, is begun there."""
     truth = np.arange(60) % 2
     responses = bf.Responses.from_matrix(np.column_stack([1 - truth] * 4))
-    for raters, prior in (("confusion", [[1, 9], [9, 1]]), ("coin", [1, 9])):
-        model = DawidSkene(responses, raters=raters, confusion_prior=prior, pooled=True)
-        result = bf.sample(model, 5, tune=0, chains=2, random_seed=1, **QUIET)
-        guess = bf.label_probabilities(result).values.argmax(axis=1)
-        assert (guess == truth).all()
+    prior = [[1, 9], [9, 1]] if raters == "confusion" else [1, 9]
+    model = DawidSkene(responses, raters=raters, confusion_prior=prior, pooled=True)
+    result = bf.sample(model, 5, tune=0, chains=2, random_seed=1, **QUIET)
+    guess = bf.label_probabilities(result).values.argmax(axis=1)
+    assert (guess == truth).all()
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def test_sums_on_a_cluster_are_those_here(monkeypatch, held):
 
     cases = {n: Parts(prepare, 3.0, values(n), [8] * n) for n in (1, 17, 40)}
     here = {n: parts.add(sum, scaled, (2.0,), list(range(n))) for n, parts in cases.items()}
-    monkeypatch.setattr(Parts, "_n_in_memory", lambda parts, memory: min(held, len(parts)))
+    monkeypatch.setattr(Parts, "_n_in_memory", lambda parts, free: min(held, len(parts)))
     options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=3, **options) as local, distributed.Client(local):
         for n, parts in cases.items():

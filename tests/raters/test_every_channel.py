@@ -82,14 +82,14 @@ def made(name, n_items, seed=1):
     return channel, channel.expand(rows, responses.n_classes, np), responses
 
 
+DERIVED = ["confusion", "three classes", "silence", "groups"]
+
+
 @pytest.mark.parametrize("name", CHANNELS)
 def test_contract(name):
-    check_rater_channel(*made(name, 5))
-
-
-@pytest.mark.parametrize("name", ["confusion", "three classes", "silence", "groups"])
-def test_counts_are_the_derivatives_by_the_rows(name):
-    check_rater_channel(*made(name, 5), values=CHANNELS[name][1])
+    """Counts are also the derivatives by the rows of channels in ``DERIVED``."""
+    values = CHANNELS[name][1] if name in DERIVED else None
+    check_rater_channel(*made(name, 5), values=values)
 
 
 def test_wrong_counts_are_found():
