@@ -97,7 +97,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
 __version__ = "0.3.0"
 
 _ROOMS = (
-    "answer checks command_line data datasets decisions errors inference labels models moments "
+    "checks command_line data datasets decisions ensemble errors inference labels models moments "
     "numerics observation parameters plots priors pymc raters results testing"
 ).split()
 

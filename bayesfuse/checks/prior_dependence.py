@@ -106,8 +106,8 @@ def _require_labels_only(responses: Responses) -> None:
 
 def _in_words(name: Any, whole: float, half: float, twice: float) -> Advice:
     return Advice(
-        f"The share of class {name} depends on the prior of the raters: {whole:.2f} with the "
-        f"default prior, {half:.2f} with half its weight, {twice:.2f} with twice its weight.",
+        f"The share of class {name} is {whole:.2f} with the default prior of the raters, "
+        f"{half:.2f} with half its weight and {twice:.2f} with twice its weight.",
         "prior",
         "bf.checks.prior_dependence(responses)",
     )

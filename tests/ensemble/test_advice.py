@@ -171,7 +171,7 @@ def test_two_raters_are_not_praised_for_what_cannot_be_seen(few_draws):
     text = " ".join(fused.overview().split())
     assert "shares more mistakes than the model expects" not in text
     assert "2 raters cannot show shared mistakes" in text
-    assert re.search(r"share of class \d depends on the prior of the raters: 0\.\d\d", text)
+    assert re.search(r"share of class \d is 0\.\d\d with the default prior of the raters", text)
 
 
 def test_repeats_that_contradict_each_other_are_a_problem():
