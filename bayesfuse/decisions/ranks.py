@@ -118,14 +118,15 @@ def interval_of_errors(
 ) -> tuple[float, float, str]:
     """Return quantiles of the number of wrong labels, and the method: joint draws, if there are."""
     copies = np.ones(len(probability), dtype=np.int64) if copies is None else copies
-    if drawn is None or (copies != 1).any():
+    wrong = np.zeros(1) if drawn is None else (drawn != probability.argmax(axis=1)).sum(axis=1)
+    too_few = 0 < wrong.min() == wrong.max()  # draws, whose number of errors does not vary
+    if drawn is None or too_few or (copies != 1).any():
         below = number_of_errors(1 - probability.max(axis=1), copies).cumsum()
         low, high = np.searchsorted(below, ends)
         expected = float(copies @ (1 - probability.max(axis=1)))
         if 0.0 < expected:  # strictly inside, also where nearly all of the probability is at zero
             low, high = min(low, math.ceil(expected) - 1), max(high, math.floor(expected) + 1)
         return float(low), float(high), "independent items"
-    wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
     expected = float((1 - probability.max(axis=1)).sum())
     if wrong.mean() > 0.0:  # of fewer draws than probabilities, which draws in sequence fit roughly
         wrong = wrong * (expected / wrong.mean())
