@@ -142,12 +142,15 @@ def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[
     while len(rows) > 1:
         if len(rows) % 2:
             rows = np.vstack([rows, np.eye(1, rows.shape[1])])  # surely no error
-        rows = scipy.signal.fftconvolve(rows[::2], rows[1::2], axes=1)
+        size = 2 * rows.shape[1] - 1
+        length = scipy.fft.next_fast_len(size, real=True)
+        halves = (scipy.fft.rfft(half, length, axis=1) for half in (rows[::2], rows[1::2]))
+        rows = scipy.fft.irfft(math.prod(halves), length, axis=1)[:, :size]
     pairs = zip(error[several], copies[several], strict=True)
     parts = [*rows, *(scipy.stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs)]
     parts = parts or [np.ones(1)]
     while len(parts) > 1:
-        paired = [scipy.signal.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        paired = [np.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
         parts = paired + parts[len(parts) - len(parts) % 2 :]
     return np.maximum(parts[0], 0.0)  # a Fourier transform may round below zero
 

@@ -358,6 +358,7 @@ def _answer(
         labels = children["label_posterior"]["probability"].transpose("item", "class").values
         children["difficulty"] = with_labels(children["difficulty"], labels, table)
     fused = Fused.from_dict(children)
+    headline = narrative.headline(fused, inputs)  # before what time may end
     if done:
         first = done[0]
         more = schedule.timed(
@@ -375,7 +376,7 @@ def _answer(
         "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": was_interrupted(fits),
-        "headline": narrative.headline(fused, inputs),
+        "headline": headline,
         "limits": "\n".join([*inputs.limits, *prior, *seen]),
         "prior": "\n".join(prior),
         "known": "\n".join(learnt),
