@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayesfuse.data.class_names import class_notes
 from bayesfuse.data.describing import in_one_line
@@ -54,10 +55,10 @@ def on_classes(responses: Responses) -> list[Advice]:
 def on_repeats(responses: Responses) -> list[Advice]:
     """Return advice on repeated responses of a rater to an item."""
     pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    n_pairs = len(np.unique(pair))
+    n_pairs = len(pd.unique(pair))  # hashes, where NumPy sorts
     if not (again := len(pair) - n_pairs):
         return []
-    other = len(np.unique(pair * responses.n_classes + responses.label)) - n_pairs
+    other = len(pd.unique(pair * responses.n_classes + responses.label)) - n_pairs
     return [
         Advice(
             f"Check that {again:,} responses are no copies: their raters responded to the same "

@@ -119,12 +119,13 @@ def interval_of_errors(
     """Return quantiles of the number of wrong labels, and the method: joint draws, if there are."""
     copies = np.ones(len(probability), dtype=np.int64) if copies is None else copies
     expected = float(copies @ (1 - probability.max(axis=1)))
-    if drawn is None or (copies != 1).any():
+    wrong = np.zeros(1) if drawn is None else (drawn != probability.argmax(axis=1)).sum(axis=1)
+    too_few = 0 < wrong.min() == wrong.max()  # draws, whose number of errors does not vary
+    if drawn is None or too_few or (copies != 1).any():
         below = number_of_errors(1 - probability.max(axis=1), copies).cumsum()
         low, high = np.searchsorted(below, ends)
         method = "independent items"
     else:
-        wrong = (drawn != probability.argmax(axis=1)).sum(axis=1)
         low, high = np.quantile(wrong, ends, method="inverted_cdf")
         if wrong.any():  # of fewer draws than probabilities, which draws in sequence fit roughly
             low, high = np.rint(np.array([low, high]) * (expected / wrong.mean()))
@@ -141,12 +142,15 @@ def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[
     while len(rows) > 1:
         if len(rows) % 2:
             rows = np.vstack([rows, np.eye(1, rows.shape[1])])  # surely no error
-        rows = scipy.signal.fftconvolve(rows[::2], rows[1::2], axes=1)
+        size = 2 * rows.shape[1] - 1
+        length = scipy.fft.next_fast_len(size, real=True)
+        halves = (scipy.fft.rfft(half, length, axis=1) for half in (rows[::2], rows[1::2]))
+        rows = scipy.fft.irfft(math.prod(halves), length, axis=1)[:, :size]
     pairs = zip(error[several], copies[several], strict=True)
     parts = [*rows, *(scipy.stats.binom.pmf(np.arange(m + 1), m, q) for q, m in pairs)]
     parts = parts or [np.ones(1)]
     while len(parts) > 1:
-        paired = [scipy.signal.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        paired = [np.convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
         parts = paired + parts[len(parts) - len(parts) % 2 :]
     return np.maximum(parts[0], 0.0)  # a Fourier transform may round below zero
 

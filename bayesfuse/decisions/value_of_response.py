@@ -22,6 +22,7 @@ from bayesfuse.errors import (
     require_flag,
     require_names,
 )
+from bayesfuse.numerics.threads import check
 from bayesfuse.raters.confusion import Confusion, OneCoin
 from bayesfuse.raters.graded import Graded
 from bayesfuse.results.compatibility import observation_of, parameters
@@ -116,6 +117,7 @@ def value_of_response(
     step = max(int(ROWS_AT_ONCE / rows_each), 1)
     answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
     for at in range(0, n_items, step):
+        check()
         part = np.arange(at, min(at + step, n_items))
         joint = _joint(responses, channel, at_points, probability[:, part], part, asked, batches)
         gain, mcse = _gain(joint, np.array(list(map(len, batches))), of)

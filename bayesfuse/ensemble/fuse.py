@@ -218,7 +218,8 @@ def fuse(
             part = _part(inputs, minutes, seed)
             fits = [Fit(each.within(draws)) for each in candidates(part)]
             sample_all(fits, part, schedule, seed, progress, interruption)
-        if interruption.requested or was_interrupted(fits):
+        schedule.interrupted = interruption.requested or bool(was_interrupted(fits))
+        if schedule.interrupted:
             for fit in fits:
                 fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         part = part if any(fit.done for fit in fits) else small
@@ -236,8 +237,7 @@ def fuse(
         if checks:  # of the models with most weight first, because time may end
             order = comparison.sortby("weight", ascending=False)["model"].values
             first = [done[name] for name in order if name in done]
-            stopped = interruption.requested or bool(was_interrupted(fits))
-            _check_all(first, part, seed, schedule, progress, interruption, stopped)
+            _check_all(first, part, seed, schedule, progress, interruption)
         progress.say("averaging")
         fused = _answer(inputs, part, fits, comparison, seed, schedule)
         fused.attrs["interrupted"] |= int(interruption.requested)
@@ -291,16 +291,14 @@ def _check_all(
     schedule: Schedule,
     progress: Progress,
     interruption: Interruption,
-    interrupted: bool,
 ) -> None:
     """Check every fit while there is time; interrupting ends the checks, not the answer."""
     for fit in fits:
-        if not interrupted:
+        if not schedule.interrupted:
             progress.say(f"checking: {fit.candidate.name}")
-            presses = interruption.presses
             fit.checks = narrative.of_model(fit.result, fit.model, inputs, seed, schedule)
-            interrupted = interruption.presses > presses
-        if interrupted:
+            schedule.interrupted |= interruption.requested
+        if schedule.interrupted:
             fit.checks = [Finding("The checks were interrupted.")]
 
 
@@ -330,7 +328,7 @@ def _answer(
     done = [fit for fit in fits if fit.done]
     results, table = {fit.candidate.name: fit.result for fit in done}, part.responses
     weights: dict[str, float] = weighed["weight"].to_series().to_dict()
-    in_haste = was_interrupted(fits) or schedule.used() > HASTE * schedule.seconds
+    in_haste = schedule.interrupted or schedule.used() > HASTE * schedule.seconds
     number = FEW_PREDICTED if in_haste else PREDICTED
     averaged = of_all_items(results, weights, inputs, part, seed, number)
     children: dict[str, Any] = {name: group.dataset for name, group in averaged.children.items()}
@@ -360,6 +358,7 @@ def _answer(
         labels = children["label_posterior"]["probability"].transpose("item", "class").values
         children["difficulty"] = with_labels(children["difficulty"], labels, table)
     fused = Fused.from_dict(children)
+    headline = narrative.headline(fused, inputs)  # before what time may end
     if done:
         first = done[0]
         more = schedule.timed(
@@ -377,7 +376,7 @@ def _answer(
         "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": was_interrupted(fits),
-        "headline": narrative.headline(fused, inputs),
+        "headline": headline,
         "limits": "\n".join([*inputs.limits, *prior, *seen]),
         "prior": "\n".join(prior),
         "known": "\n".join(learnt),

@@ -95,6 +95,7 @@ class Schedule:
         self.seconds = 60.0 * minutes
         self._fits = FITS if checks else CHECKS
         self._began = time.monotonic()
+        self.interrupted = False  # the answer follows at once, without what may be left out
 
     def is_plenty(self, inputs: Inputs) -> bool:
         """Return whether models can be sampled for sure."""
@@ -112,10 +113,15 @@ class Schedule:
 
     def timed(self, work: Callable[[], Any], share: float | None = None) -> Any:
         """Return the outcome of optional work, None if the time or Ctrl-C has ended it."""
+        if self.interrupted:
+            return None
         try:
             with extension((CHECKS if share is None else share) * self.seconds - self.used()):
                 return work() if check() else None
+        except TimeIsUp:
+            return None
         except KeyboardInterrupt:
+            self.interrupted = True
             return None
 
     def size(self, fit: Fit, seed: int, fits_left: int) -> Size | None:

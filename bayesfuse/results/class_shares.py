@@ -21,7 +21,7 @@ from bayesfuse.results import item_knowledge, joint_labels
 from bayesfuse.results.contents import known_classes, observed_rows
 from bayesfuse.results.group_shares import by_differences, expected_share, in_groups, of_all
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import tails
+from bayesfuse.results.summaries import around, tails
 
 ALL = "all items"  # name of the group of all items
 MOST_CONTRASTS = 60  # that are printed
@@ -276,8 +276,10 @@ def _table(
         }
     ).astype({"items": np.int64, "known": np.int64})
     for prefix, shares in zip(("", "new_"), found, strict=True):
-        ends = np.quantile(shares, level, axis=0).reshape(2, -1)
-        table[f"{prefix}low"], table[f"{prefix}high"] = ends
+        low, high = np.quantile(shares, level, axis=0).reshape(2, -1)
+        if not prefix:
+            low, high = around(shares.reshape(len(shares), -1), mean.ravel(), low, high)
+        table[f"{prefix}low"], table[f"{prefix}high"] = low, high
     return table
 
 

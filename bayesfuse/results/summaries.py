@@ -17,6 +17,7 @@ from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.errors import require_names, require_probability
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import check
 from bayesfuse.results import contents
 from bayesfuse.results.contents import (
     all_draws,
@@ -240,7 +241,7 @@ def _table(
     item, rater, label, missed = rows
     n_raters, n_classes = len(raters), len(classes)
     drawn, met = [], np.zeros((n_raters, n_classes))
-    for truth in labels[:, item]:
+    for truth in (one[item] for one in labels if check()):
         cell = (rater * n_classes + truth) * n_classes + label
         size = n_raters, n_classes, n_classes
         count = np.bincount(cell, minlength=n_raters * n_classes**2).reshape(size)

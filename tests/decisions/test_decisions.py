@@ -11,10 +11,11 @@ from scipy import stats
 from slowly import with_slow
 
 import bayesfuse as bf
-from bayesfuse.decisions.ranks import number_of_errors
+from bayesfuse.decisions.ranks import interval_of_errors, number_of_errors
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.compatibility import evenly_spaced_rows
+from bayesfuse.results.contents import joint_labels
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -65,6 +66,52 @@ def test_number_of_errors_is_that_of_enumeration():
     assert np.allclose(found, exact[: len(found)])
     assert np.allclose(exact[len(found) :], 0)
     assert number_of_errors(np.zeros(3), np.ones(3, dtype=int)).tolist() == [1]
+
+
+def interrupted(model):
+    """Return the draws until an interruption after the first twenty."""
+    made = []
+
+    def stop(steps):
+        made.append(steps)
+        if sum(made) > 20:
+            raise KeyboardInterrupt
+
+    options = {"tune": 0, "chains": 2, "random_seed": 1, "quiet": True}
+    return bf.sample(model, 10**5, progressbar=stop, **options)
+
+
+FITS = {
+    "one draw": lambda model: bf.sample(model, 1, tune=5, chains=1, random_seed=1, **QUIET),
+    "few draws": lambda model: bf.sample(model, 3, tune=5, chains=2, random_seed=1, **QUIET),
+    "interrupted": interrupted,
+    "mode": bf.find_map,
+    "approximate": lambda model: bf.fit(model, draws=2, random_seed=1, progressbar=False),
+    "votes": lambda model: bf.vote_shares(observed(model)[1].responses),
+}
+
+
+@pytest.mark.parametrize("ci_prob", [None, 0.5])
+@pytest.mark.parametrize("kind", FITS)
+def test_an_expected_number_is_inside_its_interval(sparse, kind, ci_prob):
+    """Few draws, or draws of a part, hold as few different numbers of errors."""
+    result = FITS[kind](DawidSkene(sparse))
+    found = bf.decisions.expected_errors(result, ci_prob=ci_prob)
+    assert found["low"] < found["expected"] < found["high"]
+    accepted = bf.decisions.accept(result, 0.2, ci_prob=ci_prob)
+    if accepted["expected"] > 0.0:
+        assert accepted["low"] < accepted["expected"] < accepted["high"]
+    if joint_labels(result) is not None:
+        shares = bf.class_shares(result, ["a", "b"] * 12, ci_prob=ci_prob).shares
+        assert (shares["low"] <= shares["share"]).all()
+        assert (shares["share"] <= shares["high"]).all()
+
+
+def test_draws_that_all_have_the_same_number_of_errors_do_not_make_it_certain():
+    probability, drawn = np.full((20, 2), [0.75, 0.25]), np.zeros((4, 20), dtype=int)
+    drawn[:, :5] = 1
+    low, high, method = interval_of_errors(probability, drawn, (0.025, 0.975))
+    assert low < 5 < high and method == "independent items"
 
 
 def test_expected_errors_agree_with_drawn_ones(fit):
