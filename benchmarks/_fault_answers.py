@@ -81,7 +81,7 @@ def check_repeats(table, expected):
     assert len(found) and kept.n_raters == 4, f"{kept.n_raters} raters"
 
 
-def rules(seed, shares, label, hit, alarm, n_items=600):
+def rules(seed, shares, label, hit, alarm, n_items=2000):
     """Return votes of rules (−1: silent), the truth, and label probabilities at these rates."""
     rng = np.random.default_rng(seed)
     truth = rng.choice(len(shares), n_items, p=shares)
@@ -107,11 +107,11 @@ def check_rules(case, how, given):
     silence = {"abstain": -1} if how == "silent" else {}
     table = bf.Responses.from_matrix(votes, classes=range(len(shares)), **silence)
     model = LabellingFunctions(table, shares if given else None)
-    found = bf.label_probabilities(bf.sample(model, **DRAWS)).values
+    found = bf.label_probabilities(bf.sample(model, **DRAWS | {"draws": 50})).values
     losses = [
         -np.log(np.clip(p[np.arange(len(truth)), truth], 1e-4, 1)).mean() for p in (found, exact)
     ]
-    assert losses[0] < losses[1] + 0.06, f"log-loss {losses[0]:.3f}, of the rates {losses[1]:.3f}"
+    assert losses[0] < losses[1] + 0.05, f"log-loss {losses[0]:.3f}, of the rates {losses[1]:.3f}"
 
 
 def not_probabilities():
