@@ -1,9 +1,9 @@
 """How does the package handle odd inputs and faults: correctly, by a clear error, or wrongly?
 
-Correct results agree with enumeration or survive a round trip; a clear error is one of
-`bayesfuse.errors` that ends with what it got. Anything else is wrong: another exception, a result
-where an error is due, a NumPy warning. Odd arguments are generated from the signatures of all
-public functions; none may give a result, unless the function declares it.
+Correct results agree with enumeration, with another route to the same number, or survive a round
+trip; a clear error is one of `bayesfuse.errors` that ends with what it got. Anything else is wrong:
+another exception, a result where an error is due, a NumPy warning. Odd arguments are generated from
+the signatures of all public functions; none may give a result, unless the function declares it.
 
     python benchmarks/faults.py [--quick] [--only TEXT] [--all]
 """
@@ -18,7 +18,9 @@ from collections import Counter
 from functools import cache, partial
 
 import numpy as np
+from _fault_answers import answers
 from _fault_cases import FEW, lost, mathematics, posteriors
+from _fault_tables import class_names, columns_and_headings, known_labels, positive_classes
 from _shared import Arguments
 from matplotlib import pyplot as plt
 
@@ -60,19 +62,19 @@ FOREIGN = {
 def main():
     """Run every case, print the outcomes, and fail if one is wrong."""
     arguments = Arguments(__doc__, f"one case in {APART} of each kind")
-    arguments.add_argument("--only", default="", help="cases whose name has this text")
+    arguments.add_argument("--only", default="", help="cases whose kind and name have this text")
     arguments.add_argument("--all", action="store_true", help="also print the cases handled well")
     given = arguments.parse_args()
     begun, counted = time.perf_counter(), Counter()
-    for kind in (mathematics, posteriors, lost, columns, strangers, odd_arguments):
-        cases = [each for each in kind() if given.only in each[0]]
+    for kind in KINDS:
+        cases = [case for case in kind() if given.only in f"{kind.__name__}: {case[0]}"]
         for name, run, expected in cases[:: APART if given.quick else 1]:
             said = answer(run, expected)
             counted[kind.__name__, said.partition(":")[0]] += 1
             if given.all or said.startswith("WRONG"):
                 print(f"{name}: {said}", flush=True)
     for (kind, said), number in sorted(counted.items()):
-        print(f"{kind:14} {said:12} {number}")
+        print(f"{kind:20} {said:12} {number}")
     print(f"{counted.total()} cases in {time.perf_counter() - begun:.0f} s")
     if wrong := sum(number for (_, said), number in counted.items() if said == "WRONG"):
         raise SystemExit(f"{wrong} cases went wrong.")
@@ -345,6 +347,12 @@ def strangers():
         for title, broken in results.items():
             run = partial(use, function, broken, lambda own: own)
             yield f"{name}: {title} as a result", run, "error"
+
+
+KINDS = (
+    *(mathematics, posteriors, lost, columns, columns_and_headings, class_names),
+    *(positive_classes, known_labels, answers, strangers, odd_arguments),
+)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,9 @@ def read_text(
     rows, separator = max(
         parsed, key=lambda each: (len({*each[0][0]} & {*wanted}), len(each[0][0]))
     )
+    settings["skipinitialspace"] = len(rows[0]) > 1 and all(n.startswith(" ") for n in rows[0][1:])
+    if settings["skipinitialspace"]:  # as after ", "
+        rows = [*csv.reader(lines[0], delimiter=separator, skipinitialspace=True)]
     n_named = len(rows[0])
     # separators at the ends of lines are no columns
     width = max([n_named, *(len(row) for row in rows if not any(row[n_named:]))])
