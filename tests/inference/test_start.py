@@ -81,7 +81,7 @@ def test_a_few_known_labels_name_the_classes(raters):
     assert (right < 0.5).all()
 
 
-@pytest.mark.parametrize("raters", CHANNELS)
+@pytest.mark.parametrize("raters", with_slow(CHANNELS, "class"))
 def test_the_choice_and_every_candidate_are_recorded(small, raters):
     model = DawidSkene(small, raters=raters)
     said = bf.find_map(model).attrs

@@ -1,6 +1,7 @@
 """Gibbs sampling of every model: it leaves the posterior as it is, and agrees with NUTS."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -33,24 +34,27 @@ POPULATION = np.arange(N_ITEMS) % 3
 SHARES = np.array([[6.0, 2.0, 3.0], [1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
 
 
-def assert_sweeps_keep(
-    build, responses, *, revealed=(), simulations=150, sweeps=4, seed=0, compiled=False
-):
-    """Draw parameters, truths and responses, go on from the parameters by Gibbs steps, compare.
-
-    ``revealed`` are the numbers of items whose truth is known to the sampler; ``compiled`` is
-    whether the sweeps are.
-    """
-    model = build(responses)
-    plan, rng = make_plan(model), np.random.default_rng(seed)
-    sweep, whole = Sweep.of(plan), plan.observation
+def with_draws(model, simulations):
+    """Return the plan of a model, and draws of its parameters from the prior."""
+    plan = make_plan(model)
     variables = parameter_variables(observed(model)[0])
     variables |= {block.parameter: block.variable for block in plan.all_blocks}
     with without_compilation():
-        drawn = pm.draw(list(variables.values()), draws=simulations, random_seed=seed)
+        drawn = pm.draw(list(variables.values()), draws=simulations, random_seed=0)
+    return plan, dict(zip(variables, drawn, strict=True))
+
+
+def assert_sweeps_keep(plan, drawn, *, revealed=(), sweeps=4, compiled=False):
+    """Draw truths and responses given parameters, go on from these by Gibbs steps, compare.
+
+    ``drawn`` are draws from the prior; ``revealed`` are the numbers of items whose truth is known
+    to the sampler; ``compiled`` is whether the sweeps are.
+    """
+    rng = np.random.default_rng(0)
+    sweep, whole = Sweep.of(plan), plan.observation
     before, after, accepted = [], [], 0
-    for number in range(simulations):
-        values = dict(zip(variables, (each[number] for each in drawn), strict=True))
+    for number in range(len(next(iter(drawn.values())))):
+        values = {name: draws[number] for name, draws in drawn.items()}
         with np.errstate(divide="ignore"):  # zero is a legal probability
             own = {b.parameter: b.support.to_kernel(values[b.parameter]) for b in plan.all_blocks}
         rows = whole.rows(values) | own
@@ -73,7 +77,7 @@ def assert_sweeps_keep(
         after.append(functions(own, rows, plan))
     assert_kept(before, after)
     assert sweep.may_turn or not accepted
-    if sweep.may_turn and responses.n_classes == 2 and not compiled:
+    if sweep.may_turn and whole.table.n_classes == 2 and not compiled:
         assert accepted  # of more classes few turns are
 
 
@@ -230,10 +234,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_sweeps_leave_the_posterior_as_it_is(name):
+@cache
+def case(name, simulations=60):
+    """Return the plan of a case and draws from its prior, which sweeps of both kinds share."""
     n_classes, build = CASES[name]
-    assert_sweeps_keep(build, design(n_classes), revealed=[0, 7])
+    return with_draws(build(design(n_classes)), simulations)
+
+
+@pytest.mark.parametrize("name", with_slow(CASES, "types of populations"))
+def test_sweeps_leave_the_posterior_as_it_is(name):
+    assert_sweeps_keep(*case(name), revealed=[0, 7])
 
 
 COMPILED = ["confusion", "accuracies by class", "accuracies", "populations", "chains"]
@@ -244,12 +254,7 @@ COMPILED += [name for name in CASES if name.startswith("types") and "sequence" n
 
 def test_models_whose_chains_are_compiled():
     """Others have labels, rows or hyperparameters for which there are no compiled functions."""
-    found = [
-        n
-        for n, (n_classes, build) in CASES.items()
-        if compilable(make_plan(build(design(n_classes))))
-    ]
-    assert sorted(found) == sorted(COMPILED)
+    assert sorted(name for name in CASES if compilable(case(name)[0])) == sorted(COMPILED)
 
 
 # Quick ones compile every function of labels, raters and pools once, slow ones other combinations.
@@ -259,8 +264,15 @@ OTHER_COMBINATIONS += ["pooled accuracies", "types, trust given"]
 
 @pytest.mark.parametrize("name", with_slow(COMPILED, *OTHER_COMBINATIONS))
 def test_compiled_sweeps_leave_the_posterior_as_it_is(name):
-    n_classes, build = CASES[name]
-    assert_sweeps_keep(build, design(n_classes), revealed=[0, 7], compiled=True)
+    assert_sweeps_keep(*case(name), revealed=[0, 7], compiled=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_sweeps_leave_the_posterior_as_it_is_in_many_simulations(name):
+    plan, drawn = case(name, 300)
+    for compiled in {False, compilable(plan)}:
+        assert_sweeps_keep(plan, drawn, revealed=[0, 7], compiled=compiled)
 
 
 def test_chains_begin_where_only_some_parameters_have_a_pool():
@@ -276,7 +288,8 @@ def test_sweeps_of_types_keep_the_posterior_where_items_are_merged(compiled):
     """Three raters and two classes have nine patterns with and without a known class."""
     columns = {"item": np.repeat(np.arange(40), 3), "rater": np.tile([0, 1, 2], 40)}
     responses = bf.Responses.from_long(columns | {"label": np.arange(120) // 60}, classes=[0, 1])
-    assert_sweeps_keep(types(), responses, revealed=[0, 7, 30], compiled=compiled)
+    plan, drawn = with_draws(types()(responses), 60)
+    assert_sweeps_keep(plan, drawn, revealed=[0, 7, 30], compiled=compiled)
 
 
 RNG = np.random.default_rng(3)

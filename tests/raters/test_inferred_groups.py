@@ -98,7 +98,7 @@ def exact_posterior(matrix, alpha, rows):
 
 @pytest.mark.parametrize(
     ("counted", "draws", "sweeps"),
-    [(True, 300, 8), pytest.param(False, 2000, 20, marks=pytest.mark.slow)],
+    [(True, 120, 8), pytest.param(False, 2000, 20, marks=pytest.mark.slow)],
 )
 def test_partition_and_labels_have_their_exact_posterior(counted, draws, sweeps, monkeypatch):
     """Four raters and five items (or one twice, one thrice): every partition, label, verdict."""
