@@ -17,7 +17,7 @@ from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.chains import ACCEPTED, TRIED, TURN, chain_of
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.threads import check, limited
+from bayesfuse.numerics.threads import EVERY, check, limited
 from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Factor, InChain
@@ -250,13 +250,18 @@ def run(chains: list[Any], cores: int, progress: Callable[[int], None]) -> None:
                     chain.advance(SLICE)
                     progress(chain.done - before)
             return
+        check()
+        if isinstance(chains[0], CompiledChain):  # only here does Ctrl-C end compilation
+            chains[0].advance(SLICE)
+            progress(chains[0].done)
         with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
             advance = {chain: limited(chain.advance) for chain in chains}
-            running = {pool.submit(advance[chain], SLICE): (chain, 0) for chain in chains}
+            going = [chain for chain in chains if not chain.complete]
+            running = {pool.submit(advance[one], SLICE): (one, one.done) for one in going}
             try:
                 while running:
                     check()
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    for future in wait(running, EVERY, FIRST_COMPLETED).done:
                         chain, before = running.pop(future)
                         future.result()
                         progress(chain.done - before)

@@ -1,8 +1,9 @@
 """Work side by side on threads, as kernels release Python's lock; Ctrl-C and time limits.
 
 A handler of SIGINT counts presses of Ctrl-C, and raises KeyboardInterrupt unless numba's C code is
-running, which would turn it into a SystemError or lose it. Every loop calls :func:`check` between
-kernels, in all threads, which raises it after any press, or :class:`TimeIsUp` after a deadline.
+running, which would turn it into a SystemError or lose it, or a lock is taken. Every loop calls
+:func:`check` between kernels, in all threads, which raises it after any press, or
+:class:`TimeIsUp` after a deadline.
 Signals reach the main thread alone: elsewhere, and where SIGINT is ignored, only deadlines count.
 """
 
@@ -23,6 +24,8 @@ from typing import Any
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
+
+LOCKS = ("threading", "concurrent.futures")  # modules with locks
 
 EVERY = 0.2  # seconds between looks at signals while others work
 
@@ -265,7 +268,7 @@ class Interruption:
             with suppress(OSError):  # not print, which may be what is interrupted
                 os.write(2, f"\n{self._answer}\n".encode())
         limit = _limit.get() or self._limit
-        if _pressed > limit.presses and not (limit.held or _is_called_by_numba(frame)):
+        if _pressed > limit.presses and not (limit.held or _is_delicate(frame)):
             raise KeyboardInterrupt
 
 
@@ -280,11 +283,11 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
-def _is_called_by_numba(frame: FrameType | None) -> bool:
-    """Return whether exceptions here are lost: numba has called for the arguments of a kernel.
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Return whether exceptions here are lost, or leave locks of threads neither open nor closed.
 
-    It ignores exceptions there, as Python does in callbacks of weak references. Compilation, which
-    takes seconds, does not.
+    Numba has called for the arguments of a kernel: it ignores exceptions there, as Python does in
+    callbacks of weak references. Compilation, which takes seconds, does not.
     """
     package = __name__.partition(".")[0]
     while frame is not None:
@@ -292,7 +295,7 @@ def _is_called_by_numba(frame: FrameType | None) -> bool:
         if module.partition(".")[0] == package or function == "_compile_for_args":
             return False
         # of random numbers, numba reads a named tuple that NumPy makes
-        if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref")):
+        if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref", *LOCKS)):
             return True
         frame = frame.f_back
     return False

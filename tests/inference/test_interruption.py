@@ -96,10 +96,11 @@ def press():
     signal.raise_signal(signal.SIGINT)
 
 
-def test_numba_is_not_disturbed_while_it_reads_arguments(handled):
-    """It reads a named tuple of NumPy's random numbers, and ignores exceptions there."""
+@pytest.mark.parametrize("module", ["namedtuple_interface", "threading"])
+def test_delicate_code_is_not_disturbed(handled, module):
+    """Numba reads a named tuple of NumPy's random numbers, and ignores exceptions there."""
     Pair = namedtuple("Pair", "one other")
-    source = {"__name__": "namedtuple_interface", "press": press}
+    source = {"__name__": module, "press": press}
     exec("def read():\n    press()", source)
     reached = []
     with pytest.raises(KeyboardInterrupt), Interruption() as interruption:
