@@ -31,7 +31,7 @@ ORDER = [
     ["testing", "checks", "decisions"],
     ["plots"],
     ["models"],
-    ["answer"],
+    ["ensemble"],
     ["command_line"],
     ["__main__"],
 ]
