@@ -20,9 +20,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ResponsesError
 
 
-CASES = (str.lower, str.upper)
-
-
 class Names(NamedTuple):
     """Names of items and classes for which the text of files stands."""
 
@@ -104,8 +101,8 @@ def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names)
     item_of, class_of = (
         {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
     )
-    # files write truth values in any case
-    class_of |= {f(str(n)): n for n in class_of.values() if isinstance(n, bool) for f in CASES}
+    for name in [name for name in class_of.values() if isinstance(name, bool)]:
+        class_of |= {str(name).upper(): name, str(name).lower(): name}  # as spreadsheets write them
     # whole numbers have a decimal point where others of their column are missing
     said = [
         text if pd.isna(text) else class_of.get(text, class_of.get(text.removesuffix(".0"), text))

@@ -49,7 +49,9 @@ SIDE = re.compile(
 )
 BRACKETS = re.compile(r"\[\[([^\[\]]+)\]\]")
 BEFORE = re.compile(rf"[\w *#-]{{0,40}}?\b(?:{'|'.join(KEYS)})\b[*\s]*[:=][*\s]*", re.IGNORECASE)
-SCORE = re.compile(r"([+-]?\d+(?:\.\d+)?)(?: ?(?:/|out of) ?(\d+(?:\.\d+)?)| ?(%)| (?:points?|stars?))?\.?")
+SCORE = re.compile(
+    r"([+-]?\d+(?:\.\d+)?)(?: ?(?:/|out of) ?(\d+(?:\.\d+)?)| ?(%)| (?:points?|stars?))?\.?"
+)
 ORDER = {"true": True, "1": True, "1.0": True, "yes": True}
 ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
 MOST = 101  # grades

@@ -312,3 +312,13 @@ def test_the_same_known_labels_are_missing_in_every_form(tmp_path, empty):
     for path in files:
         shell = read_tables(parse(["doctor", str(tmp_path / "t.csv"), "--gold", str(path)]))
         assert shell.gold.to_dict() == {"a": "yes"}
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_spaces_after_commas_are_no_part_of_names(quote, tmp_path):
+    lines = [("item", "x", "y"), ("a", "no", "yes"), ("b", "yes", "no")]
+    text = "\n".join(", ".join(f"{quote}{cell}{quote}" for cell in line) for line in lines)
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    for table in (read_table(path)[0], read_tables(parse(["fit", str(path)])).responses):
+        assert table.raters.tolist() == ["x", "y"] and table.classes.tolist() == ["no", "yes"]

@@ -9,6 +9,7 @@ from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.data import fingerprint
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import (
     gold_labels,
     read_classifier,
@@ -370,3 +371,10 @@ def test_a_joined_table_keeps_the_order_of_the_first():
     stated = {"item": [0], "rater": [7], "low": [0.2], "high": [0.8]}
     soft = bf.Responses.from_probabilities(stated, classes=grades)
     assert hard.joined(soft).ordered and not soft.joined(hard).ordered
+
+
+@pytest.mark.parametrize("yes", ["True", "TRUE", "true"])
+def test_truth_values_in_files_of_known_labels_are_in_any_case(yes, tmp_path):
+    table = bf.Responses.from_matrix([[True, False], [True, True]], items=["a", "b"])
+    (tmp_path / "gold.csv").write_text(f"item,label\na,{yes}\nb,\n")
+    assert dict(read_gold(tmp_path / "gold.csv", table)) == {"a": True}

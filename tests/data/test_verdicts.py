@@ -77,6 +77,7 @@ def verdicts_of(*said, **settings):
         (["Winner: model_a", "**B**", "[[N/A]]"], ["A", "B", None]),
         (["[[8]]", "[[10]]", "Rating: [[9]]"], [8, 10, 9]),
         (["8/10", "7 out of 10", "score: 10/10"], [8, 7, 10]),
+        (["8 points", "1 point", "7"], [8, 1, 7]),
         (['{"score": 3}', '{"score": "4"}', '```json\n{"rating": 5}\n```'], [3, 4, 5]),
         (['{"verdict": "safe"}', '{"verdict": "unsafe"}'], ["safe", "unsafe"]),
     ],
