@@ -113,7 +113,8 @@ def class_shares(
     (``bf.fuse(gold=…)``) are added for all items and by group, partially pooled towards zero [2]_.
     ``share`` of groups, weighted by ``items``, averages to that of all items; ends of intervals do
     not. New items are drawn by the Bayesian bootstrap [3]_ of items or questions, with one more of
-    an unknown class in every group.
+    an unknown class in every group. It takes items as independent, so intervals for new items are
+    too narrow where labels of neighbours are alike, in sequences and on graphs.
 
     Intervals of ``method="ppi"`` allow for items unlike the known ones: variances are of the known
     items and of one more in the class and one not, so few known labels of one class do not give an
