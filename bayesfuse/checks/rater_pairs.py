@@ -165,6 +165,8 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
         for g in groups
     )
     said = f"These raters share more mistakes than the model expects: {named}."
+    if not _has_only_labels(observation.responses):  # which no other model takes
+        return f"{said} Some items may be harder than others, or these raters share a source."
     model = _model_of_hard_items(observation)
     source = "share a source: try bayesfuse.models.LatentGroup."
     if max(map(len, groups)) > max(observation.responses.n_raters / 2, 4):
@@ -250,8 +252,10 @@ def _of_difficulty(deviation: dict[str, float], mean: dict[str, float], observat
         )
     more = (
         "some items are harder than others of their class, or raters share sources, so label "
-        f"probabilities are overconfident. Try {_model_of_hard_items(observation)}"
+        "probabilities are overconfident"
     )
+    if _has_only_labels(observation.responses):
+        more += f". Try {_model_of_hard_items(observation)}"
     less = "agreement varies less than the model expects"
     return predictive.verdict(said, deviation, ".3f", more, less)
 
@@ -263,6 +267,11 @@ def _agreement(responses: Responses) -> Array:
     size = votes.sum(axis=1)
     share: Array = (votes * (votes - 1)).sum(axis=1) / (size * (size - 1))
     return share
+
+
+def _has_only_labels(responses: Responses) -> bool:
+    """Return whether sources neither abstain nor state probabilities."""
+    return responses.silent is None and responses.stated is None
 
 
 def _model_of_hard_items(observation: ResponseModel) -> str:
