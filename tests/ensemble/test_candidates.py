@@ -157,7 +157,9 @@ def clock(monkeypatch):
         return xr.DataTree.from_dict({"posterior": posterior})
 
     monkeypatch.setattr(schedule, "sample", sample)
-    monkeypatch.setattr(schedule, "make_plan", lambda _: SimpleNamespace(is_fully_conjugate=True))
+    monkeypatch.setattr(
+        schedule, "make_plan", lambda model: SimpleNamespace(is_fully_conjugate=True)
+    )
     monkeypatch.setattr(schedule, "sweep_cost", lambda plan: 0.01)
     monkeypatch.setattr(schedule, "sweeps_of_draw", lambda plan: 1)
     monkeypatch.setattr(schedule.time, "monotonic", lambda: now.time)
@@ -202,7 +204,9 @@ def test_less_time_gives_fewer_draws_that_fit(clock, model, monkeypatch):
     assert schedule.LEAST <= size.draws < 250
     schedule.sample(model, size.draws, tune=size.tune, chains=schedule.CHAINS)
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
-    monkeypatch.setattr(schedule, "make_plan", lambda _: SimpleNamespace(is_fully_conjugate=False))
+    monkeypatch.setattr(
+        schedule, "make_plan", lambda model: SimpleNamespace(is_fully_conjugate=False)
+    )
     assert Schedule(0.3).size(model, 1, 1) is None  # no time to compile gradients
 
 
