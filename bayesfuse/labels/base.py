@@ -59,7 +59,7 @@ class LabelPrior(Factor):
     exp(``log_scale``) (items,), and the arrays of ``structure``. All fits share these kernels.
 
     For parameters without counts (a coupling: ``bayesfuse.parameters.positive.Positive``)
-    :meth:`tally` returns the sufficient statistic, and :meth:`log_weight` the log probability of
+    :meth:`sample_counts` returns the sufficient statistic, and :meth:`log_weight` the log probability of
     labels with that statistic.
 
     Examples
@@ -90,7 +90,7 @@ class LabelPrior(Factor):
     linear: ClassVar[bool] = True
     """Whether the log probability of labels is linear in the log tables of the kernels."""
     counts_all: ClassVar[bool] = True
-    """Whether :meth:`tally` is a sufficient statistic; if not, :meth:`uncounted` has the rest."""
+    """Whether :meth:`sample_counts` is a sufficient statistic; if not, :meth:`uncounted` has the rest."""
 
     needs: tuple[str, ...] = ()
     """What places new items: arguments of ``bf.predict`` and of the constructor."""
@@ -177,7 +177,7 @@ class LabelPrior(Factor):
     def uncounted(
         self, log_parameters: Tables, drawn: NDArray[np.int64], structure: Structure
     ) -> float:
-        """Return the part of the labels' log probability that :meth:`tally` does not cover.
+        """Return the part of the labels' log probability that :meth:`sample_counts` does not cover.
 
         Gibbs proposes Dirichlet draws given the counts, and accepts them by this part.
         """
@@ -217,7 +217,7 @@ class LabelPrior(Factor):
     def used(
         self, expected: tuple[Array, ...], log_parameters: Tables, structure: Structure
     ) -> tuple[Array, ...]:
-        """Return the expectation of :meth:`tally`, from ``Marginal.expected``."""
+        """Return the expectation of :meth:`sample_counts`, from ``Marginal.expected``."""
         return expected
 
     def converged(self, log_parameters: Tables, likelihood: Array, structure: Structure) -> bool:

@@ -43,7 +43,7 @@ class RaterChannel(Factor):
 
     In PyMC's density, kernels take parameters without counts (a partition) before the arrays of
     ``structure``. Elsewhere :meth:`at` returns the channel with these parameters known, and Gibbs
-    sampling draws them by :meth:`redraw`.
+    sampling draws them by :meth:`sample_assignments`.
 
     Examples
     --------
@@ -56,13 +56,13 @@ class RaterChannel(Factor):
     """Which of "silence" and "statements" tables may have."""
 
     redraws: ClassVar[bool] = False
-    """Whether sweeps call :meth:`redraw`, although all parameters have counts."""
+    """Whether sweeps call :meth:`sample_assignments`, although all parameters have counts."""
 
     by_rater: ClassVar[tuple[str, ...] | None] = None
     """Names in :meth:`settings` of what has an entry per rater, which predictions take by name."""
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """What :meth:`anew` takes of what places new items, from the label prior's ``needs``."""
+    """What :meth:`rebuild_for` takes of what places new items, from the label prior's ``needs``."""
 
     least_sweeps: ClassVar[int] = 1
     """Sweeps of a draw, at least, where whole chains are compiled."""
@@ -115,7 +115,7 @@ class RaterChannel(Factor):
         return self, structure
 
     def require_priors(self, priors: Mapping[str, Any]) -> None:
-        """Raise ModelError if :meth:`redraw` does not support these priors of the rows."""
+        """Raise ModelError if :meth:`sample_assignments` does not support these priors of the rows."""
 
     def sample_assignments(
         self,
@@ -126,7 +126,7 @@ class RaterChannel(Factor):
         structure: Structure,
         rng: Generator,
     ) -> tuple[dict[str, Labels], Tables]:
-        """Draw the parameters without counts, if any, given the labels, and :meth:`tally`."""
+        """Draw the parameters without counts, if any, given the labels, and :meth:`sample_counts`."""
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
     def compiled_chain(
@@ -164,7 +164,7 @@ class RaterChannel(Factor):
         return responses.item, responses.label, responses.n_classes
 
     def from_response_codes(self, responses: Responses, codes: Labels) -> Responses:
-        """Return the table in which this was said instead, in the order of :meth:`said`."""
+        """Return the table in which this was said instead, in the order of :meth:`response_codes`."""
         return responses.relabelled(codes)
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
