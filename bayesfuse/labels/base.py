@@ -90,7 +90,7 @@ class LabelPrior(Factor):
     linear: ClassVar[bool] = True
     """Whether the log probability of labels is linear in the log tables of the kernels."""
     counts_all: ClassVar[bool] = True
-    """Whether :meth:`sample_counts` is a sufficient statistic; else :meth:`uncounted` adds to it."""
+    """Whether :meth:`sample_counts` is sufficient; if not, :meth:`uncounted` adds what is missing."""
 
     needs: tuple[str, ...] = ()
     """What places new items: arguments of ``bf.predict`` and of the constructor."""
