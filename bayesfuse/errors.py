@@ -163,58 +163,58 @@ MADE_BY = {
 """Text of messages on how to make arguments of a class."""
 
 
-def brief(given: object) -> str:
+def brief(value: object) -> str:
     """Return what was given as a message shows it: its type where its text is long."""
-    text = repr(given)
-    return text if len(text) <= SHORT and text.isprintable() else type(given).__name__
+    text = repr(value)
+    return text if len(text) <= SHORT and text.isprintable() else type(value).__name__
 
 
-def _refuse(name: str, rule: str, given: object) -> NoReturn:
-    raise ModelError(f"{name} must be {rule}. Got: {brief(given)}.")
+def _refuse(name: str, rule: str, value: object) -> NoReturn:
+    raise ModelError(f"{name} must be {rule}. Got: {brief(value)}.")
 
 
-def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> None:
+def require_shape(name: str, shape: tuple[int | None, ...], **expected: int) -> None:
     """Raise ModelError unless ``given`` is the expected shape; None matches any size."""
     sizes = tuple(expected.values())
-    if len(given) != len(sizes) or any(
-        found is not None and found != size for found, size in zip(given, sizes, strict=True)
+    if len(shape) != len(sizes) or any(
+        actual is not None and actual != size for actual, size in zip(shape, sizes, strict=True)
     ):
         axes = ", ".join(f"{size} {axis}" for axis, size in expected.items())
-        raise ModelError(f"{name} must have shape ({axes}). Got: shape {given}.")
+        raise ModelError(f"{name} must have shape ({axes}). Got: shape {shape}.")
 
 
-def require_kind(name: str, given: Any, kind: type) -> Any:
+def require_kind(name: str, value: Any, kind: type) -> Any:
     """Return an instance of ``kind``, or raise ModelError."""
-    if not isinstance(given, kind):
+    if not isinstance(value, kind):
         home = kind.__module__.partition(".")[0]
-        own = {"LabelPrior": "bf.labels", "RaterChannel": "bf.raters"}.get(kind.__name__, "bf")
-        module = {"pymc": "pm", "xarray": "xr", "pandas": "pd"}.get(home, own)
+        package = {"LabelPrior": "bf.labels", "RaterChannel": "bf.raters"}.get(kind.__name__, "bf")
+        module = {"pymc": "pm", "xarray": "xr", "pandas": "pd"}.get(home, package)
         how = MADE_BY.get(kind.__name__, "")
-        found = brief(given) if isinstance(given, str) else type(given).__name__
-        raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {found}.")
-    return given
+        text = brief(value) if isinstance(value, str) else type(value).__name__
+        raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {text}.")
+    return value
 
 
-def require_name(what: str, given: object) -> None:
+def require_name(what: str, value: object) -> None:
     """Raise ModelError unless ``given`` can be the name of a variable in a file."""
-    if not isinstance(given, str) or "/" in given or not given.isprintable():
+    if not isinstance(value, str) or "/" in value or not value.isprintable():
         raise ModelError(
             f"The name of a {what} must be text of printable characters other than '/', so that "
-            f"results can be saved. Got: {brief(given)}."
+            f"results can be saved. Got: {brief(value)}."
         )
 
 
-def require_names(name: str, given: Any) -> list[Any]:
+def require_names(name: str, value: Any) -> list[Any]:
     """Return names as a list, or raise ModelError if they are text, empty or not iterable."""
-    if isinstance(given, str) or not np.iterable(given) or not (names := list(given)):
-        _refuse(name, "a list of at least one name", given)
+    if isinstance(value, str) or not np.iterable(value) or not (names := list(value)):
+        _refuse(name, "a list of at least one name", value)
     return names
 
 
-def require_mapping(name: str, given: Any) -> None:
+def require_mapping(name: str, value: Any) -> None:
     """Raise ModelError unless ``given`` is a mapping, which a frame of columns is not."""
-    if not callable(getattr(given, "items", None)) or hasattr(given, "columns"):
-        _refuse(name, 'a mapping from names, as in {"name": …}', given)
+    if not callable(getattr(value, "items", None)) or hasattr(value, "columns"):
+        _refuse(name, 'a mapping from names, as in {"name": …}', value)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -246,23 +246,23 @@ def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def require_flag(name: str, given: object) -> None:
+def require_flag(name: str, value: object) -> None:
     """Raise ModelError unless ``given`` is a boolean."""
-    if not isinstance(given, bool | np.bool_):
-        _refuse(name, "True or False", given)
+    if not isinstance(value, bool | np.bool_):
+        _refuse(name, "True or False", value)
 
 
-def require_choice(name: str, given: object, *choices: str) -> None:
+def require_choice(name: str, value: object, *choices: str) -> None:
     """Raise ModelError unless ``given`` is one of the choices."""
-    if not (isinstance(given, str) and given in choices):
+    if not (isinstance(value, str) and value in choices):
         *first, last = map(repr, choices)
-        raise ModelError(f"{name} must be {', '.join(first)} or {last}. Got: {given!r}.")
+        raise ModelError(f"{name} must be {', '.join(first)} or {last}. Got: {value!r}.")
 
 
-def require_count(name: str, given: object, least: int = 1) -> None:
+def require_count(name: str, value: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, at least ``least``."""
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-        _refuse(name, f"a whole number, at least {least}", given)
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        _refuse(name, f"a whole number, at least {least}", value)
 
 
 def require_seed(random_seed: Any) -> np.random.Generator:
@@ -273,40 +273,40 @@ def require_seed(random_seed: Any) -> np.random.Generator:
         _refuse("random_seed", "a whole number, zero or more, or a Generator", random_seed)
 
 
-def require_probability(name: str, given: object) -> float:
+def require_probability(name: str, value: object) -> float:
     """Return a probability strictly between 0 and 1, or raise ModelError."""
-    if not 0 < (number := _number(given)) < 1:
-        _refuse(name, "a probability strictly between 0 and 1 (0.9, not 90)", given)
+    if not 0 < (number := _number(value)) < 1:
+        _refuse(name, "a probability strictly between 0 and 1 (0.9, not 90)", value)
     return number
 
 
-def require_number(name: str, given: object, least: float = 0.0, most: float = math.inf) -> float:
+def require_number(name: str, value: object, least: float = 0.0, most: float = math.inf) -> float:
     """Return a finite number from ``least`` to ``most``, or raise ModelError."""
-    number = _number(given)
+    number = _number(value)
     if not (least <= number <= most and number < math.inf):
         ends = f", {least:g} or more" if most == math.inf else f" from {least:g} to {most:g}"
-        _refuse(name, f"a finite number{ends}", given)
+        _refuse(name, f"a finite number{ends}", value)
     return number
 
 
-def require_positive(name: str, given: object) -> float:
+def require_positive(name: str, value: object) -> float:
     """Return a positive, finite number, or raise ModelError."""
-    if not 0 < (number := _number(given)) < math.inf:
-        _refuse(name, "a positive, finite number", given)
+    if not 0 < (number := _number(value)) < math.inf:
+        _refuse(name, "a positive, finite number", value)
     return number
 
 
-def require_numbers(name: str, given: Any) -> NDArray[np.float64]:
+def require_numbers(name: str, value: Any) -> NDArray[np.float64]:
     """Return numbers as an array of floats, or raise ModelError."""
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ModelError(f"{name} must hold numbers only. Got: {brief(given)}.") from None
+        raise ModelError(f"{name} must hold numbers only. Got: {brief(value)}.") from None
 
 
-def require_probabilities(name: str, given: Any, *, rows: bool = False) -> None:
+def require_probabilities(name: str, value: Any, *, rows: bool = False) -> None:
     """Raise ModelError unless numbers are probabilities, or ``rows`` of these that sum to one."""
-    values = require_numbers(name, given)
+    values = require_numbers(name, value)
     sound, rule, remedy = (values >= 0) & (values <= 1), "probabilities", "sigmoid"
     if rows:
         sound &= np.abs(values.sum(axis=-1, keepdims=True) - 1) < CLOSE
@@ -322,21 +322,21 @@ def require_probabilities(name: str, given: Any, *, rows: bool = False) -> None:
     )
 
 
-def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
+def require_weights(name: str, weights: Mapping[Any, Any]) -> list[float]:
     """Return weights scaled to sum to one, or raise ModelError."""
-    numbers = [_number(each) for each in given.values()]
+    numbers = [_number(weight) for weight in weights.values()]
     largest = max(numbers, default=0.0)
-    if not all(0 <= each < math.inf for each in numbers) or largest == 0:
+    if not all(0 <= weight < math.inf for weight in numbers) or largest == 0:
         rule = "finite and not negative, and not all zero, to be scaled to sum one"
-        _refuse(name, rule, dict(given))
-    total = math.fsum(each / largest for each in numbers)  # the plain sum may overflow
-    return [each / largest / total for each in numbers]
+        _refuse(name, rule, dict(weights))
+    total = math.fsum(weight / largest for weight in numbers)  # the plain sum may overflow
+    return [weight / largest / total for weight in numbers]
 
 
-def _number(given: object) -> float:
+def _number(value: object) -> float:
     """Return a real number as a float, NaN for anything else."""
     try:
-        return math.nan if isinstance(given, bool | str) else float(given)  # type: ignore[arg-type]
+        return math.nan if isinstance(value, bool | str) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return math.nan
 

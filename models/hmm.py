@@ -124,12 +124,12 @@ class HiddenMarkov(LabelModel):
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
         if covariates is not None or classifier is not None:
-            given = {
+            arguments = {
                 "initial='stationary'": stationary,
                 "populations=": populations is not None,
                 "covariates= and classifier=": covariates is not None and classifier is not None,
             }
-            if both := [name for name, is_given in given.items() if is_given]:
+            if both := [name for name, is_set in arguments.items() if is_set]:
                 raise ModelError(
                     "Sequences with covariates, or with a classifier, have one population and a "
                     f"free first class; give one of the two. Got: {both[0]}."
@@ -143,11 +143,11 @@ class HiddenMarkov(LabelModel):
             probability = bf.label_probabilities(bf.find_map(alone)).values
             classifier = cross_classify(probability, covariates, responses, sequences)
         self.add_coord("next_class", responses.classes.tolist())
-        given_priors = initial_prior is not None or transition_prior is not None or stationary
+        has_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:
-            bio = not given_priors and spans_begin_with_b(responses, sequences)
+            bio = not has_priors and spans_begin_with_b(responses, sequences)
         require_flag("bio", bio)
-        if bio and given_priors:
+        if bio and has_priors:
             raise ModelError(
                 "bio=True chooses the priors of the first class and of transitions. Got: bio=True "
                 "and others."
@@ -178,12 +178,12 @@ class HiddenMarkov(LabelModel):
         share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
         if raters is None:
-            whole = isinstance(self.all_responses, bf.Responses) and not pooled
-            plain = whole and responses.silent is None and responses.stated is None
+            is_in_memory = isinstance(self.all_responses, bf.Responses) and not pooled
+            has_only_labels = is_in_memory and responses.silent is None and responses.stated is None
             tags = bio or mark_spans(responses.classes.tolist())
             n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
             enough = responses.n_responses >= RESPONSES_OF_ROW * n_rows
-            raters = "sequential" if plain and tags and enough else "confusion"
+            raters = "sequential" if has_only_labels and tags and enough else "confusion"
         if raters == "sequential":
             channel = self._sequential(sequences, confusion_prior, pooled)
         else:
@@ -194,13 +194,13 @@ class HiddenMarkov(LabelModel):
         """Register the rows of raters given their previous answers."""
         responses = self.responses
         self.require_one_table("the previous answer of a rater may be in another part")
-        own = bf.priors.confusion(prior, responses)
-        if pooled or isinstance(own, DirichletMixture):
+        row_prior = bf.priors.confusion(prior, responses)
+        if pooled or isinstance(row_prior, DirichletMixture):
             raise ModelError(
                 'raters="sequential" has independent Dirichlet rows: for pooled rows or mixtures '
                 f'give raters="confusion". Got: {"pooled=True" if pooled else "a mixture"}.'
             )
-        rows = np.repeat(own[:, None], responses.n_classes + 1, axis=1)
+        rows = np.repeat(row_prior[:, None], responses.n_classes + 1, axis=1)
         self.new_rater_defaults["sequential_confusion"] = common_mean(rows)
         first = "first"
         while first in responses.classes.tolist():

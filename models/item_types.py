@@ -129,8 +129,8 @@ class ItemTypes(LabelModel):
         log_rows = np.log(dictionary.rows)
         n_types = len(log_rows)
 
-        each = np.full(n_types, CONCENTRATION / n_types)
-        share = pm.Dirichlet("type_share", each, dims="type")
+        concentration = np.full(n_types, CONCENTRATION / n_types)
+        share = pm.Dirichlet("type_share", concentration, dims="type")
         members = {"type_share": Member(share, SIMPLEX)}
         power = pm.LogNormal("trust", *TRUST) if trust is None else pt.constant(float(trust))
         if trust is None:
@@ -146,22 +146,25 @@ class ItemTypes(LabelModel):
         of_class = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
         kind = None if known is None else known.kind
         channel = bf.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
-        given: Any = {} if trust is None else {"fixed": {"trust": np.asarray(float(trust))}}
+        options: Any = {} if trust is None else {"fixed": {"trust": np.asarray(float(trust))}}
         if known is not None:
             (parameter,) = labels.parameters
-            given |= {"known": known.log_odds, "label_parameter": parameter}
-            members |= {role: Member(each, DRAWN) for role, each in known.variables.items()}
-        self.pools.append(ConsensusShares(members, log_rows, CONCENTRATION, TRUST, **given))
+            options |= {"known": known.log_odds, "label_parameter": parameter}
+            members |= {
+                role: Member(concentration, DRAWN)
+                for role, concentration in known.variables.items()
+            }
+        self.pools.append(ConsensusShares(members, log_rows, CONCENTRATION, TRUST, **options))
         self.observe(labels=labels, raters=channel)
 
 
-def competence_and_guess(model: LabelModel, own_guesses: bool = True) -> tuple[Any, Any]:
+def competence_and_guess(model: LabelModel, guess_by_rater: bool = True) -> tuple[Any, Any]:
     """Register how often every rater looks, and what a rater says who does not."""
     n_classes, n_raters = model.responses.n_classes, model.responses.n_raters
     competence, pool = shared_shares("competence", COMPETENCE, COMPETENCE_NEAR, n_raters)
     model.pools.append(pool)
     model.new_rater_defaults["competence"] = model["competence_mean"]
-    if not own_guesses:
+    if not guess_by_rater:
         return competence, None
     guess, pool = shared_rows("guess", np.ones(n_classes), GUESS_NEAR, n_raters)
     model.pools.append(pool)
@@ -171,9 +174,9 @@ def competence_and_guess(model: LabelModel, own_guesses: bool = True) -> tuple[A
 
 def _pairs(responses: bf.Responses) -> list[tuple[int, int]]:
     """Return ordered pairs of classes that may compete: of many classes, those that meet."""
-    found = list(permutations(range(responses.n_classes), 2))
+    ordered_pairs = list(permutations(range(responses.n_classes), 2))
     if responses.n_classes <= MANY:
-        return found
-    given = responses.votes().astype(bool).astype(float)
-    met = given.T @ given > 0
-    return [pair for pair in found if met[pair]]
+        return ordered_pairs
+    is_used = responses.votes().astype(bool).astype(float)
+    met = is_used.T @ is_used > 0
+    return [pair for pair in ordered_pairs if met[pair]]

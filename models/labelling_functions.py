@@ -119,8 +119,8 @@ class LabellingFunctions(LabelModel):
         require_positive("weight", weight)
         n_classes, n_items = responses.n_classes, int(responses.multiplicity.sum())
         known, concentration = read_shares(class_shares, responses)
-        given = known if concentration is None else concentration / concentration.sum()
-        shares = np.full(n_classes, 1.0 / n_classes) if given is None else given
+        known_shares = known if concentration is None else concentration / concentration.sum()
+        shares = np.full(n_classes, 1.0 / n_classes) if known_shares is None else known_shares
         concentration = np.full(n_classes, ITEMS) if concentration is None else concentration
         free = {} if known is not None else {"prevalence": Dirichlet(concentration)}
         mode = partial(_mode, responses, shares=shares, free=free, gold=gold)
@@ -131,7 +131,7 @@ class LabellingFunctions(LabelModel):
         column = dependence.numbered(responses, source)
         if isinstance(groups, str) and groups == "copies":
             meeting = shares
-            if silence_counts and given is None:
+            if silence_counts and known_shares is None:
                 # sources of a rare class meet often, so their silence has to give its share first
                 channel = bf.Firing(None, column)
                 meeting = mode(channel, {"firing": _firing_prior(channel, odds, n_classes)})[2]
@@ -143,15 +143,15 @@ class LabellingFunctions(LabelModel):
 
         votes = bf.Firing(None, column) if silence_counts else bf.Votes(None, column)
         number = votes.numbers(responses)
-        own = np.eye(n_classes)[votes.label_of]  # (votes, classes)
-        seen = votes.by_class(responses, gold_labels(responses, gold))
+        is_class_of_vote = np.eye(n_classes)[votes.label_of]  # (votes, classes)
+        known_counts = votes.by_class(responses, gold_labels(responses, gold))
         if silence_counts:
             _require_two_votes(votes, responses, gold)
             prior = _firing_prior(votes, odds, n_classes)
-            lift = (1.0 + own * (odds - 1.0)) * shares
+            lift = (1.0 + is_class_of_vote * (odds - 1.0)) * shares
             typical = lift / lift.sum(axis=1, keepdims=True)
         else:
-            typical = _typical(number, own, shares, odds)
+            typical = _typical(number, is_class_of_vote, shares, odds)
             prior = Dirichlet((weight * typical).T)
         if dispersion is None:
             observation, rows, _ = mode(votes, {votes.declared[0].name: prior})
@@ -165,7 +165,7 @@ class LabellingFunctions(LabelModel):
         elif dispersion != 1:
             _require_above("dispersion", dispersion, "independent sources have one")
         doubt = float(dispersion) - 1.0
-        centre = weight * typical + seen
+        centre = weight * typical + known_counts
         centre /= centre.sum(axis=1, keepdims=True)
         self.notes |= {"dispersion": f"{dispersion:.3g}", "vote_weight": f"{weight:g}"}
 
@@ -173,7 +173,7 @@ class LabellingFunctions(LabelModel):
         if known is not None:
             prevalence = pm.Data("prevalence", known, dims="class")
         else:
-            if given is None:
+            if known_shares is None:
                 concentration = concentration + doubt * n_items * shares
             prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
         expected = number[:, None] * centre  # items with a vote, by class
@@ -191,9 +191,9 @@ class LabellingFunctions(LabelModel):
         bf.observe(responses, labels=bf.Independent(prevalence), raters=raters, gold=gold)
 
 
-def _require_above(name: str, given: Any, reason: str) -> None:
-    if require_positive(name, given) <= 1.0:
-        raise ModelError(f"{name} must be above one, because {reason}. Got: {given!r}.")
+def _require_above(name: str, value: Any, reason: str) -> None:
+    if require_positive(name, value) <= 1.0:
+        raise ModelError(f"{name} must be above one, because {reason}. Got: {value!r}.")
 
 
 def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
@@ -208,9 +208,9 @@ def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
     ]
 
 
-def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
+def _typical(number: Array, is_class_of_vote: Array, shares: Array, odds: float) -> Array:
     """Return classes of every vote's items (votes, classes), by iterative proportional fitting."""
-    lift = 1.0 + own * (odds - 1.0)
+    lift = 1.0 + is_class_of_vote * (odds - 1.0)
     target = number / number.sum()
     base = target
     for _ in range(ROUNDS):
@@ -218,14 +218,17 @@ def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
         joint = share * shares
         base = base * target / joint.sum(axis=1)
         base /= base.sum()
-    found: Array = joint / joint.sum(axis=1, keepdims=True)
-    return found
+    shares_of: Array = joint / joint.sum(axis=1, keepdims=True)
+    return shares_of
 
 
 def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
     """Return the prior of rates: Beta(2, 2) in the class of a vote, ``odds`` times less outside."""
-    own = np.eye(n_classes)[votes.label_of].astype(bool)
-    fires, misses = np.where(own, 2.0, 1.0), np.where(own, 2.0, 2.0 * odds - 1.0)
+    is_class_of_vote = np.eye(n_classes)[votes.label_of].astype(bool)
+    fires, misses = (
+        np.where(is_class_of_vote, 2.0, 1.0),
+        np.where(is_class_of_vote, 2.0, 2.0 * odds - 1.0),
+    )
     return Dirichlet(np.stack([fires, misses], axis=-1))
 
 
@@ -253,8 +256,8 @@ def _mode(
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
-    given = dict({} if gold is None else gold)
-    known = {item: label for item, label in given.items() if item in names}
+    gold_by_item = dict({} if gold is None else gold)
+    known = {item: label for item, label in gold_by_item.items() if item in names}
     observation = ResponseModel.build(few, bf.Independent(shares), raters, known)
     priors = priors | free
     rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}

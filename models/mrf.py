@@ -155,7 +155,7 @@ class MarkovRandomField(LabelModel):
             )
         dictionary = ConsensusTable(self.responses.n_classes, ())
         self.add_coord("type", dictionary.names(self.responses.classes))
-        said = class_given_type(np.log(dictionary.rows), np.exp(TRUST[0]))
-        prior = AS_ITEMS * (said / said.sum(axis=0)).T
+        class_of_type = class_given_type(np.log(dictionary.rows), np.exp(TRUST[0]))
+        prior = AS_ITEMS * (class_of_type / class_of_type.sum(axis=0)).T
         share = dirichlet("type_of_class", prior, dims=("class", "type"))
         return bf.Consensus(share, *competence_and_guess(self))

@@ -131,10 +131,10 @@ class WeightedVotes(LabelModel):
         results = {} if results is None else results
         require_mapping("results", results)
         self.result_names = list(results)
-        for name, own in results.items():
-            _require_unseen(name, own)
+        for name, member in results.items():
+            _require_unseen(name, member)
         self.given_results = {
-            name: own for name, own in results.items() if isinstance(own, xr.DataTree)
+            name: member for name, member in results.items() if isinstance(member, xr.DataTree)
         }
         self.terms = terms = _terms(responses, results)
         known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
@@ -173,8 +173,8 @@ class WeightedVotes(LabelModel):
         logits = bias + trust * base + voted.reshape(base.shape)
         if len(results) > 1:
             self.add_coord("result", list(results))
-            own = pm.Normal("own_trust", 0.0, scales["own_trust"], dims="result")
-            logits = logits + (terms.deviations[known] * own).sum(axis=-1)
+            member = pm.Normal("own_trust", 0.0, scales["own_trust"], dims="result")
+            logits = logits + (terms.deviations[known] * member).sum(axis=-1)
         if as_given:
             corrected = pm.Bernoulli("corrected", 1.0 - as_given)
             logits = pt.switch(corrected, logits, base)
@@ -232,7 +232,7 @@ class WeightedVotes(LabelModel):
         name = self.name_for("weight")
         posterior = posterior.drop_dims("rater")
         posterior = posterior.assign({name: (("chain", "draw", "rater"), weight)})
-        parts = [own.sum(axis=2) for _, own in by_part(terms, posterior)]
+        parts = [part.sum(axis=2) for _, part in by_part(terms, posterior)]
         mean_of = sum(parts) / (posterior.sizes["chain"] * posterior.sizes["draw"])
         coords = {"item": responses.items, "class": responses.classes}
         labels = xr.Dataset({"probability": (("item", "class"), mean_of)}, coords)
@@ -241,29 +241,29 @@ class WeightedVotes(LabelModel):
     def _note(self) -> None:
         """Say in results what the known labels cannot tell."""
         unused = int((self.gold_codes >= 0).sum()) - len(self.known.items)
-        seen, said = np.unique(self.known.label), []
-        if len(seen) == 1:
-            said.append(
-                f"All known labels are {self.responses.classes[seen[0]]!s}, so nothing is known of "
+        used, notes = np.unique(self.known.label), []
+        if len(used) == 1:
+            notes.append(
+                f"All known labels are {self.responses.classes[used[0]]!s}, so nothing is known of "
                 "errors on items of other classes."
             )
         if unused:
-            said.append(
+            notes.append(
                 f"{unused:,} known labels are of items without responses and say nothing of raters."
             )
-        if said:
-            self.notes["known_labels"] = " ".join(said)
+        if notes:
+            self.notes["known_labels"] = " ".join(notes)
 
 
 def _require_unseen(name: Any, result: Any) -> None:
     """Raise ModelError for a result that has seen known labels."""
     if isinstance(result, xr.DataTree) and "constant_data" in result.children:
-        seen = constants(result).get("gold")
-        if seen is not None and bool((seen >= 0).any()):
+        gold_of = constants(result).get("gold")
+        if gold_of is not None and bool((gold_of >= 0).any()):
             raise ModelError(
                 "Results must be fitted without the known labels (no gold=), because a model "
                 "is no evidence on labels that it was told. Got: a fit with "
-                f"{int((seen >= 0).sum())} known labels in {name!r}."
+                f"{int((gold_of >= 0).sum())} known labels in {name!r}."
             )
 
 

@@ -31,7 +31,7 @@ OF_RATER = 20  # responses of a rater to known items that show how often the rat
 SUBSETS = 12  # raters up to which every subset that responds to an item is counted
 PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
 
-TOLD = {
+FACT_NAMES = {
     "meetings": "pairs of responses to one item",
     "parts": "parts of raters with items in common",
     "known": "known labels of items with responses",
@@ -57,14 +57,14 @@ class Identifiability:
     problems: list[Advice]
 
     def __repr__(self) -> str:
-        facts = [[TOLD.get(str(name), str(name)), f"{n:,}"] for name, n in self.facts.items()]
+        facts = [[FACT_NAMES.get(str(name), str(name)), f"{n:,}"] for name, n in self.facts.items()]
         lines = []
         for name, (answer, because, remedy) in self.questions.iterrows():
             more = f". Needed for more: {remedy}" if remedy else ""
             lines.append(f"{name}: {answer}, {because}{more}.")
         lines += self.problems or ["No other problem of the table was found."]
-        said = (fill(x, WIDTH, initial_indent="* ", subsequent_indent="  ") for x in lines)
-        return "\n".join([as_columns(["of the table", "number"], facts), "", *said])
+        paragraphs = (fill(x, WIDTH, initial_indent="* ", subsequent_indent="  ") for x in lines)
+        return "\n".join([as_columns(["of the table", "number"], facts), "", *paragraphs])
 
 
 def identifiability(
@@ -135,7 +135,7 @@ def identifiability(
         assignment = Groups.read(groups, table).assignment
         source = np.where(assignment >= 0, table.n_raters + assignment, source)
         source = np.unique(source, return_inverse=True)[1]
-    seen = _Visited(table, source)
+    visits = _Visited(table, source)
     others, n_populations = table.n_classes - 1, int(of_item.max()) + 1
     facts = {
         "raters": table.n_raters,
@@ -143,26 +143,28 @@ def identifiability(
         "items": int(table.multiplicity.sum()),
         "responses": int(table.multiplicity[table.item].sum())
         + (0 if table.stated is None else len(table.stated.rater)),
-        "meetings": int((table.multiplicity * seen.number * (seen.number - 1) // 2).sum()),
-        "parts": len(np.unique(seen.part[seen.active])),
+        "meetings": int((table.multiplicity * visits.number * (visits.number - 1) // 2).sum()),
+        "parts": len(np.unique(visits.part[visits.active])),
         "populations": n_populations,
-        "known": int((codes[np.unique(seen.item)] >= 0).sum()),
-        "parameters": (seen.n_sources * table.n_classes + n_populations) * others,
-        "degrees_of_freedom": sum(seen.freedom(others, of_item == n) for n in range(n_populations)),
+        "known": int((codes[np.unique(visits.item)] >= 0).sum()),
+        "parameters": (visits.n_sources * table.n_classes + n_populations) * others,
+        "degrees_of_freedom": sum(
+            visits.freedom(others, of_item == n) for n in range(n_populations)
+        ),
     }
     short = facts["degrees_of_freedom"] < facts["parameters"]
     # a lower bound for many raters, and silence says more than is counted here
-    few = short and seen.n_sources <= SUBSETS and table.silent is None
-    judged = seen.odd & (not few)
-    if n_populations > 1 and seen.n_sources > 1 and facts["parts"] == 1 and not short:
+    few = short and visits.n_sources <= SUBSETS and table.silent is None
+    judged = visits.odd & (not few)
+    if n_populations > 1 and visits.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
-    questions = _questions(table, seen, codes, judged, n_populations)
-    problems = _classes(table, codes) + _silent(table, seen, codes) + of_prior
+    questions = _questions(table, visits, codes, judged, n_populations)
+    problems = _classes(table, codes) + _silent(table, visits, codes) + of_prior
     problems += on_repeats(table)
     if not any(problem.kind == "classes" for problem in problems):
         problems += on_classes(table)
     if questions["answer"]["labels"] != YES:
-        problems = _of_raters(table, seen, judged, facts, few) + problems
+        problems = _of_raters(table, visits, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
 
 
@@ -195,8 +197,8 @@ class _Visited:
 
     def freedom(self, others: int, among: NDArray[np.bool_]) -> int:
         """Return the degrees of freedom of the responses, with ``others`` + 1 classes, to items."""
-        own = among[self.item]
-        item, source = self.item[own], self.source[own]
+        is_among = among[self.item]
+        item, source = self.item[is_among], self.source[is_among]
         if self.n_sources <= SUBSETS:
             masks = np.bincount(item, 2.0**source, self.n_items)
             subsets: set[int] = set()
@@ -224,22 +226,22 @@ def _components(one: NDArray[np.int64], two: NDArray[np.int64], size: int) -> ND
 
 def _questions(
     table: Responses,
-    seen: _Visited,
+    visits: _Visited,
     codes: NDArray[np.int64],
     judged: NDArray[np.bool_],
     n_populations: int,
 ) -> pd.DataFrame:
     """Return what the table can answer, why, and what would change that."""
-    known = codes[np.unique(seen.item)]
+    known = codes[np.unique(visits.item)]
     per_class = np.bincount(known[known >= 0], minlength=table.n_classes)
-    said = np.bincount(table.label, minlength=table.n_classes) > 0
-    every_class = bool((per_class[said] >= OF_CLASS).all()) and said.any()
+    is_used = np.bincount(table.label, minlength=table.n_classes) > 0
+    every_class = bool((per_class[is_used] >= OF_CLASS).all()) and is_used.any()
     per_rater = np.bincount(table.rater, codes[table.item] >= 0, minlength=table.n_raters)
     assumed = "raters err independently given the class, and most are better than guessing"
     if n_populations > 1:
         assumed += ", and alike in all populations"
-        assumed += "" if seen.odd.any() else ", whose class shares differ"
-    items = judged[seen.source[np.unique(seen.item, return_index=True)[1]]]
+        assumed += "" if visits.odd.any() else ", whose class shares differ"
+    items = judged[visits.source[np.unique(visits.item, return_index=True)[1]]]
     more = f"{OF_CLASS} known labels of every class"
     if every_class:
         labels = YES, f"at least {OF_CLASS} items of every class are known", ""
@@ -249,17 +251,17 @@ def _questions(
         labels, shares = (ASSUMED, why, more), (ASSUMED, why, f"{more}, chosen at random")
     else:
         why = "the responses fit many truths equally well"
-        if seen.number.max(initial=0) <= 1:
+        if visits.number.max(initial=0) <= 1:
             why = "no item has responses of two raters"
         labels = shares = NO, why, "three raters on the same items, or known labels"
-    own = per_rater >= OF_RATER
-    each = judged[seen.source_of]
-    if own.all():
+    by_gold = per_rater >= OF_RATER
+    by_agreement = judged[visits.source_of]
+    if by_gold.all():
         raters = YES, f"every rater answered {OF_RATER} known items or more", ""
-    elif (own | each).any():
-        why = f"only of {int(own.sum()):,} raters, by known items"
-        if each.any():
-            why = f"if {assumed}{_but_not(own | each, 'raters')}"
+    elif (by_gold | by_agreement).any():
+        why = f"only of {int(by_gold.sum()):,} raters, by known items"
+        if by_agreement.any():
+            why = f"if {assumed}{_but_not(by_gold | by_agreement, 'raters')}"
         raters = ASSUMED, why, f"responses of every rater to {OF_RATER} known items"
     else:
         why = "agreement of fewer than three connected raters is no evidence of who is right"
@@ -276,14 +278,14 @@ def _but_not(these: NDArray[np.bool_], what: str) -> str:
 
 
 def _of_raters(
-    table: Responses, seen: _Visited, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
+    table: Responses, visits: _Visited, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
 ) -> list[Advice]:
     """Return in a sentence why responses do not show who is right, with the remedy."""
-    raters = "raters" if facts["raters"] == seen.n_sources else "sources of raters"
+    raters = "raters" if facts["raters"] == visits.n_sources else "sources of raters"
     alone = f"No item has responses of two {raters}"
-    if len(seen.active) == 1:
+    if len(visits.active) == 1:
         alone = "Only one rater responded"
-    several, rows_alike = int((seen.number > 1).sum()), np.diff(table.item) == 0
+    several, rows_alike = int((visits.number > 1).sum()), np.diff(table.item) == 0
     unanimous = table.stated is None and not np.diff(table.label)[rows_alike].any()
     collect = "bf.fuse(responses, gold=gold)"
     cases = [
@@ -295,14 +297,14 @@ def _of_raters(
             collect,
         ),
         (
-            len(seen.active) == 2 and few,
+            len(visits.active) == 2 and few,
             f"With two {raters} the table shows how often they agree, not which is right where "
             "they differ: that depends on the prior. Add a third rater, known labels (gold=), or "
             "items of several populations with different class shares "
             "(bf.models.DawidSkene(responses, populations=populations)).",
             "bf.models.DawidSkene(responses, populations=populations)",
         ),
-        (facts["parts"] > 1, *_of_parts(table, seen)),
+        (facts["parts"] > 1, *_of_parts(table, visits)),
         (
             few,
             f"The model has {facts['parameters']:,} parameters and the table only "
@@ -312,7 +314,7 @@ def _of_raters(
             "bf.models.DawidSkene(responses, raters='coin')",
         ),
         (
-            not judged[seen.active].any(),
+            not judged[visits.active].any(),
             f"No three {raters} have items in common pair by pair, so their agreement does not "
             "show who is right. Let some items have three responses.",
             "",
@@ -329,13 +331,13 @@ def _of_raters(
     return [Advice(words + beyond, "raters", call) for holds, words, call in cases if holds][:1]
 
 
-def _of_parts(table: Responses, seen: _Visited) -> tuple[str, str]:
+def _of_parts(table: Responses, visits: _Visited) -> tuple[str, str]:
     """Return a sentence on parts of raters who never respond to the same items, and no call."""
-    part = np.where(np.isin(seen.source_of, seen.active), seen.part[seen.source_of], -1)
-    parts = np.unique(seen.part[seen.active]).tolist()
+    part = np.where(np.isin(visits.source_of, visits.active), visits.part[visits.source_of], -1)
+    parts = np.unique(visits.part[visits.active]).tolist()
     named = "; ".join(listed(table.raters[part == n], LISTED) for n in parts[:LISTED])
     more = f"; and {len(parts) - LISTED:,} more" if len(parts) > LISTED else ""
-    weak = sum(not seen.odd[seen.part == n].any() for n in parts)
+    weak = sum(not visits.odd[visits.part == n].any() for n in parts)
     lacks = f" In {weak:,} of them no three raters meet." if weak else ""
     return (
         f"The raters form {len(parts):,} parts that never respond to the same items ({named}"
@@ -367,15 +369,15 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
                 "classes",
             )
         ]
-    said = np.bincount(table.label, minlength=table.n_classes) > 0
-    said[codes[codes >= 0]] = True
+    is_named = np.bincount(table.label, minlength=table.n_classes) > 0
+    is_named[codes[codes >= 0]] = True
     if table.stated is not None:
-        said |= table.stated.votes().sum(axis=0) > 0
-    if said.all():
+        is_named |= table.stated.votes().sum(axis=0) > 0
+    if is_named.all():
         return []
     return [
         Advice(
-            f"No response names the class {listed(table.classes[~said], LISTED)}, so only the "
+            f"No response names the class {listed(table.classes[~is_named], LISTED)}, so only the "
             "prior determines its share: leave it out of classes= of bf.Responses if it "
             "does not occur, or give known labels.",
             "unused class",
@@ -383,9 +385,9 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     ]
 
 
-def _silent(table: Responses, seen: _Visited, codes: NDArray[np.int64]) -> list[Advice]:
+def _silent(table: Responses, visits: _Visited, codes: NDArray[np.int64]) -> list[Advice]:
     """Return in a sentence that some items of unknown class have no responses."""
-    silent = (seen.number == 0) & (codes < 0)
+    silent = (visits.number == 0) & (codes < 0)
     if not silent.any():
         return []
     return [

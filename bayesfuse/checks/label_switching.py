@@ -65,7 +65,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     target = _target(result, reference)
     by_draw = _orders(_profiles(result), target)
     counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)
-    best = np.array([found[count.argmax()] for found, count in counted])  # most frequent
+    best = np.array([orders_of[count.argmax()] for orders_of, count in counted])  # most frequent
     switched = (by_draw != np.arange(len(target))).any(axis=2).mean(axis=1)
     named = _uses_names(target, _weights(result))
     draws = posterior_draws(result, "confusion")["confusion"]
@@ -138,8 +138,8 @@ def align_labels(
     if "gold" in contents.constants(result):  # a permutation would move the known labels, too
         labels = None
     if labels is not None:
-        own = np.take_along_axis(np.argsort(order, axis=2), labels.astype(np.int64), axis=2)
-        labels = own.astype(labels.dtype)
+        permuted = np.take_along_axis(np.argsort(order, axis=2), labels.astype(np.int64), axis=2)
+        labels = permuted.astype(labels.dtype)
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
     dropped = {"log_prior", "label_draws"} & set(result.children)
     for name in dropped:
@@ -199,11 +199,11 @@ def _weights(result: xr.DataTree) -> Array:
 
 def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
     """Return prevalence and weighted confusion rows (chain, draw, class, 1 + raters × labels)."""
-    found, names = contents.all_draws(result), ("prevalence", "confusion")
-    if missing := [name for name in names if contents.named(found, name) is None]:
+    draws_of, names = contents.all_draws(result), ("prevalence", "confusion")
+    if missing := [name for name in names if contents.named(draws_of, name) is None]:
         raise ModelError(
             "Classes are compared by prevalence and confusion matrices; labels on a graph have no "
-            f"prevalence. Got: no {missing[0]!r} among {list(found.data_vars)}."
+            f"prevalence. Got: no {missing[0]!r} among {list(draws_of.data_vars)}."
         )
     draws = posterior_draws(result, "prevalence", "confusion")
     root = np.sqrt(_weights(result) if weight is None else weight)
@@ -225,8 +225,8 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
     profile = _profiles(result if reference is None else reference, _weights(result))
     profile = profile.reshape(-1, *profile.shape[2:])
     few = profile[contents.evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
-    apart = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
-    target = few[np.argmin(apart)]
+    distance = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
+    target = few[np.argmin(distance)]
     for _ in range(ROUNDS):
         order = _orders(profile, target)
         before = target
@@ -238,8 +238,8 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
     orders, number = np.unique(_orders(profile, target), axis=0, return_counts=True)
     if len(orders) == 1:
         return target[np.argsort(orders[0])]
-    score, own = _log_score(result, target), np.arange(len(target))
-    scores = [score[order, own].sum() for order in orders] + np.log(number)
+    score, identity = _log_score(result, target), np.arange(len(target))
+    scores = [score[order, identity].sum() for order in orders] + np.log(number)
     return target[np.argsort(orders[scores.argmax()])]
 
 
@@ -257,8 +257,8 @@ def _log_score(result: xr.DataTree, target: Array) -> Array:
     logs = np.tensordot(prior.concentration - 1.0, log_rows, axes=(2, 2))
     score = np.logaddexp.reduce(logs + prior.log_weight[..., None, None]).sum(axis=-1)
     gold = contents.constants(result).get("gold")
-    if gold is not None and (seen := contents.observed_rows(result)) is not None:
-        item, rater, label = seen
+    if gold is not None and (columns := contents.observed_rows(result)) is not None:
+        item, rater, label = columns
         known = gold.values
         share = np.log(np.maximum(target[:, 0], SMALLEST))
         at = known[item] >= 0
@@ -278,30 +278,32 @@ def _costs(profile: Array, target: Array) -> Array:
 
 def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
     """Return the class that matches each class of the target at every draw, (…, class)."""
-    flat, own = profile.reshape(-1, *target.shape), np.arange(len(target))
-    order = np.tile(own, (len(flat), 1))
+    flat, identity = profile.reshape(-1, *target.shape), np.arange(len(target))
+    order = np.tile(identity, (len(flat), 1))
     for n, one in enumerate(flat):
         cost = _costs(one, target)
         _, best = scipy.optimize.linear_sum_assignment(cost)
-        if cost[own, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
+        if cost[identity, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
             order[n] = best
     return order.reshape(profile.shape[:-1])
 
 
 def _uses_names(target: Array, weight: Array) -> bool:
     """Return whether no permutation of the classes makes more raters mostly right."""
-    own = np.arange(len(target))
-    label = target[:, 1:].reshape(len(own), len(weight), -1).argmax(axis=-1)  # (classes, raters)
-    votes = (label[..., None] == own).swapaxes(1, 2) @ weight
+    identity = np.arange(len(target))
+    label = (
+        target[:, 1:].reshape(len(identity), len(weight), -1).argmax(axis=-1)
+    )  # (classes, raters)
+    votes = (label[..., None] == identity).swapaxes(1, 2) @ weight
     _, best = scipy.optimize.linear_sum_assignment(votes, maximize=True)
-    return bool(votes[own, best].sum() <= np.trace(votes) + 1e-9)
+    return bool(votes[identity, best].sum() <= np.trace(votes) + 1e-9)
 
 
 def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     """Return the posterior with its classes in the order of each draw."""
-    whole = contents.all_draws(result)
-    posterior = contents.without_prefix(whole)
-    back = dict(zip(posterior.data_vars, whole.data_vars, strict=True))
+    all_variables = contents.all_draws(result)
+    posterior = contents.without_prefix(all_variables)
+    back = dict(zip(posterior.data_vars, all_variables.data_vars, strict=True))
     places = xr.DataArray(order, dims=("chain", "draw", "class"))
     changed = {}
     for name, values in posterior.data_vars.items():
@@ -318,17 +320,19 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
         rows = np.take_along_axis(values.values, order[:, :, None, :, None], axis=3)
         rows = xr.where(groups == ALONE, values.copy(data=rows), values).transpose(*values.dims)
         changed["rater_confusion"] = (values.dims, rows.values)
-    found = posterior.assign(changed)
+    permuted = posterior.assign(changed)
     if "sensitivity" not in posterior:
-        return found.rename(back)
-    rates = np.empty((2, *found["sensitivity"].shape))
+        return permuted.rename(back)
+    rates = np.empty((2, *permuted["sensitivity"].shape))
     for at in np.ndindex(order.shape[:2]):
-        confusion, prevalence = (found[n].values[at] for n in ("confusion", "prevalence"))
+        confusion, prevalence = (permuted[n].values[at] for n in ("confusion", "prevalence"))
         rates[(slice(None), *at)] = one_against_rest(confusion, prevalence, order.shape[-1])
-    dims = found["sensitivity"].dims
-    found = found.assign({name: (dims, rate) for name, rate in zip(RATES, rates, strict=True)})
+    dims = permuted["sensitivity"].dims
+    permuted = permuted.assign(
+        {name: (dims, rate) for name, rate in zip(RATES, rates, strict=True)}
+    )
     for name in RATES if grouped else ():
         values = posterior[f"verdict_{name}"]
-        own = xr.where(groups == ALONE, found[name], values).transpose(*values.dims)
-        found[f"verdict_{name}"] = (values.dims, own.values)
-    return found.rename(back)
+        verdicts = xr.where(groups == ALONE, permuted[name], values).transpose(*values.dims)
+        permuted[f"verdict_{name}"] = (values.dims, verdicts.values)
+    return permuted.rename(back)

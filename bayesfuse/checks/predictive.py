@@ -76,10 +76,10 @@ def runs(
         return counts, (n_items - counts.sum()) / followers  # the others begin a run
 
     entries, total = ("length", np.arange(1, longest + 1)), np.full(longest, float(n_items))
-    found, (same,) = data.compared(count, entries, total, ci_prob)
-    said = f"{same['observed']:.1%} of consecutive items have the same majority label"
+    comparison, (same,) = data.compared(count, entries, total, ci_prob)
+    sentence = f"{same['observed']:.1%} of consecutive items have the same majority label"
     ends = (f"labels change {how} often than the model expects" for how in ("less", "more"))
-    return found.assign_attrs(same, verdict=verdict(said, same, ".1%", *ends))
+    return comparison.assign_attrs(same, verdict=verdict(sentence, same, ".1%", *ends))
 
 
 def _order(
@@ -155,10 +155,10 @@ def neighbour_agreement(
         share = np.bincount(one[same], weights[same], minlength=responses.n_classes)
         return share, share.sum()
 
-    found, (same,) = data.compared(agreeing, ("class", data.responses.classes), None, ci_prob)
-    said = f"{same['observed']:.1%} of the edges join items with the same majority label"
+    comparison, (same,) = data.compared(agreeing, ("class", data.responses.classes), None, ci_prob)
+    sentence = f"{same['observed']:.1%} of the edges join items with the same majority label"
     ends = (f"neighbours agree {how} than the model expects" for how in ("more", "less"))
-    return found.assign_attrs(same, verdict=verdict(said, same, ".1%", *ends))
+    return comparison.assign_attrs(same, verdict=verdict(sentence, same, ".1%", *ends))
 
 
 def expanded(observation: ResponseModel) -> ResponseModel:
@@ -204,16 +204,16 @@ class Replicated:
         ``statistic`` returns an array of ``entries`` (dimension and coordinate), then single
         numbers, which are returned with their places among the replications.
         """
-        seen, *numbers = statistic(self.responses)
+        observed, *numbers = statistic(self.responses)
         labels = (self.observation.simulate(rows, self.rng)[1] for rows in self.points)
         drawn = [statistic(self.responses.relabelled(label)) for label in labels]
-        replicated, *others = (np.array(each) for each in zip(*drawn, strict=True))
+        replicated, *others = (np.array(replicates) for replicates in zip(*drawn, strict=True))
         places = [place_among(*both) for both in zip(numbers, others, strict=True)]
-        return compare(seen, replicated, entries, total, ci_prob), places
+        return compare(observed, replicated, entries, total, ci_prob), places
 
 
 def compare(
-    seen: Array,
+    observed: Array,
     replicated: Array,
     entries: tuple[str, Any],
     total: Array | None = None,
@@ -227,21 +227,21 @@ def compare(
     n_draws = len(replicated)
     mean, variance = replicated.mean(axis=0), replicated.var(axis=0, ddof=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        z = (np.vstack([seen, replicated]) - mean) / np.sqrt(variance)
+        z = (np.vstack([observed, replicated]) - mean) / np.sqrt(variance)
     if total is not None:
-        below, above = _tails(seen, mean, variance, total, n_draws)
+        below, above = _tails(observed, mean, variance, total, n_draws)
     else:
-        apart = np.where(seen == mean, 0.0, z[0])
-        below, above = scipy.stats.norm.cdf(apart), scipy.stats.norm.sf(apart)
+        distance = np.where(observed == mean, 0.0, z[0])
+        below, above = scipy.stats.norm.cdf(distance), scipy.stats.norm.sf(distance)
     p_value = np.minimum(2 * np.minimum(below, above), 1.0)
     scale = 1.0 if total is None else total
     low, high = np.quantile(replicated, tails(ci_prob), axis=0) / scale
-    own, *others = (z[:, variance > 0] ** 2).sum(axis=1)
+    observed_square, *others = (z[:, variance > 0] ** 2).sum(axis=1)
     # the mean includes the replication that is compared with it
-    further = np.array(others) * (n_draws / (n_draws - 1)) ** 2 >= own
+    further = np.array(others) * (n_draws / (n_draws - 1)) ** 2 >= observed_square
     dim, coordinate = entries
-    found = {
-        "observed": seen / scale,
+    variables = {
+        "observed": observed / scale,
         "replicated": mean / scale,
         "low": low,
         "high": high,
@@ -249,29 +249,29 @@ def compare(
         "unusual": unusual(p_value),
     }
     return xr.Dataset(
-        {name: (dim, values) for name, values in found.items()},
+        {name: (dim, values) for name, values in variables.items()},
         {dim: coordinate},
         {"p_value": float(1 + further.sum()) / (1 + n_draws)},
     )
 
 
-def place_among(seen: float, replicated: Array) -> dict[str, float]:
+def place_among(observed: float, replicated: Array) -> dict[str, float]:
     """Return a statistic, the mean of its replications, and its two-sided p-value among them."""
-    below = 1 + np.count_nonzero(replicated <= seen)
-    above = 1 + np.count_nonzero(replicated >= seen)
+    below = 1 + np.count_nonzero(replicated <= observed)
+    above = 1 + np.count_nonzero(replicated >= observed)
     return {
-        "observed": float(seen),
+        "observed": float(observed),
         "replicated": float(replicated.mean()),
         "p_value": float(min(1.0, 2 * min(below, above) / (1 + len(replicated)))),
     }
 
 
-def verdict(said: str, found: Mapping[str, float], digits: str, more: str, less: str) -> str:
+def verdict(sentence: str, place: Mapping[str, float], digits: str, more: str, less: str) -> str:
     """Return a sentence on the result of :func:`place_among`."""
-    said = f"{said} (expected {format(found['replicated'], digits)})"
-    if found["p_value"] > LEVEL:
-        return f"{said}: no evidence against the model."
-    return f"{said}: {more if found['observed'] > found['replicated'] else less}."
+    sentence = f"{sentence} (expected {format(place['replicated'], digits)})"
+    if place["p_value"] > LEVEL:
+        return f"{sentence}: no evidence against the model."
+    return f"{sentence}: {more if place['observed'] > place['replicated'] else less}."
 
 
 def unusual(p_value: Array) -> NDArray[np.bool_]:
@@ -283,7 +283,7 @@ def unusual(p_value: Array) -> NDArray[np.bool_]:
 
 
 def _tails(
-    seen: Array, mean: Array, variance: Array, total: Array, n_draws: int
+    observed: Array, mean: Array, variance: Array, total: Array, n_draws: int
 ) -> tuple[Array, Array]:
     """Return the lower and upper tail (mid-p: each counts half of the observed value)."""
     share = (mean * n_draws + 0.5) / (total * n_draws + 1)  # never quite 0 or 1
@@ -293,7 +293,7 @@ def _tails(
     )
     correlation = np.clip(correlation, 1e-6, 0.999)  # at the lower end nearly a binomial
     a, b = (p * (1 - correlation) / correlation for p in (share, 1 - share))
-    exactly = scipy.stats.betabinom.pmf(seen, total, a, b)
-    below = scipy.stats.betabinom.cdf(seen, total, a, b) - exactly / 2
-    above = scipy.stats.betabinom.sf(seen, total, a, b) + exactly / 2
+    exactly = scipy.stats.betabinom.pmf(observed, total, a, b)
+    below = scipy.stats.betabinom.cdf(observed, total, a, b) - exactly / 2
+    above = scipy.stats.betabinom.sf(observed, total, a, b) + exactly / 2
     return below, above

@@ -66,8 +66,8 @@ def prior_dependence(
     table = xr.concat(parts, "weight").assign_coords(weight=list(WEIGHTS))
     share = table["share"]
     name = share["class"].values[np.ptp(share.values, axis=0).argmax()]
-    half, whole, twice = share.sel({"class": name}).values
-    return table.assign_attrs(verdict=str(_in_words(name, whole, half, twice)))
+    half, once, twice = share.sel({"class": name}).values
+    return table.assign_attrs(verdict=str(_in_words(name, once, half, twice)))
 
 
 def _at_weight(
@@ -104,9 +104,9 @@ def _require_labels_only(responses: Responses) -> None:
         )
 
 
-def _in_words(name: Any, whole: float, half: float, twice: float) -> Advice:
+def _in_words(name: Any, once: float, half: float, twice: float) -> Advice:
     return Advice(
-        f"The share of class {name} is {whole:.2f} with the default prior of the raters, "
+        f"The share of class {name} is {once:.2f} with the default prior of the raters, "
         f"{half:.2f} with half its weight and {twice:.2f} with twice its weight.",
         "prior",
         "bf.checks.prior_dependence(responses)",

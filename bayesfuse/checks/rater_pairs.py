@@ -83,11 +83,11 @@ def pairwise_agreement(
         return same, (same / together).mean()
 
     entries = "pair", np.arange(len(shared))
-    found, (mean,) = data.compared(agreeing, entries, together, ci_prob)
+    comparison, (mean,) = data.compared(agreeing, entries, together, ci_prob)
     mean["mean_p_value"] = mean.pop("p_value")  # p_value is of all pairs together
-    found.attrs |= mean
-    found = found.drop_vars("pair").assign_coords(_pair_coords(data.responses, pairs))
-    return found.assign(items=("pair", shared))
+    comparison.attrs |= mean
+    comparison = comparison.drop_vars("pair").assign_coords(_pair_coords(data.responses, pairs))
+    return comparison.assign(items=("pair", shared))
 
 
 def conditional_dependence(
@@ -145,11 +145,11 @@ def conditional_dependence(
     cluster = _clusters((pairs[0][flagged], pairs[1][flagged]), responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
     table = {"observed": mistakes, "expected": expected, "p_value": p_value, "unusual": flagged}
-    found = {name: ("pair", values) for name, values in table.items()}
-    found |= {"items": ("pair", shared), "cluster": ("rater", cluster)}
+    variables = {name: ("pair", values) for name, values in table.items()}
+    variables |= {"items": ("pair", shared), "cluster": ("rater", cluster)}
     coords = _pair_coords(responses, pairs) | {"rater": responses.raters}
     verdict = _in_words(groups, len(shared), observation)
-    return xr.Dataset(found, coords, {"groups": groups, "verdict": verdict})
+    return xr.Dataset(variables, coords, {"groups": groups, "verdict": verdict})
 
 
 def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel) -> str:
@@ -164,17 +164,17 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
         ", ".join(map(str, g[:6])) + (f" and {len(g) - 6} more" if len(g) > 6 else "")
         for g in groups
     )
-    said = f"These raters share more mistakes than the model expects: {named}."
+    sentence = f"These raters share more mistakes than the model expects: {named}."
     if not _has_only_labels(observation.responses):  # which no other model takes
-        return f"{said} Some items may be harder than others, or these raters share a source."
+        return f"{sentence} Some items may be harder than others, or these raters share a source."
     model = _model_of_hard_items(observation)
     source = "share a source: try bayesfuse.models.LatentGroup."
     if max(map(len, groups)) > max(observation.responses.n_raters / 2, 4):
         hard = "some items may be harder than others (see item_difficulty)"
-        return f"{said} With so many, {hard}: try {model}."
+        return f"{sentence} With so many, {hard}: try {model}."
     if isinstance(observation.raters, Consensus):
-        return f"{said} They may {source}"
-    return f"{said} Some items may be harder than others: try {model}. Or these raters may {source}"
+        return f"{sentence} They may {source}"
+    return f"{sentence} Some items may be harder: try {model}. Or these raters may {source}"
 
 
 def _is_saturated(observation: ResponseModel) -> bool:
@@ -234,21 +234,23 @@ def item_difficulty(
         return counts, float(agreement.std()), float(agreement.mean())
 
     entries, total = ("agreement", (edges[1:] + edges[:-1]) / 2), np.full(BINS, float(n_items))
-    found, (deviation, mean) = data.compared(by_agreement, entries, total, ci_prob)
+    comparison, (deviation, mean) = data.compared(by_agreement, entries, total, ci_prob)
     attrs = deviation | {f"mean_{name}": value for name, value in mean.items()}
-    return found.assign_attrs(attrs, verdict=_of_difficulty(deviation, mean, data.observation))
+    return comparison.assign_attrs(attrs, verdict=_of_difficulty(deviation, mean, data.observation))
 
 
 def _of_difficulty(deviation: dict[str, float], mean: dict[str, float], observation: Any) -> str:
-    said = f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
+    sentence = (
+        f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
+    )
     if mean["p_value"] <= predictive.LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
         model = _model_of_hard_items(observation)
         learnt = f" ({model} learns it)" if model == ITEM_TYPES else ""
-        said = (
+        sentence = (
             f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
             f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
-            f"of the raters may be too strong{learnt}. {said}"
+            f"of the raters may be too strong{learnt}. {sentence}"
         )
     more = (
         "some items are harder than others of their class, or raters share sources, so label "
@@ -257,7 +259,7 @@ def _of_difficulty(deviation: dict[str, float], mean: dict[str, float], observat
     if _has_only_labels(observation.responses):
         more += f". Try {_model_of_hard_items(observation)}"
     less = "agreement varies less than the model expects"
-    return predictive.verdict(said, deviation, ".3f", more, less)
+    return predictive.verdict(sentence, deviation, ".3f", more, less)
 
 
 def _agreement(responses: Responses) -> Array:
@@ -318,22 +320,22 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr()
     shared.sort_indices()
     shared = shared.tocoo()
-    kept = shared.data >= least
-    if not kept.any():
+    is_frequent = shared.data >= least
+    if not is_frequent.any():
         raise InapplicableError(
             "Raters are compared on the items they share; least= sets how many these must be. "
             f"Got: no pair of {n_raters} raters with {least} in common."
         )
-    first, second = (where[kept].astype(np.int64) for where in shared.coords)
-    known, found = first * n_raters + second, []
-    for apart in range(1, int(per_item.max())):
-        (at,) = np.nonzero(item[apart:] == item[:-apart])
-        own = rater[at] * n_raters + rater[at + apart]
-        place = np.minimum(np.searchsorted(known, own), len(known) - 1)
-        here = known[place] == own
-        found.append((rows[at[here]], rows[at[here] + apart], place[here]))
-    meetings = Meetings(*map(np.concatenate, zip(*found, strict=True)))
-    return (first, second), shared.data[kept].astype(np.int64), meetings
+    first, second = (where[is_frequent].astype(np.int64) for where in shared.coords)
+    known, meeting_rows = first * n_raters + second, []
+    for lag in range(1, int(per_item.max())):
+        (at,) = np.nonzero(item[lag:] == item[:-lag])
+        pair_code = rater[at] * n_raters + rater[at + lag]
+        place = np.minimum(np.searchsorted(known, pair_code), len(known) - 1)
+        here = known[place] == pair_code
+        meeting_rows.append((rows[at[here]], rows[at[here] + lag], place[here]))
+    meetings = Meetings(*map(np.concatenate, zip(*meeting_rows, strict=True)))
+    return (first, second), shared.data[is_frequent].astype(np.int64), meetings
 
 
 def _mistakes(
@@ -348,17 +350,17 @@ def _mistakes(
         expected += meetings.sums(n_pairs, probability[item, k]) * chance[:, k]
     agree = meetings.agree(responses)
     wrong = 1.0 - probability[item[agree], responses.label[meetings.first[agree]]]
-    seen = np.bincount(meetings.pair[agree], wrong, n_pairs)
-    return np.maximum(seen, 0.0), expected
+    observed = np.bincount(meetings.pair[agree], wrong, n_pairs)
+    return np.maximum(observed, 0.0), expected
 
 
-def _more(seen: Array, mean: Array, variance: Array) -> Array:
+def _more(observed: Array, mean: Array, variance: Array) -> Array:
     """Return the upper tail (mid-p) of Poisson variables, scaled to a given variance."""
     unit = np.maximum(variance, 1e-12) / np.maximum(mean, 1e-12)
-    many, rate = seen / unit, np.maximum(mean, 1e-12) / unit
+    many, rate = observed / unit, np.maximum(mean, 1e-12) / unit
     as_many = np.where(many > 0, scipy.special.gammainc(np.maximum(many, 1e-12), rate), 1.0)
-    found: Array = (as_many + scipy.special.gammainc(many + 1, rate)) / 2
-    return found
+    p_value: Array = (as_many + scipy.special.gammainc(many + 1, rate)) / 2
+    return p_value
 
 
 def _common_mistake(observation: ResponseModel, rows: LogParameters, pairs: Pairs) -> Array:
@@ -366,23 +368,23 @@ def _common_mistake(observation: ResponseModel, rows: LogParameters, pairs: Pair
     first, second = pairs
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     tables, n_classes = observation.tables(rows), observation.table.n_classes
-    found, wrong = np.empty((len(first), n_classes)), 1.0 - np.eye(n_classes)
+    common, wrong = np.empty((len(first), n_classes)), 1.0 - np.eye(n_classes)
     alone = channel.confusion(tables, n_classes, np)
     for at in range(0, len(first), PAIRS_AT_ONCE):
         part = slice(at, at + PAIRS_AT_ONCE)
         a, b = first[part], second[part]
         if isinstance(channel, Consensus):
-            found[part] = channel.same_mistake(tables, a, b)
+            common[part] = channel.same_mistake(tables, a, b)
         else:
-            found[part] = np.einsum("pkc,pkc,kc->pk", alone[a], alone[b], wrong)
+            common[part] = np.einsum("pkc,pkc,kc->pk", alone[a], alone[b], wrong)
     if isinstance(channel, LatentGroups):
         outer, inner = map(np.exp, tables)
         group = channel.assignment
         for g in range(group.max() + 1):
-            (own,) = np.nonzero((group[first] == g) & (group[second] == g))
-            heard = inner[first[own]] * inner[second[own]]
-            found[own] = np.einsum("kv,pvc,kc->pk", outer[g], heard, wrong)
-    return found
+            (within,) = np.nonzero((group[first] == g) & (group[second] == g))
+            heard = inner[first[within]] * inner[second[within]]
+            common[within] = np.einsum("kv,pvc,kc->pk", outer[g], heard, wrong)
+    return common
 
 
 def _clusters(pairs: Pairs, n_raters: int) -> NDArray[np.int64]:

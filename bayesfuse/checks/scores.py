@@ -92,22 +92,22 @@ def _scores(
     """Return the scores of probabilities (items, classes) of items of known class."""
     require_count("bins", bins)
     every = np.arange(len(true))
-    own = probability[every, true]
+    true_probability = probability[every, true]
     top = probability.max(axis=1)
     tied = np.isclose(probability, top[:, None], rtol=1e-12, atol=0)
     right = tied[every, true] / tied.sum(axis=1)
-    _, count, stated, found = _reliability(top, right, np.arange(bins) / bins)
+    _, count, stated, accuracy = _reliability(top, right, np.arange(bins) / bins)
     with np.errstate(divide="ignore"):
-        log_loss = -np.log(np.maximum(own, floor)).mean()
-    apart = probability - np.eye(probability.shape[1])[true]
+        log_loss = -np.log(np.maximum(true_probability, floor)).mean()
+    residual = probability - np.eye(probability.shape[1])[true]
     return {
         "accuracy": float(right.mean()),
         "log_loss": float(log_loss),
-        "brier": float((apart**2).sum(axis=1).mean()),
-        "ece": float((count * np.abs(stated - found)).sum() / count.sum()),
+        "brier": float((residual**2).sum(axis=1).mean()),
+        "ece": float((count * np.abs(stated - accuracy)).sum() / count.sum()),
         "items": len(true),
         "floor": float(floor),
-        "clipped": int((own < floor).sum()),
+        "clipped": int((true_probability < floor).sum()),
     }
 
 
@@ -156,7 +156,7 @@ def calibration(
     number, count, stated, share = _reliability(top, right, lower)
     hits = share * count
     low, high = (scipy.stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
-    found = {
+    bins_of = {
         "lower": lower[number],
         "upper": np.append(lower, 1.0)[number + 1],
         "count": count,
@@ -165,7 +165,7 @@ def calibration(
         "low": np.where(hits > 0, low, 0.0),
         "high": np.where(hits < count, high, 1.0),
     }
-    by_bin = {name: ("bin", values) for name, values in found.items()}
+    by_bin = {name: ("bin", values) for name, values in bins_of.items()}
     return xr.Dataset(by_bin, {"bin": number}, scores)
 
 
@@ -173,27 +173,29 @@ def _reliability(
     top: Array, right: NDArray[Any], lower: Array
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
     """Return index, count, mean probability and share of right labels of the non-empty bins."""
-    own = np.searchsorted(lower, top, side="right") - 1
-    count = np.bincount(own)
+    bin_of = np.searchsorted(lower, top, side="right") - 1
+    count = np.bincount(bin_of)
     used = np.flatnonzero(count)
-    stated, share = (np.bincount(own, values)[used] / count[used] for values in (top, right))
+    stated, share = (np.bincount(bin_of, values)[used] / count[used] for values in (top, right))
     return used, count[used], stated, share
 
 
 def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:
     """Return probability, true class and name of the known items that the result was not told."""
     probability = label_probabilities(labels)
-    names, told = Names(probability["item"].values, probability["class"].values), set[Any]()
+    names, inputs_gold = Names(probability["item"].values, probability["class"].values), set[Any]()
     if isinstance(labels, xr.DataTree):
-        told = set(names.items[known_classes(labels, len(probability)) >= 0].tolist())
-    known = [] if (given := read_gold(truth, names)) is None else list(given.items())
-    pairs = [pair for pair in known if pair[0] not in told]
+        inputs_gold = set(names.items[known_classes(labels, len(probability)) >= 0].tolist())
+    known = [] if (truth_labels := read_gold(truth, names)) is None else list(truth_labels.items())
+    pairs = [pair for pair in known if pair[0] not in inputs_gold]
     if not pairs:
         raise ResponsesError(
             f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
         )
     columns = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
-    item, code = (places(as_array(list(own)), probability[dim].values) for dim, own in columns)
+    item, code = (
+        places(as_array(list(names_of)), probability[dim].values) for dim, names_of in columns
+    )
     for what, place in (("items", item), ("classes", code)):
         if place.min() < 0:
             name, label = pairs[place.argmin()]
@@ -283,7 +285,9 @@ def agreement(
         tables.append((_measures(part, draws, level, rng), _kappas(part, level)))
         for table in tables[-1]:
             table.insert(0, "group", [name] * len(table))
-    measures, pairs = (pd.concat(each, ignore_index=True) for each in zip(*tables, strict=True))
+    measures, pairs = (
+        pd.concat(tables_of, ignore_index=True) for tables_of in zip(*tables, strict=True)
+    )
     return Agreement(measures, pairs)
 
 
@@ -295,7 +299,7 @@ def _measures(
     number = np.bincount(place.ravel(), responses.multiplicity, len(votes)).astype(np.int64)
     several = votes.sum(axis=1) >= 2
     ordered = responses.ordered and responses.n_classes > 2
-    found = _coefficients(votes, number[None], ordered)
+    coefficients = _coefficients(votes, number[None], ordered)
     total = int(number.sum())
     step = max(AT_ONCE // len(votes), 1)
     sampled = [
@@ -303,8 +307,8 @@ def _measures(
         for at in range(0, draws, step)
     ]
     rows = []
-    for name, (value,) in found.items():
-        values = np.concatenate([each[name] for each in sampled])
+    for name, (value,) in coefficients.items():
+        values = np.concatenate([sample[name] for sample in sampled])
         known = values[np.isfinite(values)]
         differs = np.isfinite(value) and np.ptp(known) > 0  # alike items say nothing of others
         low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
@@ -331,7 +335,7 @@ def _coefficients(votes: NDArray[Any], weight: NDArray[Any], ordered: bool) -> d
         every = total.sum(axis=1)
         differ = every - w @ ((v * (v - 1)).sum(axis=1) / (n - 1))
         expected = every**2 - (total**2).sum(axis=1)
-        found = {
+        coefficients = {
             "agreement": observed,
             "Krippendorff's alpha": 1 - (every - 1) * differ / expected,
         }
@@ -343,10 +347,10 @@ def _coefficients(votes: NDArray[Any], weight: NDArray[Any], ordered: bool) -> d
                 differ += ((w @ (v[:, k : k + 1] * v / (n - 1)[:, None])) * far[:, k]).sum(axis=1)
             expected = (total[:, :, None] * total[:, None, :] * far).sum(axis=(1, 2))
             alpha = 1 - (every - 1) * differ / expected
-            found["Krippendorff's alpha, ordinal"] = alpha
-        found["Fleiss' kappa"] = beyond((share**2).sum(axis=1))
-        found["Gwet's AC1"] = beyond((share * (1 - share)).sum(axis=1) / (n_classes - 1))
-    return found
+            coefficients["Krippendorff's alpha, ordinal"] = alpha
+        coefficients["Fleiss' kappa"] = beyond((share**2).sum(axis=1))
+        coefficients["Gwet's AC1"] = beyond((share * (1 - share)).sum(axis=1) / (n_classes - 1))
+    return coefficients
 
 
 def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
@@ -357,13 +361,13 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     at = responses.item, responses.cell.astype(np.int64)
     shape = responses.n_items, responses.n_raters * n_classes
-    given = scipy.sparse.csr_array((np.ones(len(at[0])), at), shape)
-    met = ((given * responses.multiplicity[:, None]).T @ given).tocoo()
+    answers = scipy.sparse.csr_array((np.ones(len(at[0])), at), shape)
+    met = ((answers * responses.multiplicity[:, None]).T @ answers).tocoo()
     (first, a), (second, b) = (np.divmod(cell, n_classes) for cell in met.coords)
-    kept = first < second
-    pair, of = np.unique((first * responses.n_raters + second)[kept], return_inverse=True)
+    is_pair = first < second
+    pair, of = np.unique((first * responses.n_raters + second)[is_pair], return_inverse=True)
     table = np.zeros((len(pair), n_classes, n_classes))
-    table[of, a[kept], b[kept]] = met.data[kept]
+    table[of, a[is_pair], b[is_pair]] = met.data[is_pair]
     number = table.sum(axis=(1, 2))
     share = table / number[:, None, None]
     rows, sides = share.sum(axis=2), share.sum(axis=1)
@@ -379,6 +383,6 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         error = np.sqrt((share * influence**2).sum(axis=(1, 2)) / number)
     error[error < 1e-9] = np.nan  # items that are alike say nothing of others
     low, high = (np.clip(kappa + scipy.stats.norm.ppf(q) * error, -1, 1) for q in level)
-    names = [responses.raters[each] for each in np.divmod(pair, responses.n_raters)]
+    names = [responses.raters[end] for end in np.divmod(pair, responses.n_raters)]
     values = [*names, number.astype(np.int64), same, kappa, low, high]
     return pd.DataFrame(dict(zip(columns, values, strict=True)))

@@ -122,7 +122,7 @@ OF_ANY_MODEL = {
     "jointly (moments; only with latent-group)",
 }
 
-KNOWN_OPTIONS = [each for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for each in table]
+KNOWN_OPTIONS = [known for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for known in table]
 
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
@@ -132,11 +132,11 @@ OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
 def in_options(message: str) -> str:
     """Return a message that names options in place of arguments of Python."""
 
-    def option(found: re.Match[str]) -> str:
-        name = "--" + OTHERWISE.get(found[1], found[1].replace("_", "-"))
-        if not any(name in each.split() for each in KNOWN_OPTIONS):
-            return found[0]
-        return f"{name} {found['value']}" if found["value"] else name
+    def option(match: re.Match[str]) -> str:
+        name = "--" + OTHERWISE.get(match[1], match[1].replace("_", "-"))
+        if not any(name in known_option.split() for known_option in KNOWN_OPTIONS):
+            return match[0]
+        return f"{name} {match['value']}" if match["value"] else name
 
     return ARGUMENT.sub(option, message)
 
@@ -148,10 +148,10 @@ def path(text: str) -> Path:
 
 def minutes(text: str) -> float:
     """Return the minutes of a time such as 90s, 2min or 1h."""
-    found = TIME.fullmatch(text.replace(" ", ""))
-    if found is None or float(found[1]) == 0:
+    match = TIME.fullmatch(text.replace(" ", ""))
+    if match is None or float(match[1]) == 0:
         raise argparse.ArgumentTypeError(f"a time is written as 90s, 2min or 1h. Got: {text!r:.50}")
-    return float(found[1]) * SECONDS[found[2]] / 60
+    return float(match[1]) * SECONDS[match[2]] / 60
 
 
 def whole_number(text: str, least: float = -math.inf, most: float = MOST) -> int:
@@ -198,10 +198,10 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return valid arguments, with ``command``, or raise CommandError."""
-    given = sys.argv[1:] if argv is None else argv
-    if given and not given[0].startswith("-") and Path(given[0]).is_file():
+    words = sys.argv[1:] if argv is None else argv
+    if words and not words[0].startswith("-") and Path(words[0]).is_file():
         raise CommandError(
-            f"a command comes first, as in bayesfuse fit {given[0]}. Got: no command"
+            f"a command comes first, as in bayesfuse fit {words[0]}. Got: no command"
         )
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
@@ -239,10 +239,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Say which questions the table can answer (labels, raters, shares), which only "
         "with assumptions and which not, and what would help.",
     )
-    for each in (fit, doctor):
-        each.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
-        _add(each, TABLE | KNOWN)
-        each.set_defaults(item="item", rater="rater", label="label")
+    for command in (fit, doctor):
+        command.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
+        _add(command, TABLE | KNOWN)
+        command.set_defaults(item="item", rater="rater", label="label")
     _add(fit, FIT)
     _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
     fit.set_defaults(quiet=False)
@@ -260,28 +260,30 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add(parser: Any, options: dict[str, str]) -> None:
     """Add options, which default to None so that those of other models are detected."""
-    for written, said in options.items():
+    for written, help_text in options.items():
         *names, values = written.split()
         if not names:
-            parser.add_argument(values, action="store_true", default=None, help=said)
+            parser.add_argument(values, action="store_true", default=None, help=help_text)
         elif values.startswith("{"):
-            parser.add_argument(*names, choices=values.strip("{}").split(","), help=said)
+            parser.add_argument(*names, choices=values.strip("{}").split(","), help=help_text)
         else:
             kind = TYPES.get(names[0], TYPES.get(values, Path))
-            parser.add_argument(*names, type=kind, metavar=values, help=said)
+            parser.add_argument(*names, type=kind, metavar=values, help=help_text)
 
 
 def _complete(arguments: argparse.Namespace) -> None:
     """Refuse options of other models, and fill in the defaults of the chosen one."""
     model = arguments.model
     chosen = "no --model" if model is None else f"--model {model}"
-    own = dict.fromkeys(OF_TABLES) | OF_SEVERAL if model is None else MODELS[model] | OF_ONE_MODEL
+    allowed = (
+        dict.fromkeys(OF_TABLES) | OF_SEVERAL if model is None else MODELS[model] | OF_ONE_MODEL
+    )
     if model is None and (arguments.sequence or arguments.position or arguments.spans):
-        own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
+        allowed |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
     for option in chain(OF_ONE_MODEL, OF_SEVERAL, *MODELS.values()):
         if getattr(arguments, option) is None:
-            setattr(arguments, option, own.get(option))
-        elif option not in own:
+            setattr(arguments, option, allowed.get(option))
+        elif option not in allowed:
             written = f"--{option.replace('_', '-')}"
             raise CommandError(f"{written} belongs to {_owner(option)}. Got: {chosen}")
     if arguments.spans is not None and arguments.sequence is None:
@@ -307,4 +309,4 @@ def _owner(option: str) -> str:
         return "a --model"
     if option in OF_SEVERAL:
         return "an answer from several models, without --model"
-    return f"--model {' or '.join(name for name, own in MODELS.items() if option in own)}"
+    return f"--model {' or '.join(name for name, of_model in MODELS.items() if option in of_model)}"

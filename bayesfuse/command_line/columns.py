@@ -91,9 +91,13 @@ def require_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: P
         cells = frame.iloc[:, place]
         broken = cells[cells.str.contains(LINE_BREAK, na=False)]
         for row, cell in broken.items():
-            first, *whole, last = (line.count(sep) for line in LINE_BREAK.split(cell))
-            rest = frame.shape[1] - 1
-            if name in columns or (first, last, {*whole, rest}) == (rest - place, place, {rest}):
+            first, *middle, last = (line.count(sep) for line in LINE_BREAK.split(cell))
+            n_other = frame.shape[1] - 1
+            if name in columns or (first, last, {*middle, n_other}) == (
+                n_other - place,
+                place,
+                {n_other},
+            ):
                 raise CommandError(
                     "a cell must be on one line, because an unclosed quote would merge rows. Got: "
                     f"{quoted(cell)} in column {name!r}, {_line(row, path)} of {path}"

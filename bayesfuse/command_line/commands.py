@@ -152,12 +152,12 @@ def _fit_one(
             )
         chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
         if arguments.chains != chains or arguments.thin > 1:
-            kept = f"{arguments.output}, which hold one draw in {arguments.thin}"
-            tell(f"bayesfuse: --resume continues the {chains} chains in {kept}")
+            where = f"{arguments.output}, which hold one draw in {arguments.thin}"
+            tell(f"bayesfuse: --resume continues the {chains} chains in {where}")
         arguments.chains = chains
-    own: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
+    storage: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
     size = arguments.chains, draws
-    stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **own)
+    stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **storage)
     result = _sample(
         model,
         interruption,
@@ -187,7 +187,9 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
             settings[name] = getattr(arguments, name)
     if arguments.robust:
         settings["confusion_prior"] = bf.priors.robust(tables.responses.n_classes)
-    structures = [each for each in (tables.sequences, tables.graph) if each is not None]
+    structures = [
+        structure for structure in (tables.sequences, tables.graph) if structure is not None
+    ]
     kind = getattr(bf.models, arguments.model.title().replace("-", ""))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bf.errors.NoGroupsWarning)  # stated in the report
@@ -199,8 +201,8 @@ def demo(arguments: argparse.Namespace, _: None) -> int:
     arguments.output.mkdir(parents=True, exist_ok=True)
     files = {"--labels": "anesthesia-labels.csv", "--picture": "anesthesia.png"}
     outputs = (f"{option}={arguments.output / name}" for option, name in files.items())
-    own = parse(["fit", "-", "--model=dawid-skene", "--seed=1979", *outputs])
-    return fit(own, Tables(bf.datasets.anesthesia(), ANESTHESIA))
+    demo_arguments = parse(["fit", "-", "--model=dawid-skene", "--seed=1979", *outputs])
+    return fit(demo_arguments, Tables(bf.datasets.anesthesia(), ANESTHESIA))
 
 
 def _sample(
@@ -284,11 +286,11 @@ def _inside(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -> xr.DataTree:
     """Return a saved result with more draws of each chain, and what follows from all draws."""
-    made = min(each["posterior"].sizes["draw"] for each in more)
+    made = min(part["posterior"].sizes["draw"] for part in more)
     old = before["posterior"].dataset
     first = old.sizes["draw"]
     added = xr.concat(
-        [each["posterior"].dataset.isel(draw=slice(made)) for each in more], "chain"
+        [part["posterior"].dataset.isel(draw=slice(made)) for part in more], "chain"
     ).assign_coords(chain=old["chain"], draw=range(first, first + made))
     plan = make_plan(model)
     names = [variable.name for variable in model.free_RVs + model.deterministics]

@@ -39,8 +39,8 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
             if interruption.presses > before and not needed:
                 raise KeyboardInterrupt
             with replacing(path) if file else nullcontext(path) as place:
-                said = work(place)
-            written += [f"{each[:-1]}{said or ''})" for each in file]
+                remark = work(place)
+            written += [f"{line[:-1]}{remark or ''})" for line in file]
         except KeyboardInterrupt:
             if file:
                 tell(f"bayesfuse: not written: {file[0]}")
@@ -60,7 +60,7 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
     return written
 
 
-PLAIN = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
+ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
 """ASCII replacements of the other characters in reports."""
 
 
@@ -81,7 +81,7 @@ def _print(text: str, stream: TextIO | None) -> None:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        text = text.translate(PLAIN).encode(encoding, "backslashreplace").decode(encoding)
+        text = text.translate(ASCII).encode(encoding, "backslashreplace").decode(encoding)
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:

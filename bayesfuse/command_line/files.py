@@ -67,8 +67,8 @@ def place(arguments: argparse.Namespace) -> None:
         )
     if arguments.model is not None and picture is None and output is not None:
         arguments.picture = output.with_suffix(".png")
-    given = table, arguments.items, arguments.gold, arguments.graph
-    inputs = [path for path in given if path is not None]
+    options = table, arguments.items, arguments.gold, arguments.graph
+    inputs = [path for path in options if path is not None]
     if inputs.count(STDIN) > 1:
         raise CommandError("only one table can come from standard input. Got: - for several")
     for path in inputs:
@@ -127,9 +127,9 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             new.replace(target)
         except OSError as error:
-            kept = new.rename(new.with_name(new.name.removeprefix(".")))
+            saved = new.rename(new.with_name(new.name.removeprefix(".")))
             raise CommandError(
-                f"cannot write {path}: {error.strerror}; the contents are in {kept}"
+                f"cannot write {path}: {error.strerror}; the contents are in {saved}"
             ) from error
 
 

@@ -90,8 +90,8 @@ def write_page(result: Any, path: Path) -> None:
 def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path) -> None:
     """Write the spans of tags, or the runs of other classes, with their probabilities."""
     tags = mark_spans(bf.label_probabilities(result)["class"].values.tolist())
-    found = bf.spans(result, sequences, scheme="bio" if tags else "runs")
-    found.to_csv(path, index=False, float_format="%.6g")
+    table = bf.spans(result, sequences, scheme="bio" if tags else "runs")
+    table.to_csv(path, index=False, float_format="%.6g")
 
 
 def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:
@@ -134,20 +134,20 @@ def report(model: LabelModel, result: xr.DataTree, schedule: Schedule | None = N
     sequences: bf.Sequences | None = getattr(labels, "sequences", None)
     graph: bf.Graph | None = getattr(labels, "graph", None)
     structure = Inputs(model.responses, sequences, graph)
-    data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
+    data = [repr(value) for value in (model.responses, sequences, graph) if value is not None]
     classes = bf.checks.collapse(result, model)
-    said = (
+    text = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {coverage():.0%} intervals."
     )
-    found = of_model(result, model, structure, SEED, schedule) if schedule else []
-    checks = [bullet(each.words) for each in found]
+    findings = of_model(result, model, structure, SEED, schedule) if schedule else []
+    checks = [bullet(value.words) for value in findings]
     wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
-    said += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
+    text += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
     parts = [
         "\n".join(data),
-        said,
+        text,
         _parameter_table(result),
         fill(classes.attrs["verdict"], WIDTH) if classes.attrs["collapsed"] else "",
         _group_table(result) if hasattr(model, "groups") else "",
@@ -182,11 +182,11 @@ def _group_table(result: xr.DataTree) -> str:
         )
     rows = [
         [
-            in_one_line(", ".join(map(in_one_line, each.raters)), WIDTH // 2),
-            f"{each.probability:.2f}",
-            ESTIMATE(each.informedness, each.low, each.high),
+            in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2),
+            f"{row.probability:.2f}",
+            ESTIMATE(row.informedness, row.low, row.high),
         ]
-        for each in groups.itertuples()
+        for row in groups.itertuples()
     ]
     header = ["raters who share a source", "probability", "informedness (0: none)"]
     return as_columns(header, rows)
@@ -212,11 +212,14 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
     step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
     with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
-        found = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
-    if found.isna().all().any():
+        diagnostics = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
+    if diagnostics.isna().all().any():
         return "Convergence cannot be assessed: that needs two or more chains and more draws."
-    rhat, ess = found["r_hat"].max(), found["ess_bulk"].min()
-    where = in_one_line(found["r_hat"].idxmax()), in_one_line(found["ess_bulk"].idxmin())
+    rhat, ess = diagnostics["r_hat"].max(), diagnostics["ess_bulk"].min()
+    where = (
+        in_one_line(diagnostics["r_hat"].idxmax()),
+        in_one_line(diagnostics["ess_bulk"].idxmin()),
+    )
     line = f"Largest R-hat {rhat:.3f} ({where[0]}), smallest ESS {ess:,.0f} ({where[1]})."
     if step > 1:
         line += f" Every {step}-th rater was checked."

@@ -56,19 +56,23 @@ class Tables:
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
     """Read all input files of ``fit``."""
-    item, rater, label = own = [arguments.item, arguments.rater, arguments.label]
+    item, rater, label = names_of_columns = [arguments.item, arguments.rater, arguments.label]
     in_sequence = arguments.sequence is not None
     place = [arguments.sequence, arguments.position] if in_sequence else []
-    if twice := [name for name in own + place if (own + place).count(name) > 1]:
+    if twice := [
+        name for name in names_of_columns + place if (names_of_columns + place).count(name) > 1
+    ]:
         raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
-    rows, read, column = _read_rows(arguments, own if arguments.items else own + place)
+    rows, read, column = _read_rows(
+        arguments, names_of_columns if arguments.items else names_of_columns + place
+    )
     listed = _read_items(arguments, rows, place)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
     # item names must be integers, or text, in all files alike
     mentioned = [answered] if listed is None else [answered, listed[item].cat.categories]
     mentioned += [] if edges is None else [edges[end].cat.categories for end in edges]
-    names = _plain_names(chain.from_iterable(mentioned))
+    names = _as_integers(chain.from_iterable(mentioned))
 
     sequences, places = None, None
     if listed is None:
@@ -79,7 +83,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     else:
         items = [names[name] for name in listed[item]]
     declared = _declared(arguments) or []
-    classes = _plain_names([*rows[label].cat.categories, *declared])
+    classes = _as_integers([*rows[label].cat.categories, *declared])
     responses = bf.Responses.from_long(
         {
             item: _renamed(rows[item], names),
@@ -168,14 +172,16 @@ def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.D
     if not arguments.drop_empty:
         rule = "a row needs a label; --drop-empty leaves out those without"
         require_complete(frame[[label]], path, rule)
-    kept = frame[frame[label].notna() & ~is_skipped]
-    require_complete(kept[[item, rater]], path, f"every row needs {item!r} and {rater!r}")
-    kept = kept.astype("category")
-    kept[item] = kept[item].cat.set_categories(frame[item].dropna().unique())  # none is lost
+    labelled = frame[frame[label].notna() & ~is_skipped]
+    require_complete(labelled[[item, rater]], path, f"every row needs {item!r} and {rater!r}")
+    labelled = labelled.astype("category")
+    labelled[item] = labelled[item].cat.set_categories(
+        frame[item].dropna().unique()
+    )  # none is lost
     n_empty = int(frame[label].isna().sum())
-    lost = sorted({*frame[rater].dropna()} - {*kept[rater]}) if n_empty else []
+    lost = sorted({*frame[rater].dropna()} - {*labelled[rater]}) if n_empty else []
     words = tables.without_labels(n_empty, lost)
-    return kept, words + tables.skipped(frame[label][is_skipped], "--classes")
+    return labelled, words + tables.skipped(frame[label][is_skipped], "--classes")
 
 
 def _read_wide(
@@ -189,7 +195,7 @@ def _read_wide(
     require_unique(items, arguments.responses, "an item has one row with --wide")
     declared = _declared(arguments)
     texts = pd.unique(pd.Series(cells.to_numpy(dtype=object).ravel()).dropna())
-    codes = _plain_names([*texts, *(declared or [])])
+    codes = _as_integers([*texts, *(declared or [])])
     if all(isinstance(code, int) for code in codes.values()):  # of classes, as in NumPy
         cells = cells.astype("Int64")
     classes = None if declared is None else [codes[name] for name in declared]
@@ -322,15 +328,15 @@ def _read_groups(
     return group[group.index.notna()]
 
 
-def _plain_names(names: Iterable[str]) -> dict[str, Any]:
+def _as_integers(names: Iterable[str]) -> dict[str, Any]:
     """Map names to integers if all are plain integers, else to themselves."""
     listed = list(names)
-    plain = all(tables.INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
-    return {name: int(name) if plain else name for name in listed}
+    are_integers = all(tables.INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
+    return {name: int(name) if are_integers else name for name in listed}
 
 
 def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:
     """Rename the categories to their plain names, in sorted order."""
-    names = _plain_names(column.cat.categories) if names is None else names
+    names = _as_integers(column.cat.categories) if names is None else names
     renamed = column.cat.rename_categories([names[name] for name in column.cat.categories])
     return renamed.cat.reorder_categories(sorted(renamed.cat.categories))

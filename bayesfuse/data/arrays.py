@@ -40,21 +40,23 @@ def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
     frame = present(frame)
     known = column_names(frame)
     if missing := [name for name in names if name not in (known or [])]:
-        seen = brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
+        description = (
+            brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
+        )
         raise ResponsesError(
             f"Arguments such as item=, rater= and label= name columns of a table of {what}; "
             "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads responses with a "
-            f"column per rater. Got: {seen}."
+            f"column per rater. Got: {description}."
         )
     values = [as_array(frame[name]) for name in names]
-    shapes = [own.shape for own in values]
+    shapes = [array.shape for array in values]
     if len({*shapes}) > 1 or len(shapes[0]) != 1:
         pairs = zip(names, shapes, strict=True)
-        told = ", ".join(f"{name!r} of shape {shape}" for name, shape in pairs)
+        shapes_in_words = ", ".join(f"{name!r} of shape {shape}" for name, shape in pairs)
         raise ResponsesError(
             "All columns must have the same length, one value per row and unique names; "
             "pd.DataFrame.from_dict(table, orient='index') reads {item: {rater: label}}. Got: "
-            f"{told}."
+            f"{shapes_in_words}."
         )
     if shapes[0] == (0,):
         raise ResponsesError(
@@ -63,10 +65,10 @@ def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
     return values
 
 
-def refuse(wrong: Any, rule: str, told: Callable[[int], str]) -> None:
+def refuse(wrong: Any, rule: str, describe: Callable[[int], str]) -> None:
     """Raise ResponsesError with the first place that is wrong, if any, and how many there are."""
     if len(at := np.flatnonzero(wrong)):
-        raise ResponsesError(f"{rule} Got: {told(int(at[0]))} ({len(at)} such).")
+        raise ResponsesError(f"{rule} Got: {describe(int(at[0]))} ({len(at)} such).")
 
 
 def as_array(values: Any) -> Any:
@@ -228,5 +230,5 @@ def shown(values: Any, most: int = 8) -> str:
 
 def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:
     """Return whether floats hold all these numbers exactly."""
-    whole = [array for array in arrays if array.dtype.kind != "f" and array.size]
-    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in whole)
+    integers = [array for array in arrays if array.dtype.kind != "f" and array.size]
+    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in integers)

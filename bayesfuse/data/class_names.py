@@ -46,9 +46,9 @@ def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
     """Return the separator of class names that are sets of labels, and the sets in two orders."""
     if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
         return None
-    plain_names = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
+    bare_names = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
     for separator in SEPARATORS:
-        parts = [[part.strip() for part in name.split(separator)] for name in plain_names]
+        parts = [[part.strip() for part in name.split(separator)] for name in bare_names]
         sets: dict[tuple[str, ...], list[int]] = {}
         several = [at for at, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
         for at in several:

@@ -102,18 +102,18 @@ def count_values(values: Any) -> Counter[str]:
         counts = pd.Series(np.asarray(as_array(values))).value_counts()
     except (TypeError, ValueError):  # such as lists in cells
         return Counter()
-    found: Counter[str] = Counter()
+    number_of: Counter[str] = Counter()
     for value, number in counts.items():
-        found[as_text(value)] += int(number)
+        number_of[as_text(value)] += int(number)
     for mark in MISSING:
-        found.pop(mark, None)
-    return found
+        number_of.pop(mark, None)
+    return number_of
 
 
 def as_text(value: Any) -> str:
     """Return a value as a file has it, whole numbers without a decimal point."""
-    is_whole = isinstance(value, float | np.floating) and np.isfinite(value) and value % 1 == 0
-    return str(int(value) if is_whole else value)
+    is_integer = isinstance(value, float | np.floating) and np.isfinite(value) and value % 1 == 0
+    return str(int(value) if is_integer else value)
 
 
 def is_number(text: str) -> bool:
@@ -146,12 +146,12 @@ def assign_roles(
     ``is_wide`` is given, the table is long if it has columns of raters or labels.
     """
     table = Columns(frame, names)
-    item, rater, label = found = [
+    item, rater, label = candidates = [
         _candidates(table, role, name)
         for role, name in zip((ITEM, RATER, LABEL), wanted, strict=True)
     ]
     if is_wide is None:
-        is_wide = not _is_long(table, wanted, found)
+        is_wide = not _is_long(table, wanted, candidates)
     if is_wide:
         roles = Roles(_item_of_wide(table, wanted[0], item, has_index))
     else:
@@ -199,8 +199,8 @@ def _identifiers(table: Columns, others: list[Any]) -> list[Any]:
     ]
 
 
-def _is_long(table: Columns, wanted: tuple[Any, Any, Any], found: list[list[Any]]) -> bool:
-    item, rater, label = found
+def _is_long(table: Columns, wanted: tuple[Any, Any, Any], candidates: list[list[Any]]) -> bool:
+    item, rater, label = candidates
     if wanted[1:] != (RATER, LABEL) or RATER in table.names or LABEL in table.names:
         return True
     # raters of a wide table may be called "user", and use the labels of others
@@ -216,21 +216,21 @@ def _is_long(table: Columns, wanted: tuple[Any, Any, Any], found: list[list[Any]
     return bool(rater or label) and not could_be_wide
 
 
-def _roles_of_long(table: Columns, found: dict[str, list[Any]]) -> Roles:
+def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     """Return the columns of a long table, or raise ResponsesError with the candidates."""
-    for role, names in found.items():
+    for role, names in candidates.items():
         if len(names) > 1 and role != LABEL and table.is_same_partition(names):
-            found[role] = names[:1]
-    open_roles = [role for role, names in found.items() if len(names) != 1]
+            candidates[role] = names[:1]
+    open_roles = [role for role, names in candidates.items() if len(names) != 1]
     if not open_roles:
-        return Roles(*(names[0] for names in found.values()))
-    taken = [names[0] for names in found.values() if len(names) == 1]
+        return Roles(*(names[0] for names in candidates.values()))
+    taken = [names[0] for names in candidates.values() if len(names) == 1]
     questions, got = [], []
     for role in open_roles:
-        names = found[role] or _suggestions(table, role, taken)
+        names = candidates[role] or _suggestions(table, role, taken)
         hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
         questions.append(f"{role}={hint}")
-        got.append(f"several columns for {role!r}" if found[role] else f"no column {role!r}")
+        got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
     read = f" (read: columns {shown(taken)})" if taken else ""
     raise ResponsesError(
         f"A table with one row per response{read} needs one column of items, of raters and of "
@@ -256,31 +256,31 @@ def _suggestions(table: Columns, role: str, taken: list[Any]) -> list[Any]:
     return (alike or sorted(free, key=lambda name: len(table.counts(name))))[:MAX_SHOWN]
 
 
-def _item_of_wide(table: Columns, wanted: Any, found: list[Any], has_index: bool) -> Any:
+def _item_of_wide(table: Columns, wanted: Any, candidates: list[Any], has_index: bool) -> Any:
     """Return the column of items of a table with one row per item, None for the index."""
-    others = [name for name in table.names if name not in found]
-    if wanted == ITEM and wanted not in found:
+    others = [name for name in table.names if name not in candidates]
+    if wanted == ITEM and wanted not in candidates:
         # a rater may have such a name
-        found = [name for name in found if not table.shares_labels(name, others)]
-        found += [n for n in others if ID_SUFFIX.search(str(n)) and table.is_distinct(n, 1)]
-        if len(found) > 1:
-            found = [name for name in found if table.is_distinct(name)][:1] or found
+        candidates = [name for name in candidates if not table.shares_labels(name, others)]
+        candidates += [n for n in others if ID_SUFFIX.search(str(n)) and table.is_distinct(n, 1)]
+        if len(candidates) > 1:
+            candidates = [name for name in candidates if table.is_distinct(name)][:1] or candidates
     elif wanted not in table.names:
         raise ResponsesError(
             f"item= names the column of the items, or the index. Got: {quoted(wanted)}, which is "
             f"not among {shown(table.names)}."
         )
-    if found:
-        if table.repeats(found[0]):
-            others = _suggestions(table, LABEL, found)
-            item = table.counts(found[0]).most_common(1)[0][0]
+    if candidates:
+        if table.repeats(candidates[0]):
+            others = _suggestions(table, LABEL, candidates)
+            item = table.counts(candidates[0]).most_common(1)[0][0]
             raise ResponsesError(
                 "A DataFrame with a column rater= or label= has one row per response, and any "
                 "other has one row per item, so that an item has one row: name the columns by "
                 f"rater= and label= (perhaps {shown(others)}). Got: item {quoted(item)} "
                 f"in several rows, and columns {shown(table.names)}."
             )
-        return found[0]
+        return candidates[0]
     if not has_index:
         _require_no_design(table)
     return None
@@ -351,7 +351,7 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | 
             for name, labels in zip(columns, counts, strict=True)
             if labels and all(map(is_number, labels))
         ]
-    return max(odd, key=lambda each: each[0])[1] if odd else None
+    return max(odd, key=lambda entry: entry[0])[1] if odd else None
 
 
 def _numbers_rows(values: Any) -> bool:

@@ -56,7 +56,8 @@ def read_text(
         rows = [*csv.reader([f"{line}\n" for line in lines[0]], delimiter=separator)]
         parsed.append((rows, separator))
     rows, separator = max(
-        parsed, key=lambda each: (len({*each[0][0]} & {*wanted}), len(each[0][0]))
+        parsed,
+        key=lambda parsed_file: (len({*parsed_file[0][0]} & {*wanted}), len(parsed_file[0][0])),
     )
     settings["skipinitialspace"] = len(rows[0]) > 1 and all(n.startswith(" ") for n in rows[0][1:])
     if settings["skipinitialspace"]:  # as after ", "

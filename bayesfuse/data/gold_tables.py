@@ -28,19 +28,22 @@ class Names(NamedTuple):
 
 
 def read_gold(
-    given: Any, names: Responses | Names, item: str = ITEM, label: str = LABEL
+    gold: Any, names: Responses | Names, item: str = ITEM, label: str = LABEL
 ) -> Mapping[Any, Any] | pd.Series | None:
     """Return known labels as a mapping, or as a Series, in which names may be repeated.
 
     The text of a file stands for the names of the table ``names``. Missing labels are left out:
     NaN, None, the texts ``MISSING`` and, unless they are classes, −1 and skipped tasks.
     """
-    found = _gold(given, names, item, label)
-    if found is None:
+    labels_by_item = _gold(gold, names, item, label)
+    if labels_by_item is None:
         return None
     if getattr(names, "normalised", False):
-        items, labels = list(found.keys()), as_spelt([label for _, label in found.items()], names)
-        found = pd.Series(labels, pd.Index(items, dtype=object), dtype=object)
+        items, labels = (
+            list(labels_by_item.keys()),
+            as_spelt([label for _, label in labels_by_item.items()], names),
+        )
+        labels_by_item = pd.Series(labels, pd.Index(items, dtype=object), dtype=object)
     classes = set(names.classes.tolist())
 
     def is_missing(value: Any) -> bool:
@@ -50,17 +53,19 @@ def read_gold(
             return value.strip() in {*MISSING, "-1"} or value.strip().casefold() in SKIPPED
         return bool(pd.isna(value)) or value == -1
 
-    if isinstance(found, Mapping):
-        return {name: value for name, value in found.items() if not is_missing(value)}
-    return found.loc[np.array([not is_missing(value) for value in found], dtype=bool)]
+    if isinstance(labels_by_item, Mapping):
+        return {name: value for name, value in labels_by_item.items() if not is_missing(value)}
+    return labels_by_item.loc[
+        np.array([not is_missing(value) for value in labels_by_item], dtype=bool)
+    ]
 
 
-def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
+def _gold(gold: Any, names: Responses | Names, item: str, label: str) -> Any:
     """Return known labels as a mapping or Series, in which labels may be missing."""
-    if given is None or isinstance(given, Mapping | pd.Series):
-        return given
-    is_file = isinstance(given, str | PathLike)
-    read = read_file(given, dtype=str, na_values=MISSING) if is_file else given
+    if gold is None or isinstance(gold, Mapping | pd.Series):
+        return gold
+    is_file = isinstance(gold, str | PathLike)
+    read = read_file(gold, dtype=str, na_values=MISSING) if is_file else gold
     if isinstance(read, pd.DataFrame):
         read = without_headings(read)[0]
     header = column_names(read)
@@ -68,14 +73,14 @@ def _gold(given: Any, names: Responses | Names, item: str, label: str) -> Any:
     if len(ends) == 2:
         if is_file:
             rule = "Every row of a file of known labels must have an item."
-            told = "an empty one in row {}, counted from 0".format
-            refuse(read[ends[0]].isna(), rule, told)
+            row_in_words = "an empty one in row {}, counted from 0".format
+            refuse(read[ends[0]].isna(), rule, row_in_words)
             return known_as_text(read[ends[0]], read[ends[1]], names)
         items, labels = columns(read, ends, "known labels")
         return pd.Series(labels, index=pd.Index(items, dtype=object), dtype=object)
     if isinstance(read, pd.DataFrame) and read.shape[1] == 1:
         return read.iloc[:, 0]
-    got = type(given).__name__ if header is None else f"columns {shown(header)}"
+    got = type(gold).__name__ if header is None else f"columns {shown(header)}"
     raise ResponsesError(
         "Known labels (gold=, truth=) are a mapping (a dict, a pandas Series) from item names to "
         f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a file "
@@ -99,14 +104,15 @@ def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list
 def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
     """Return known labels by item, from texts that stand for the names of a table."""
     item_of, class_of = (
-        {str(name): name for name in as_array(own).tolist()} for own in (names.items, names.classes)
+        {str(name): name for name in as_array(names_of).tolist()}
+        for names_of in (names.items, names.classes)
     )
     for name in [name for name in class_of.values() if isinstance(name, bool)]:
         class_of |= {str(name).upper(): name, str(name).lower(): name}  # as spreadsheets write them
     # whole numbers have a decimal point where others of their column are missing
-    said = [
+    classes = [
         text if pd.isna(text) else class_of.get(text, class_of.get(text.removesuffix(".0"), text))
         for text in labels
     ]
     index = pd.Index([item_of.get(text, text) for text in items], dtype=object)
-    return pd.Series(said, index, dtype=object)
+    return pd.Series(classes, index, dtype=object)

@@ -29,8 +29,8 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         require_gold(gold)
     if gold is None or len(gold) == 0:
         return known
-    given = zip(*gold.items(), strict=True)
-    items, labels = map(_places, given, (responses.items, responses.classes))
+    columns = zip(*gold.items(), strict=True)
+    items, labels = map(_places, columns, (responses.items, responses.classes))
     for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
         if place < 0:
             raise unknown_item(item, responses.items, int((items < 0).sum()))
@@ -83,20 +83,20 @@ def is_in_table(responses: Responses, gold: Mapping[Any, Any]) -> NDArray[np.boo
     return _places(list(gold.keys()), responses.items) >= 0
 
 
-def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    return places(narrow(np.fromiter(given, dtype=object, count=len(given))), names)
+def _places(values: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
+    return places(narrow(np.fromiter(values, dtype=object, count=len(values))), names)
 
 
-def read_shares(given: Any, responses: Responses) -> tuple[Array | None, Array | None]:
+def read_shares(shares: Any, responses: Responses) -> tuple[Array | None, Array | None]:
     """Return shares (classes,), or the concentration that intervals of shares stand for."""
-    if given is None:
+    if shares is None:
         return None, None
     classes = responses.classes.tolist()
-    if isinstance(given, Mapping):
-        if set(given) != set(classes):
-            raise ModelError(f"{SHARES}, by class, of {classes}. Got: {[*given]}.")
-        given = [given[name] for name in classes]
-    values = require_numbers("class_shares", given)
+    if isinstance(shares, Mapping):
+        if set(shares) != set(classes):
+            raise ModelError(f"{SHARES}, by class, of {classes}. Got: {[*shares]}.")
+        shares = [shares[name] for name in classes]
+    values = require_numbers("class_shares", shares)
     if values.shape not in ((len(classes),), (len(classes), 2)):
         raise ModelError(f"{SHARES}, one for each of {classes}. Got: shape {values.shape}.")
     if not np.all((values > 0) & (values < 1)):
@@ -116,7 +116,7 @@ def read_shares(given: Any, responses: Responses) -> tuple[Array | None, Array |
 
 def read_populations(
     units: NDArray[Any],
-    given: Any,
+    groups: Any,
     names: NDArray[Any] | None = None,
     unit: str = "item",
     *,
@@ -124,17 +124,17 @@ def read_populations(
     group: str = "population",
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return names of populations and the code of every unit, given by name or in order."""
-    if isinstance(given, Mapping):
-        given = pd.Series(dict(given), dtype=object).infer_objects()
-    if isinstance(given, pd.Series):
-        once = given[~given.reset_index().duplicated().to_numpy()]
-        given = _in_order(once, units, what, unit)
-    values = as_array(given)
+    if isinstance(groups, Mapping):
+        groups = pd.Series(dict(groups), dtype=object).infer_objects()
+    if isinstance(groups, pd.Series):
+        once = groups[~groups.reset_index().duplicated().to_numpy()]
+        groups = _in_order(once, units, what, unit)
+    values = as_array(groups)
     if values.ndim != 1 or len(values) != len(units):
         raise ResponsesError(
             f"{what} is a mapping (a dict, a pandas Series) from {unit}s to {group}s, or has one "
             f"entry for each of the {len(units)} {unit}s in their order. Got: "
-            f"{type(given).__name__} of shape {np.shape(values)}."
+            f"{type(groups).__name__} of shape {np.shape(values)}."
         )
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
@@ -150,10 +150,10 @@ def read_populations(
 
 
 def read_covariates(
-    responses: Responses, given: Any, names: list[str] | None = None
+    responses: Responses, covariates: Any, names: list[str] | None = None
 ) -> tuple[list[str], Array]:
     """Return names of covariates, those given if any, and values (items, covariates)."""
-    columns, table = _table("covariates=", responses, given)
+    columns, table = _table("covariates=", responses, covariates)
     columns = [f"x{j + 1}" for j in range(table.shape[1])] if columns is None else columns
     columns = [str(column) for column in columns]
     if len(set(columns)) < len(columns) or not columns:
@@ -175,11 +175,11 @@ def read_covariates(
     return columns, table
 
 
-def read_classifier(responses: Responses, given: Any) -> Array:
+def read_classifier(responses: Responses, classifier: Any) -> Array:
     """Return a classifier's probabilities (items, classes), given by item and class or in order."""
-    if isinstance(given, xr.DataArray) and given.ndim == 2:
-        given = given.transpose("item", "class").to_pandas()
-    columns, table = _table("classifier=", responses, given)
+    if isinstance(classifier, xr.DataArray) and classifier.ndim == 2:
+        classifier = classifier.transpose("item", "class").to_pandas()
+    columns, table = _table("classifier=", responses, classifier)
     classes, order = responses.classes, np.arange(table.shape[1])
     if columns is not None:
         code = places(as_array(columns), classes)
@@ -199,20 +199,20 @@ def read_classifier(responses: Responses, given: Any) -> Array:
     return table
 
 
-def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | None, Array]:
+def _table(what: str, responses: Responses, table: Any) -> tuple[list[Any] | None, Array]:
     """Return the column names, None for an array, and numbers by item and column."""
     columns = None
-    if isinstance(given, pd.Series):
-        given = given.to_frame("x1" if given.name is None else given.name)
-    if isinstance(given, pd.DataFrame):
-        columns = listed(given.columns)
-        values = _in_order(given, responses.items, what, "item").to_numpy()
+    if isinstance(table, pd.Series):
+        table = table.to_frame("x1" if table.name is None else table.name)
+    if isinstance(table, pd.DataFrame):
+        columns = listed(table.columns)
+        values = _in_order(table, responses.items, what, "item").to_numpy()
     else:
-        values = np.asarray(given)
+        values = np.asarray(table)
         if values.ndim != 2 or len(values) != responses.n_items:
             raise ResponsesError(
                 f"{what} is a DataFrame whose index holds the items, or has one row for each of "
-                f"the {responses.n_items} items in their order. Got: {type(given).__name__} of "
+                f"the {responses.n_items} items in their order. Got: {type(table).__name__} of "
                 f"shape {values.shape}."
             )
     try:
@@ -224,9 +224,9 @@ def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | Non
         ) from None
 
 
-def _in_order[T: (pd.Series, pd.DataFrame)](given: T, names: Any, what: str, unit: str) -> T:
+def _in_order[T: (pd.Series, pd.DataFrame)](table: T, names: Any, what: str, unit: str) -> T:
     """Return the rows in the order of ``names``, which must be those of the index, each once."""
-    index = given.index
+    index = table.index
     if index.has_duplicates:
         raise ResponsesError(
             f"Every {unit} has one value or row in {what}. Got: several for "
@@ -234,4 +234,4 @@ def _in_order[T: (pd.Series, pd.DataFrame)](given: T, names: Any, what: str, uni
         )
     known = f"{what} must be of {unit}s that are in the table."
     place = matched(as_array(index.to_numpy()), names, known, f"Every {unit} must be in {what}.")
-    return given.iloc[np.argsort(place)]
+    return table.iloc[np.argsort(place)]

@@ -22,8 +22,8 @@ def encode(
     Rows in messages are counted with those that were ``left_out``.
     """
     if declared is None:
-        codes, found = numbered(values, what, column)
-        return codes, unique_names(found, what)
+        codes, distinct = numbered(values, what, column)
+        return codes, unique_names(distinct, what)
     require_one_table(values, column)
     names = unique_names(declared, what)
     if isinstance(values, pd.Categorical):
@@ -31,8 +31,8 @@ def encode(
     else:
         codes = places(values, names)
     rule = f"Every {what} in {column!r} must be among the declared ones {shown(names)}."
-    told = "{} in row {}, counted from 0".format
-    refuse(codes < 0, rule, lambda n: told(quoted(values[n]), numbers(left_out, n)))
+    entry = "{} in row {}, counted from 0".format
+    refuse(codes < 0, rule, lambda n: entry(quoted(values[n]), numbers(left_out, n)))
     return codes, names
 
 
@@ -47,16 +47,16 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
     if isinstance(values, pd.Categorical):
         return values.codes.astype(np.int64), values.categories
     try:
-        codes, found = pd.factorize(values, sort=True)
-        if found.dtype == object and infer_dtype(found, skipna=False).startswith("mixed"):
-            sorted(found)  # raises TypeError; pandas puts numbers before text
+        codes, distinct = pd.factorize(values, sort=True)
+        if distinct.dtype == object and infer_dtype(distinct, skipna=False).startswith("mixed"):
+            sorted(distinct)  # raises TypeError; pandas puts numbers before text
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
         raise ResponsesError(
             f"Names in the {what} column {column!r} must be of one kind, because they are sorted; "
             f"astype(str) makes all of them text. Got: {', '.join(kinds)}."
         ) from None
-    return codes.astype(np.int64), found
+    return codes.astype(np.int64), distinct
 
 
 def require_one_table(values: Any, column: str) -> None:
@@ -90,13 +90,15 @@ def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     return index.astype(np.int64)
 
 
-def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) -> NDArray[np.int64]:
+def matched(
+    mentioned: NDArray[Any], names: NDArray[Any], known: str, complete: str
+) -> NDArray[np.int64]:
     """Return the index of every given name among ``names``, which must be the same set."""
-    place = places(as_array(given), names)
+    place = places(as_array(mentioned), names)
     unknown, absent = place < 0, np.ones(len(names), dtype=bool)
-    refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not among them")
+    refuse(unknown, known, lambda _: f"{shown(mentioned[unknown], 3)} not among them")
     absent[place] = False
-    refuse(absent, whole, lambda _: f"{shown(names[absent], 3)} missing")
+    refuse(absent, complete, lambda _: f"{shown(names[absent], 3)} missing")
     return place
 
 
@@ -140,8 +142,8 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
         return None
     text = kind == "string"
     pattern: Any = "[\0\ud800-\udfff]" if text else b"\0"
-    if found := re.search(pattern, ("" if text else b"").join(listed)):
-        name = next(name for name in listed if found[0] in name)
+    if match := re.search(pattern, ("" if text else b"").join(listed)):
+        name = next(name for name in listed if match[0] in name)
         raise ResponsesError(
             f"Names of {_plural(what)} must be text without the character NUL and without "
             f"surrogates, because files hold neither. Got: {quoted(name)}."
@@ -149,11 +151,11 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
     return np.array(listed, dtype=str if text else bytes)
 
 
-def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
+def names_of(count: int, declared: Any, what: str) -> NDArray[Any]:
     """Return ``count`` names, as given or numbers from 0."""
-    if given is None:
+    if declared is None:
         return np.arange(count)
-    names = unique_names(given, what)
+    names = unique_names(declared, what)
     if len(names) != count:
         raise ResponsesError(
             f"There must be one {what} name for each of the {count} {_plural(what)}. Got: "

@@ -49,13 +49,13 @@ def read_long(
             f"Got: {twice[0]!r} for two."
         )
     *ends, labels = columns(frame, names, "responses")
-    pair, found = np.zeros(len(labels), dtype=np.int64), []
-    for what, name, given in zip(("item", "rater"), names, declared, strict=False):
+    pair, names_of = np.zeros(len(labels), dtype=np.int64), []
+    for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):
         # one column at a time: its codes are the largest arrays needed
-        code, own = encode(ends.pop(0), given, what, name)
-        pair *= len(own)
+        code, distinct = encode(ends.pop(0), declared_names, what, name)
+        pair *= len(distinct)
         pair += code
-        found.append(own)
+        names_of.append(distinct)
     require_one_table(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
@@ -68,7 +68,7 @@ def read_long(
         "missing=\"drop\"), or give abstain=''.",
         lambda n: f"'' in row {numbers(quiet, n)}, counted from 0",
     )
-    return _rows(pair, labels, quiet, found, declared[1:], names[2])
+    return _rows(pair, labels, quiet, names_of, declared[1:], names[2])
 
 
 def _rows(
@@ -82,10 +82,10 @@ def _rows(
             f"are unknown otherwise. Got: silence in all {len(pair)} rows."
         )
     key, mute = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
-    code, own = encode(labels, classes, "class", column, quiet)
-    key *= len(own)  # in place, to save memory
+    code, distinct = encode(labels, classes, "class", column, quiet)
+    key *= len(distinct)  # in place, to save memory
     key += code
-    names = [*names, own]
+    names = [*names, distinct]
     silent = None if quiet is None else silence_of(mute, key, names, raters is not None)
     return key, *names, silent
 
@@ -156,7 +156,7 @@ def _frame_values(
                 f"alone. Got: {odd}, among columns {shown(names)}."
             )
         categories = [part.categories for part in parts if hasattr(part, "codes")]
-        if missing is UNDECLARED and any(-1 in each for each in categories):
+        if missing is UNDECLARED and any(-1 in column for column in categories):
             marks = [mark for mark in marks if mark is EMPTY]
         classes = _categories(parts, [*marks, abstain])
     return _side_by_side(parts), marks, classes
@@ -168,34 +168,34 @@ def _require_cells(values: NDArray[Any], matrix: Any) -> None:
         return
     sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
     shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
-    given = brief(matrix) if isinstance(matrix, str | PathLike) else shape
+    description = brief(matrix) if isinstance(matrix, str | PathLike) else shape
     raise ResponsesError(
         "A matrix of responses must have one row per item and one column per rater, with one "
         "label in each cell; pd.read_csv(path, index_col=0) reads it from a file, and "
         "from_long reads records. Got: "
-        f"{f'rows of lengths {sizes}' if len(sizes) > 1 else given}."
+        f"{f'rows of lengths {sizes}' if len(sizes) > 1 else description}."
     )
 
 
 def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers as integers and half ones unchanged, or raise ResponsesError."""
-    whole = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
-    if whole.all():
+    is_integer = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
+    if is_integer.all():
         return labels.astype(np.int64)
     is_half = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
     if not (is_half and labels.max() > 1):  # scores such as 3.5
         raise ResponsesError(
             "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
             "missing mark, because probabilities are not responses; other scores are read "
-            f"from a table with one row per response. Got: {as_python(labels[~whole][0])!r}."
+            f"from a table with one row per response. Got: {as_python(labels[~is_integer][0])!r}."
         )
     return labels
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
     """Return the marks of missing responses, each once, apart from NaN and None."""
-    given = missing if is_list_like(missing) else [missing]
-    marks = [mark for mark in dict.fromkeys(given) if not np.all(pd.isna(mark))]
+    listed_marks = missing if is_list_like(missing) else [missing]
+    marks = [mark for mark in dict.fromkeys(listed_marks) if not np.all(pd.isna(mark))]
     both = [mark for mark in marks if _among(mark, classes)]
     if both and missing is not UNDECLARED:
         raise ResponsesError(
@@ -229,7 +229,7 @@ def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
     if len(declared) < len(parts) or any(names != declared[0] for names in declared):
         others = [part[~pd.isna(part)].tolist() for part in parts if not hasattr(part, "codes")]
         try:
-            found = sorted(set().union(*declared, *others))
+            united = sorted(set().union(*declared, *others))
             ordered = all(names == sorted(names) for names in declared)
         except TypeError:
             ordered = False
@@ -238,7 +238,7 @@ def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
                 "All columns must have the same categories in one order, because it is the order "
                 f"of the classes; else give classes=. Got: {shown(declared, 3)}."
             )
-        declared = [found]
+        declared = [united]
     return [name for name in declared[0] if name not in marks]
 
 
@@ -261,9 +261,13 @@ def read_counts(
             )
         if items is None:  # labels joined, if that is unique
             labels = [[str(label) for label in pattern] for pattern in patterns]
-            short = ["" if all(len(label) == 1 for label in own) else "," for own in labels]
-            items = [between.join(own) for between, own in zip(short, labels, strict=True)]
-            items = items if len(set(items)) == len(items) else [repr(each) for each in patterns]
+            short = [
+                "" if all(len(label) == 1 for label in labels_of) else "," for labels_of in labels
+            ]
+            items = [
+                between.join(labels_of) for between, labels_of in zip(short, labels, strict=True)
+            ]
+            items = items if len(set(items)) == len(items) else [repr(row) for row in patterns]
         patterns = [list(pattern) for pattern in patterns]
     count = as_array(counts)
     numbers = count.size > 0 and count.shape == (len(patterns),) and count.dtype.kind in "iuf"

@@ -287,17 +287,17 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
 
     def relabelled(self, label: NDArray[np.int64]) -> Responses:
         """Return the same table with other labels, given by a class index for every row."""
-        given = np.asarray(label)
+        codes = np.asarray(label)
         if (
-            given.shape != self.cell.shape
-            or given.dtype.kind not in "iu"
-            or not np.all((given >= 0) & (given < self.n_classes))
+            codes.shape != self.cell.shape
+            or codes.dtype.kind not in "iu"
+            or not np.all((codes >= 0) & (codes < self.n_classes))
         ):
             raise ResponsesError(
                 f"Labels must be class indices, 0 to {self.n_classes - 1}, one for each of the "
-                f"{self.n_responses} rows. Got: {shown(given.ravel())} of shape {given.shape}."
+                f"{self.n_responses} rows. Got: {shown(codes.ravel())} of shape {codes.shape}."
             )
-        key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
+        key = (self.item * self.n_raters + self.rater) * self.n_classes + codes.astype(np.int64)
         return replace(self, cell=from_key(key, self.items, self.raters, self.classes).cell)
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:

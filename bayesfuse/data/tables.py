@@ -58,7 +58,7 @@ RENAMED = (
 
 
 def read_table(
-    given: Any,
+    source: Any,
     *,
     item: str = ITEM,
     rater: str = RATER,
@@ -80,7 +80,7 @@ def read_table(
             'missing must be "error" or "drop": what to do with rows that have no label; marks of '
             f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
-    if isinstance(given, Responses):
+    if isinstance(source, Responses):
         pairs = zip((ITEM, RATER, LABEL), wanted, strict=True)
         if renamed := {role: name for role, name in pairs if name != role}:
             raise ModelError(
@@ -88,11 +88,11 @@ def read_table(
                 f"none. Got: {brief(renamed)} with Responses."
             )
         if positive is None and normalise is False:
-            return given, "", CODE
-        renamed_table = renamed_classes(given, positive, normalise)
+            return source, "", CODE
+        renamed_table = renamed_classes(source, positive, normalise)
         return renamed_table, "", f"{CODE}\n{RENAMED.format(naming_code(naming))}"
     code = ["# frame is your table, as read by pandas"]
-    frame = _as_frame(given)
+    frame = _as_frame(source)
     if not isinstance(frame, pd.DataFrame):
         table = Responses.from_matrix(frame, **naming)
         code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
@@ -123,27 +123,27 @@ def naming_code(naming: dict[str, Any]) -> str:
     return code + (", normalise=True" if naming["normalise"] else "")
 
 
-def _as_frame(given: Any) -> Any:
+def _as_frame(table: Any) -> Any:
     """Return a table of any library as a DataFrame, and a matrix unchanged."""
-    if isinstance(given, str | PathLike):
-        return read_file(given, na_values=MISSING)
-    given = present(given)
-    if isinstance(given, list) and given and isinstance(given[0], list | tuple | Mapping):
-        return pd.DataFrame(given)
-    if isinstance(given, pd.Series) and given.index.nlevels > 1:  # by item and rater
-        return given.reset_index()
-    names = column_names(given)
-    if names is None or isinstance(given, xr.DataTree):
-        if not isinstance(given, np.ndarray | xr.DataArray):
+    if isinstance(table, str | PathLike):
+        return read_file(table, na_values=MISSING)
+    table = present(table)
+    if isinstance(table, list) and table and isinstance(table[0], list | tuple | Mapping):
+        return pd.DataFrame(table)
+    if isinstance(table, pd.Series) and table.index.nlevels > 1:  # by item and rater
+        return table.reset_index()
+    names = column_names(table)
+    if names is None or isinstance(table, xr.DataTree):
+        if not isinstance(table, np.ndarray | xr.DataArray):
             raise ModelError(
                 "responses must be a DataFrame or a two-dimensional array, or the bf.Responses "
                 "that bf.Responses.from_long and from_matrix return, or the path of a CSV or "
-                f"Parquet file. Got: {type(given).__name__}."
+                f"Parquet file. Got: {type(table).__name__}."
             )
-        return given
-    if isinstance(given, pd.DataFrame):
-        return given
-    return pd.DataFrame(dict(zip(names, columns(given, names, "responses"), strict=True)))
+        return table
+    if isinstance(table, pd.DataFrame):
+        return table
+    return pd.DataFrame(dict(zip(names, columns(table, names, "responses"), strict=True)))
 
 
 def tidy(frame: pd.DataFrame, code: list[str]) -> tuple[pd.DataFrame, str]:
@@ -240,17 +240,17 @@ def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str
     """
     if getattr(labels.dtype, "ordered", False):
         classes = [*(classes or ()), *labels.dtype.categories]
-    kept = set() if classes is None else set(classes)
+    declared = set() if classes is None else set(classes)
     if labels.dtype.kind in "biufM":
         return [], []
     try:
-        names = [name for name in pd.unique(labels.dropna()) if name not in kept]
+        names = [name for name in pd.unique(labels.dropna()) if name not in declared]
     except TypeError:  # such as lists, which are refused later
         return [], []
     texts = [name for name in names if isinstance(name, str)]
     marks = [name for name in texts if name.strip() in MISSING]
     skips = [name for name in texts if name.strip().casefold() in SKIPPED]
-    n_classes = len(names) + len(kept) - len(marks) - len(skips)
+    n_classes = len(names) + len(declared) - len(marks) - len(skips)
     if skips and n_classes == 1:
         raise ResponsesError(
             f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
@@ -317,7 +317,7 @@ def wide(table: Responses, cells: Any, items: str) -> str:
     answers = values[~pd.isna(values)]
     marked = empty - (size - len(answers))
     blank = int(np.count_nonzero(answers == EMPTY)) if values.dtype.kind in "OU" else 0
-    said = f"; {empty:,} of {size:,} responses {'is' if empty == 1 else 'are'} missing"
+    missing_note = f"; {empty:,} of {size:,} responses {'is' if empty == 1 else 'are'} missing"
     for number, how in ((blank, "empty text"), (marked - blank, "marked −1")):
-        said += f", {number:,} of them {how}" if number else ""
-    return f"{words}{said}."
+        missing_note += f", {number:,} of them {how}" if number else ""
+    return f"{words}{missing_note}."

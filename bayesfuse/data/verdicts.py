@@ -130,7 +130,7 @@ def read_verdicts(
     frame = read_file(table) if isinstance(table, str | PathLike) else table
     require_kind("A table of verdicts that is no path", frame, pd.DataFrame)
     of_item, of_judge, wide = (
-        [each] if isinstance(each, str) else [*each] for each in (item, judge, judges or ())
+        [value] if isinstance(value, str) else [*value] for value in (item, judge, judges or ())
     )
     naming = [*of_item, *([] if wide else of_judge)]
     used = [*(wide or [*of_judge, verdict]), *([swapped] if swapped else [])]
@@ -141,28 +141,35 @@ def read_verdicts(
             f"{shown(frame.columns)}."
         )
     empty = (frame[naming].isna() | frame[naming].eq("")).to_numpy()
-    told = "nothing in row {}, counted from 0, of column {!r}".format
+    row_in_words = "nothing in row {}, counted from 0, of column {!r}".format
     rule = "Every row must name an item and a judge."
-    refuse(empty.any(axis=1), rule, lambda n: told(n, naming[empty[n].argmax()]))
+    refuse(empty.any(axis=1), rule, lambda n: row_in_words(n, naming[empty[n].argmax()]))
     frame = frame.assign(**{"": _joined(frame, of_item, " / ")})
     turned = np.zeros(len(frame), dtype=bool)
     if swapped:
-        said = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
-        odd = frame[swapped][said.isna()].unique()
+        is_swapped = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
+        odd = frame[swapped][is_swapped.isna()].unique()
         rule = "swapped= says true, yes or 1, or false, no or 0, in every row."
-        refuse(said.isna(), rule, lambda _: shown(odd))
-        turned = said.to_numpy(dtype=bool)
+        refuse(is_swapped.isna(), rule, lambda _: shown(odd))
+        turned = is_swapped.to_numpy(dtype=bool)
     parts = [(frame[name], name) for name in wide]
     parts = parts or [(frame[verdict], _joined(frame, of_judge, " "))]
-    tables = [pd.DataFrame({"": frame[""], "judge": by, "verdict": said}) for said, by in parts]
+    tables = [
+        pd.DataFrame({"": frame[""], "judge": by, "verdict": is_swapped})
+        for is_swapped, by in parts
+    ]
     long = pd.concat(tables, ignore_index=True)
     turned = np.tile(turned, len(parts))
     silent = {normal_form(str(mark)) for mark in missing}
     text = long["verdict"].map(_as_text).str.strip()
     read = {
-        each: _read_verdict(each) for each in pd.unique(text) if normal_form(each) not in silent
+        value: _read_verdict(value) for value in pd.unique(text) if normal_form(value) not in silent
     }
-    read = {each: own for each, own in read.items() if normal_form(own.words) not in silent}
+    read = {
+        value: reading
+        for value, reading in read.items()
+        if normal_form(reading.words) not in silent
+    }
     there = (long["verdict"].notna() & text.isin(list(read))).to_numpy()
     if not there.any():
         raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
@@ -175,7 +182,7 @@ def read_verdicts(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
                 f"Got: verdicts {shown(pd.unique(labels))}."
             )
-        labels = np.where(turned[there], [TURNED.get(each, each) for each in labels], labels)
+        labels = np.where(turned[there], [TURNED.get(value, value) for value in labels], labels)
     responses = Responses.from_long(
         {"item": long[""][there].to_numpy(), "rater": judges_of[there], "label": labels},
         items=list(dict.fromkeys(frame[""])),
@@ -215,7 +222,7 @@ class _Verdict(NamedTuple):
 def _read_verdict(text: str) -> _Verdict:
     """Return the verdict in a text, or raise ResponsesError."""
     words = _from_json(text) if text.startswith(("{", "```")) else text
-    inside = dict.fromkeys(own.strip() for own in BRACKETS.findall(words))
+    inside = dict.fromkeys(bracket.strip() for bracket in BRACKETS.findall(words))
     if len(inside) > 1:
         raise ResponsesError(
             "A verdict has one mark in double brackets, such as [[A]] or [[8]]; name failures in "
@@ -314,10 +321,10 @@ def _labels(
 def _constant(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the first row of every item, of the columns that are the same in all its rows."""
     groups = frame.groupby("", sort=False)
-    kept = [
+    constant = [
         name
         for name in frame.columns.drop("")
         if frame[name].map(pd.api.types.is_hashable).all()
         and groups[name].nunique(dropna=False).max() == 1
     ]
-    return frame.drop_duplicates("").set_index("")[kept].rename_axis("item")
+    return frame.drop_duplicates("").set_index("")[constant].rename_axis("item")

@@ -174,15 +174,15 @@ def errors_after(
     rng, level = require_seed(random_seed), tails(ci_prob)
     if not np.iterable(sizes) or not (more := list(sizes)):
         raise ModelError(f"sizes must be whole numbers, as in [10, 50]. Got: {brief(sizes)}.")
-    for each in more:
-        require_count("sizes", each, 0)
+    for size in more:
+        require_count("sizes", size, 0)
     labels, error, order = _uncertain(result)
     _require_independent_items(result)
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
     total, n_open = wrong.sum(axis=1), len(order)
-    numbers = [0, *(min(each, n_open) for each in more if each)]
+    numbers = [0, *(min(size, n_open) for size in more if size)]
     rows = []
     for number in numbers:
         left = n_open - number
@@ -191,9 +191,9 @@ def errors_after(
     for number in numbers:
         errors = total - wrong[:, order[:number]].sum(axis=1)
         rows.append(["correct", number, error[order[number:]].sum(), errors])
-    found = pd.DataFrame(rows, columns=["aim", "labels", "wrong", "low"])
-    ends = np.quantile(np.stack(found["low"]), level, axis=1, method="inverted_cdf").astype(float)
-    return found.assign(low=ends[0], high=ends[1])
+    table = pd.DataFrame(rows, columns=["aim", "labels", "wrong", "low"])
+    ends = np.quantile(np.stack(table["low"]), level, axis=1, method="inverted_cdf").astype(float)
+    return table.assign(low=ends[0], high=ends[1])
 
 
 def _uncertain(result: xr.DataTree) -> tuple[xr.DataArray, NDArray[Any], NDArray[np.int64]]:

@@ -90,7 +90,7 @@ def panel(
     require_count("draws", draws)
     require_number("tolerance", tolerance)
     rng, level = require_seed(random_seed), tails(ci_prob)
-    labels, seen = joint_labels.stored(result), require_rows(result, "A panel")
+    labels, rows = joint_labels.stored(result), require_rows(result, "A panel")
     names = constants(result)["rater"].values
     if len(names) > MOST:
         raise ModelError(
@@ -100,37 +100,37 @@ def panel(
     require_count("size", len(names) if size is None else size)
     if size is not None and size > len(names):
         raise ModelError(f"size must be at most the number of raters, {len(names)}. Got: {size}.")
-    number = int((pd.Series(seen[2]).groupby(seen[1]).nunique() > 1).sum())
+    number = int((pd.Series(rows[2]).groupby(rows[1]).nunique() > 1).sum())
     if number == 0:
         raise ModelError("Raters of one label have no correlation: see bf.sources. Got: no others.")
     truths = labels[evenly_spaced(draws, len(labels))]
-    correlation = _correlations(truths, seen, len(names), rng)
-    apart = correlation[:, ~np.eye(len(names), dtype=bool)]
-    some = np.isfinite(apart)
-    mean = np.where(some, apart, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
+    correlation = _correlations(truths, rows, len(names), rng)
+    between = correlation[:, ~np.eye(len(names), dtype=bool)]
+    some = np.isfinite(between)
+    mean = np.where(some, between, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
     worth = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
     drawn = {"correlation": correlation, "mean_correlation": mean, "effective_votes": worth}
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, values in drawn.items():
         ends = np.quantile(values, level, axis=0)  # NaN where it is NaN in some draw
         dims = ("rater", "other")[: values.ndim - 1]
         for end, value in zip(ENDS, (values.mean(axis=0), *ends), strict=True):
-            found[name + end] = dims, value
+            variables[name + end] = dims, value
     probability = label_probabilities(result).values
-    labels_of = _labeller(seen, probability, correlation.mean(axis=0))
+    labels_of = _labeller(rows, probability, correlation.mean(axis=0))
     gold = known_classes(result, len(probability))
     order, path, lost = _path(labels_of, probability, _cost(cost, names), labels, gold, level)
-    found |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
-    found |= {str(name): ("step", column.to_numpy()) for name, column in path.items()}
+    variables |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
+    variables |= {str(name): ("step", column.to_numpy()) for name, column in path.items()}
     within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))
     last = within[-1] if size is None else len(names) - size
     removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
-    found["removed"] = ("step", np.array(removed))
-    found["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:last]))
+    variables["removed"] = ("step", np.array(removed))
+    variables["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:last]))
     coords = {"rater": names, "other": names, "step": np.arange(len(names))}
     attrs: dict[str, Any] = {"items": len(probability), "known": int((gold >= 0).sum())}
     attrs |= {"expected": float((1.0 - probability.max(axis=1)).sum())}
-    return xr.Dataset(found, coords, attrs)
+    return xr.Dataset(variables, coords, attrs)
 
 
 def _cost(cost: Any, names: NDArray[Any]) -> NDArray[Any]:
@@ -138,55 +138,55 @@ def _cost(cost: Any, names: NDArray[Any]) -> NDArray[Any]:
     if cost is None:
         return np.ones(len(names))
     require_mapping("cost", cost)
-    given = dict(cost.items())
-    code = places(as_array(list(given)), names)
+    costs = dict(cost.items())
+    code = places(as_array(list(costs)), names)
     if len(code) < len(names) or code.min() < 0 or len(set(code)) < len(names):
         raise ModelError(
-            f"cost must have the names of all {len(names)} raters. Got: {brief(given)}."
+            f"cost must have the names of all {len(names)} raters. Got: {brief(costs)}."
         )
-    found = np.empty(len(names))
-    found[code] = [require_positive("cost", each) for each in given.values()]
-    return found
+    by_rater = np.empty(len(names))
+    by_rater[code] = [require_positive("cost", value) for value in costs.values()]
+    return by_rater
 
 
 def _correlations(
-    labels: NDArray[Any], seen: tuple[NDArray[Any], ...], n_raters: int, rng: np.random.Generator
+    labels: NDArray[Any], rows: tuple[NDArray[Any], ...], n_raters: int, rng: np.random.Generator
 ) -> NDArray[Any]:
     """Return correlations of centred errors (draws, raters, raters), items reweighted."""
-    (item, rater, label), n_items = seen, labels.shape[1]
+    (item, rater, label), n_items = rows, labels.shape[1]
     n_classes = int(max(labels.max(initial=0), label.max(initial=0))) + 1
     size = n_raters * n_classes
-    found = np.empty((len(labels), n_raters, n_raters))
+    correlations = np.empty((len(labels), n_raters, n_raters))
     cell = item * n_raters + rater
     pair, place, repeats = np.unique(cell, return_inverse=True, return_counts=True)
     shape, at = (n_items, n_raters), np.divmod(pair, n_raters)
     there = csr_array((np.ones(len(pair)), at), shape)
-    for target, truth in zip(found, labels, strict=True):
-        own = rng.standard_exponential(labels.shape[1:])[at[0]]  # the weight of the item
+    for target, truth in zip(correlations, labels, strict=True):
+        weight = rng.standard_exponential(labels.shape[1:])[at[0]]  # the weight of the item
         error = np.bincount(place, label != truth[item]) / repeats
         kind = at[1] * n_classes + truth[at[0]]
-        total = np.bincount(kind, own, size)
-        mean = np.bincount(kind, own * error, size) / np.where(total > 0, total, 1.0)
-        error = np.sqrt(own) * (error - mean[kind])
+        total = np.bincount(kind, weight, size)
+        mean = np.bincount(kind, weight * error, size) / np.where(total > 0, total, 1.0)
+        error = np.sqrt(weight) * (error - mean[kind])
         matrix = csr_array((error, at), shape)
         spread = (matrix * matrix).T @ there  # of a rater, on the items of the other
         scale = np.sqrt(spread.toarray() * spread.toarray().T)
         with np.errstate(divide="ignore", invalid="ignore"):
             target[:] = (matrix.T @ matrix).toarray() / np.where(scale > 1e-12, scale, np.nan)
-    return found
+    return correlations
 
 
 def _labeller(
-    seen: tuple[NDArray[Any], ...], probability: NDArray[Any], correlation: NDArray[Any]
+    columns: tuple[NDArray[Any], ...], probability: NDArray[Any], correlation: NDArray[Any]
 ) -> Callable[[NDArray[np.bool_]], NDArray[np.int64]]:
     """Return the function from panels (panels, raters) to the labels (panels, items) they give."""
-    (item, rater, label), (n_items, n_classes) = seen, probability.shape
+    (item, rater, label), (n_items, n_classes) = columns, probability.shape
     n_raters = len(correlation)
     prior = np.log(np.maximum(probability.mean(axis=0), 1e-12))
     common = np.maximum(np.nan_to_num(correlation), 0.0)
     np.fill_diagonal(common, 0.0)
     cell = rater * n_classes + label
-    counts = [np.bincount(cell, own[item], n_raters * n_classes) for own in probability.T]
+    counts = [np.bincount(cell, of_class[item], n_raters * n_classes) for of_class in probability.T]
     table = np.stack(counts).reshape(n_classes, n_raters, n_classes) + 1.0 / n_classes
     weight = np.log(table / table.sum(axis=2, keepdims=True))[:, rater, label]
     repeats = np.bincount(item * n_raters + rater)[item * n_raters + rater]
@@ -196,13 +196,13 @@ def _labeller(
 
     def labels_of(panels: NDArray[np.bool_]) -> NDArray[np.int64]:
         step = max(AT_ONCE // votes.shape[0], 1)
-        found = []
+        chunks = []
         for first in range(0, len(panels), step):
             some = panels[first : first + step].astype(float)
             total = votes @ (some / (1.0 + some @ common)).T
             total = total.reshape(n_items, n_classes, -1) + prior[:, None]
-            found.append(total.argmax(axis=1).T)
-        return np.concatenate(found)
+            chunks.append(total.argmax(axis=1).T)
+        return np.concatenate(chunks)
 
     return labels_of
 
@@ -293,9 +293,9 @@ def position_bias(
     """
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
-    labels, seen = joint_labels.stored(result), require_rows(result, "The bias of a position")
+    labels, triples = joint_labels.stored(result), require_rows(result, "The bias of a position")
     first, second = _shown(result, shown)
-    frame = pd.DataFrame(dict(zip(("item", "rater", "label"), seen, strict=True)))
+    frame = pd.DataFrame(dict(zip(("item", "rater", "label"), triples, strict=True)))
     worth = np.full(result["label_posterior"].sizes["class"], 0.5)
     worth[[first, second]] = 1.0, 0.0
     rows = []
@@ -308,16 +308,16 @@ def position_bias(
                 "Both raters of a judge must have answered the same items. Got: none in common for "
                 f"{names}."
             )
-        given, swapped = both["label"].to_numpy(), both["label_swapped"].to_numpy()
-        bias = (worth[given] - worth[swapped]) / 2
-        table = np.stack([bias, given == swapped], axis=1)
+        original, swapped = both["label"].to_numpy(), both["label_swapped"].to_numpy()
+        bias = (worth[original] - worth[swapped]) / 2
+        table = np.stack([bias, original == swapped], axis=1)
         table = pd.DataFrame(table).groupby(both["item"].to_numpy()).mean().to_numpy()
         kinds, place = np.unique(np.concatenate([table, ONE_MORE]), axis=0, return_inverse=True)
         number = np.bincount(place.ravel(), np.append(np.ones(len(table)), [0.25] * 4))
         drawn = rng.dirichlet(number, draws) @ kinds  # alike items share their bootstrap weights
         ends = np.quantile(drawn, level, axis=0)
         truth = labels[:, both["item"]]
-        right = np.stack([truth == given, truth == swapped])
+        right = np.stack([truth == original, truth == swapped])
         early = np.stack([truth == first, truth == second])  # the right output is shown first
         accuracy = [right[at].mean() if at.any() else np.nan for at in (early, early[::-1])]
         values = np.column_stack([table.mean(axis=0), ends.T])  # (measures, mean and ends)
@@ -341,14 +341,14 @@ def _shown(result: xr.DataTree, shown: Any) -> NDArray[np.int64]:
     return code
 
 
-def _pairs(result: xr.DataTree, given: Any) -> NDArray[np.int64]:
+def _pairs(result: xr.DataTree, names_of_pairs: Any) -> NDArray[np.int64]:
     """Return the codes of pairs of raters (pairs, 2)."""
     names = constants(result)["rater"].values
-    pairs = np.asarray(given, dtype=object)
+    pairs = np.asarray(names_of_pairs, dtype=object)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
         raise ModelError(
             "pairs_of_raters must be pairs of names of raters, such as [(given, swapped)]. Got: "
-            f"{brief(given)}."
+            f"{brief(names_of_pairs)}."
         )
     code = places(as_array(pairs.ravel().tolist()), names)
     if code.min() < 0:

@@ -194,7 +194,7 @@ def rank_raters(
     expected = probability @ ranks
     below = probability.cumsum(axis=1)
     low, high = ((below < q - 1e-12).sum(axis=1) + 1 for q in tails(ci_prob))
-    found = xr.Dataset(
+    table = xr.Dataset(
         {
             "probability": (("rater", "rank"), probability),
             "expected_rank": ("rater", expected),
@@ -205,4 +205,4 @@ def rank_raters(
         {"rater": quality["rater"].values, "rank": ranks},
         {"by": str(by.name or "quality")},
     )
-    return found.isel(rater=np.argsort(expected, kind="stable"))
+    return table.isel(rater=np.argsort(expected, kind="stable"))

@@ -113,8 +113,8 @@ def value_of_response(
     most = min(most, len(asked))
     value, error = np.full((2, n_items, most), np.nan)
     choice = np.zeros((n_items, most), dtype=np.int64)
-    rows_each = (responses.per_item.mean() + 1 + len(batches)) * len(asked) * n_classes
-    step = max(int(ROWS_AT_ONCE / rows_each), 1)
+    rows_per_item = (responses.per_item.mean() + 1 + len(batches)) * len(asked) * n_classes
+    step = max(int(ROWS_AT_ONCE / rows_per_item), 1)
     answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
     for at in range(0, n_items, step):
         check()
@@ -122,11 +122,11 @@ def value_of_response(
         joint = _joint(responses, channel, at_points, probability[:, part], part, asked, batches)
         gain, mcse = _gain(joint, np.array(list(map(len, batches))), of)
         if not repeats:
-            own = answered[responses.start[at] : responses.start[part[-1] + 1]]
-            gain[np.isin(part[:, None] * responses.n_raters + asked, own)] = -np.inf
+            answered_here = answered[responses.start[at] : responses.start[part[-1] + 1]]
+            gain[np.isin(part[:, None] * responses.n_raters + asked, answered_here)] = -np.inf
         choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
         value[part], error[part] = (
-            np.take_along_axis(each, choice[part], axis=1) for each in (gain, mcse)
+            np.take_along_axis(values_of, choice[part], axis=1) for values_of in (gain, mcse)
         )
     if (nobody := value == -np.inf).all():
         raise InapplicableError(
@@ -192,7 +192,7 @@ def _joint(
         return total
     before = replace(responses.take(part), multiplicity=np.ones(len(part), dtype=np.int64))
     both = before, _with_one_more(before, asked)
-    structures = [channel.structure(each, np.full(each.n_items, -1)) for each in both]
+    structures = [channel.structure(table_of, np.full(table_of.n_items, -1)) for table_of in both]
     for mean, batch in zip(total, batches, strict=True):
         for n in batch:
             point, tables = points[n]

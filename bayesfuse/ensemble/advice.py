@@ -214,12 +214,12 @@ def of_prior(inputs: Inputs) -> list[Advice]:
 
 def warn_of_votes(fits: list[Fit], minutes: float) -> Advice:
     """Warn that no model was fitted, and return the advice."""
-    told = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
+    words = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
     if was_interrupted(fits):
-        told = "The first fit was interrupted", "let one model be fitted", "an interruption."
+        words = "The first fit was interrupted", "let one model be fitted", "an interruption."
     elif fits[0].outcome != NO_TIME:
-        told = "No model allows these data", "mend gold= or tags", fits[0].outcome
-    reason, remedy, got = told
+        words = "No model allows these data", "mend gold= or tags", fits[0].outcome
+    reason, remedy, got = words
     warn(
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,

@@ -53,29 +53,31 @@ def weigh(
     the better labels. A model that lost spans has none beside one that did not.
     """
     names = list(results)
-    found = _loo(results)
+    columns = _loo(results)
     typed = np.array(["type_share" in result["posterior"] for result in results.values()])
     rivals = typed | only_best
     n_responses = int(responses.multiplicity[responses.item].sum())
-    behind = np.max(found["elpd"][rivals], initial=-np.inf) - found["elpd"]
+    behind = np.max(columns["elpd"][rivals], initial=-np.inf) - columns["elpd"]
     if only_best:
         holds = np.where(behind > 0.0, 0.0, 1.0)
     else:
         holds = np.clip((LOST - behind / n_responses) / (LOST - BEHIND), 0.0, 1.0)
     holds[~rivals | np.isnan(behind)] = 1.0
     labels = (
-        label_probabilities(each).transpose("item", "class").values for each in results.values()
+        label_probabilities(member).transpose("item", "class").values for member in results.values()
     )
-    lost = np.array([lost_spans(each, responses) is not None for each in labels])
+    lost = np.array([lost_spans(member, responses) is not None for member in labels])
     holds[lost & ~lost.all()] = 0.0
     equal = holds / holds.sum()
-    found = {"weight": equal, **found}
+    columns = {"weight": equal, **columns}
     if votes:
         names.append(VOTES)
-        missing = dict.fromkeys(found, np.nan) | {"weight": votes}
-        found["weight"] = equal * (1.0 - votes)
-        found = {name: np.append(values, missing[name]) for name, values in found.items()}
-    return xr.Dataset({name: ("model", values) for name, values in found.items()}, {"model": names})
+        missing = dict.fromkeys(columns, np.nan) | {"weight": votes}
+        columns["weight"] = equal * (1.0 - votes)
+        columns = {name: np.append(values, missing[name]) for name, values in columns.items()}
+    return xr.Dataset(
+        {name: ("model", values) for name, values in columns.items()}, {"model": names}
+    )
 
 
 def _loo(results: Mapping[str, xr.DataTree]) -> dict[str, np.ndarray]:
@@ -84,18 +86,20 @@ def _loo(results: Mapping[str, xr.DataTree]) -> dict[str, np.ndarray]:
     ArviZ's Pareto-smoothed estimate takes seconds for every model, and only large differences
     matter here. See Ionides (2008), Truncated importance sampling, JCGS 17, 295-311.
     """
-    found = {name: np.full(len(results), np.nan) for name in ("elpd", "se")}
-    if len(results) < 2 or any("log_likelihood" not in each.children for each in results.values()):
-        return found
-    for at, each in enumerate(common_units(results).values()):
-        (values,) = each["log_likelihood"].data_vars.values()
+    columns = {name: np.full(len(results), np.nan) for name in ("elpd", "se")}
+    if len(results) < 2 or any(
+        "log_likelihood" not in result.children for result in results.values()
+    ):
+        return columns
+    for at, result in enumerate(common_units(results).values()):
+        (values,) = result["log_likelihood"].data_vars.values()
         log = values.values.reshape(-1, values[0, 0].size).astype(float)
         ratio = np.exp(log.min(axis=0) - log)
         ratio = np.minimum(ratio, ratio.mean(axis=0) * math.sqrt(len(log)))
         top = log.max(axis=0)
         elpd = np.log((ratio * np.exp(log - top)).sum(axis=0) / ratio.sum(axis=0)) + top
-        found["elpd"][at], found["se"][at] = elpd.sum(), elpd.std() * math.sqrt(elpd.size)
-    return found
+        columns["elpd"][at], columns["se"][at] = elpd.sum(), elpd.std() * math.sqrt(elpd.size)
+    return columns
 
 
 def compare(
@@ -143,9 +147,11 @@ def mixture(
     up_to = np.cumsum([weights[name] for name in draws])
     parts = np.diff(np.rint(total * up_to / up_to[-1]), prepend=0.0).astype(np.int64)
     order = rng.permutation(total)
-    found: dict[str, xr.DataArray] = {}
+    variables: dict[str, xr.DataArray] = {}
     for variable in SHARED:
-        values = [value for each in draws.values() if (value := named(each, variable)) is not None]
+        values = [
+            value for draws_of in draws.values() if (value := named(draws_of, variable)) is not None
+        ]
         if len(values) < len(draws) or any(value.dims != values[0].dims for value in values):
             continue
         spaced = []
@@ -155,12 +161,12 @@ def mixture(
         pooled = np.concatenate(spaced)[order].astype(np.float32)
         dims = values[0].dims
         coords = {dim: values[0][dim].values for dim in dims[2:] if dim in values[0].coords}
-        found[variable] = xr.DataArray(
+        variables[variable] = xr.DataArray(
             pooled.reshape(CHAINS, DRAWS, *pooled.shape[1:]),
             {"chain": np.arange(CHAINS), "draw": np.arange(DRAWS)} | coords,
             dims,
         )
-    return xr.Dataset(found) if found else None
+    return xr.Dataset(variables) if variables else None
 
 
 def predicted(
@@ -176,15 +182,15 @@ def predicted(
             f"an answer by {', '.join(weights)} without models."
         )
     responses = with_classes(responses, responses_of(fused).classes)
-    found = averaged(results, responses, weights, draws=draws, **places)
+    tree = averaged(results, responses, weights, draws=draws, **places)
     if "known_labels" not in fused.children:
-        return found
-    own, sources = responses_of(fused), found[SOURCES]
-    mixed = average({**results, **_votes(own, weights)}, weights)
-    model = WeightedVotes(own, gold_of(fused, own), {MIXED: mixed})
-    found = model.predict(fused.children["known_labels"], responses, {MIXED: found})
-    found[SOURCES] = sources
-    return found
+        return tree
+    table, sources = responses_of(fused), tree[SOURCES]
+    mixed = average({**results, **_votes(table, weights)}, weights)
+    model = WeightedVotes(table, gold_of(fused, table), {MIXED: mixed})
+    tree = model.predict(fused.children["known_labels"], responses, {MIXED: tree})
+    tree[SOURCES] = sources
+    return tree
 
 
 def averaged(
@@ -200,16 +206,16 @@ def averaged(
     Each gets what it needs, and what no result needs, which is then refused.
     """
     needs = {name: fitted_by(result, None).needs for name, result in results.items()}
-    every = {what for own in needs.values() for what in own}
-    each = {}
+    every = {what for arguments in needs.values() for what in arguments}
+    predictions = {}
     with warnings.catch_warnings():  # said once, of the answer
         warnings.filterwarnings("ignore", "No rater of the new responses", UserWarning)
         for name, result in results.items():
-            own = {n: at for n, at in places.items() if n in needs[name] or n not in every}
-            each[name] = predict(result, responses, draws=draws, **own)
-    found = average({**each, **_votes(responses, weights)}, weights)
-    found[SOURCES] = next(iter(each.values()))[SOURCES]
-    return found
+            arguments = {n: at for n, at in places.items() if n in needs[name] or n not in every}
+            predictions[name] = predict(result, responses, draws=draws, **arguments)
+    tree = average({**predictions, **_votes(responses, weights)}, weights)
+    tree[SOURCES] = next(iter(predictions.values()))[SOURCES]
+    return tree
 
 
 def of_all_items(
@@ -227,14 +233,14 @@ def of_all_items(
         if votes and results and inputs.sequences is not None:
             add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)
         return average({**results, **votes}, weights)
-    found = averaged(results, inputs.responses, weights, draws=draws).drop_nodes(SOURCES)
+    tree = averaged(results, inputs.responses, weights, draws=draws).drop_nodes(SOURCES)
     if gold:
-        labels = found["label_posterior"].to_dataset().transpose("item", "class")
+        labels = tree["label_posterior"].to_dataset().transpose("item", "class")
         number = pd.Index(inputs.responses.items).get_indexer(list(gold))
-        own = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
-        labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[own]
-        found["label_posterior"] = labels
-    return found
+        codes = pd.Index(inputs.responses.classes).get_indexer(list(gold.values()))
+        labels["probability"].values[number] = np.eye(inputs.responses.n_classes)[codes]
+        tree["label_posterior"] = labels
+    return tree
 
 
 def _votes(responses: Responses, weights: Mapping[str, float]) -> dict[str, xr.DataTree]:

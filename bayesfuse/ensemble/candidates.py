@@ -29,7 +29,7 @@ spans, and an overconfident one."""
 
 STRONG = 1.5, 2.0  # couplings that are tried, in critical ones
 
-KNOWN, TOLD = ("gold",), ("gold", "covariates")
+KNOWN, BY_ITEM = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
 
 
@@ -76,9 +76,9 @@ class Inputs:
     @property
     def answered(self) -> NDArray[np.bool_]:
         """Which items have responses, or statements of probabilities."""
-        told: NDArray[np.bool_] = self.responses.per_item > 0
+        answered: NDArray[np.bool_] = self.responses.per_item > 0
         stated = self.responses.stated
-        return told if stated is None else told | (stated.per_item > 0)
+        return answered if stated is None else answered | (stated.per_item > 0)
 
     @property
     def n_known(self) -> int:
@@ -103,7 +103,7 @@ class Candidate:
     name: str
     model: str
     why: str
-    inputs_used: tuple[str, ...] = TOLD
+    inputs_used: tuple[str, ...] = BY_ITEM
     options: Mapping[str, Any] = field(default_factory=dict)
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
@@ -121,15 +121,15 @@ class Candidate:
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
-        told = {name: getattr(inputs, name) for name in self._arguments_of(inputs)}
+        arguments = {name: getattr(inputs, name) for name in self._arguments_of(inputs)}
         build: type[LabelModel] = getattr(bayesfuse.models, self.model)
-        return build(inputs.responses, **self.options, **told)
+        return build(inputs.responses, **self.options, **arguments)
 
     def code(self, inputs: Inputs) -> str:
         """Return the call that makes it, as a user would write it."""
         options = [f"{name}={value!r}" for name, value in self.options.items()]
-        told = [f"{name}={name}" for name in self._arguments_of(inputs)]
-        return f"{self.model}({', '.join(['responses', *options, *told])})"
+        arguments = [f"{name}={name}" for name in self._arguments_of(inputs)]
+        return f"{self.model}({', '.join(['responses', *options, *arguments])})"
 
     def _arguments_of(self, inputs: Inputs) -> list[str]:
         return [name for name in self.inputs_used if getattr(inputs, name) is not None]
@@ -137,7 +137,7 @@ class Candidate:
 
 LEVELS = {"consensus": "levels"}
 ITEMS = [
-    Candidate(name, "ItemTypes", why, TOLD, options, FEW_VOTES, (250, 50), "majority")
+    Candidate(name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, (250, 50), "majority")
     for name, why, options in (
         (
             "consensus",
@@ -154,7 +154,7 @@ GROUPS = Candidate(
     "groups",
     "LatentGroup",
     "raters share a source",
-    ("groups", *TOLD),
+    ("groups", *BY_ITEM),
     # raters also agree with each other where they alone are right, which labels cannot tell apart
     votes=MANY_VOTES,
 )
@@ -196,7 +196,7 @@ CHAIN = Candidate(
     "sequences",
     "HiddenMarkov",
     "items are in sequence, and raters are independent",
-    ("sequences", *TOLD),
+    ("sequences", *BY_ITEM),
 )
 CHAIN_POOLED = replace(
     CHAIN,
@@ -236,32 +236,35 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     """Return the sensible models, the most important first, or raise ModelError if none fits."""
     n_classes = inputs.responses.n_classes
     structures = "sequences", "graph", "groups", "covariates"
-    given = {name for name in structures if getattr(inputs, name) is not None}
-    if len(given) > 1 and given not in ({"groups", "covariates"}, {"sequences", "covariates"}):
+    structure = {name for name in structures if getattr(inputs, name) is not None}
+    if len(structure) > 1 and structure not in (
+        {"groups", "covariates"},
+        {"sequences", "covariates"},
+    ):
         raise ModelError(
             "bf.fuse takes sequences or groups, each with or without covariates, or a graph, "
             "because no model of this package has labels of two structures. Got: "
-            f"{' and '.join(sorted(given))}."
+            f"{' and '.join(sorted(structure))}."
         )
-    if "sequences" in given:
+    if "sequences" in structure:
         tags = mark_spans(inputs.responses.classes.tolist())
         votes = SPAN_VOTES if tags else SEQUENCE_VOTES
         votes = 0.0 if inputs.evidence.independent else votes
         # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        found = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
-        found += [TAGS] if tags and inputs.covariates is None else []
-        return [replace(each, votes=votes) for each in found]
-    if "graph" in given:
+        chains = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
+        chains += [TAGS] if tags and inputs.covariates is None else []
+        return [replace(candidate, votes=votes) for candidate in chains]
+    if "graph" in structure:
         if not inputs.has_only_labels:
             return GRAPH
         if inputs.rivals:
             return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
-        return [replace(each, votes=FEW_VOTES) for each in GRAPH_TYPES]
+        return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
     if is_rules(inputs.responses):
         every_class_has_votes = np.bincount(inputs.responses.label, minlength=n_classes).all()
         # vote shares know nothing of a class for which no rule votes
         return [RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)]
-    sources = [GROUPS] if "groups" in given else []
+    sources = [GROUPS] if "groups" in structure else []
     if not inputs.has_only_labels:
         return sources or [OTHERS]
     graded = [GRADED] if inputs.graded and inputs.responses.n_classes > 2 else []
@@ -312,10 +315,12 @@ def quick(inputs: Inputs) -> list[Candidate]:
         return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
     if inputs.graph is None:
         return [alone]
-    strongest = [replace(each, start="begun") for each in strong(inputs)[:1]]
+    strongest = [replace(candidate, start="begun") for candidate in strong(inputs)[:1]]
     drawn = [replace(GRAPH[1], start="majority")]
-    graphs = [replace(each, name=f"{each.name}, approximate") for each in strongest + drawn]
-    return [replace(each, votes=FEW_VOTES) for each in (alone, *graphs)]
+    graphs = [
+        replace(candidate, name=f"{candidate.name}, approximate") for candidate in strongest + drawn
+    ]
+    return [replace(candidate, votes=FEW_VOTES) for candidate in (alone, *graphs)]
 
 
 def is_rules(responses: Responses) -> bool:

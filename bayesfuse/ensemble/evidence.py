@@ -24,7 +24,7 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
 from bayesfuse.raters.dependence import Groups
 
-EXAMINED, OF_EACH = 200_000, 50
+EXAMINED, RESPONSES_PER_RATER = 200_000, 50
 """Responses of which errors are examined, more if that is fewer than so many of each rater: of ten
 of each, errors of a rater that are estimated badly look like shared ones."""
 
@@ -79,25 +79,25 @@ def examine(
     rng = np.random.default_rng(seed)
     if responses.n_raters < 3 or responses.per_item.max(initial=0) < 2:
         return Evidence()
-    table = part_of(responses, max(EXAMINED, OF_EACH * responses.n_raters), rng)
-    found: Mapping[Any, list[Any]] = {}
+    table = part_of(responses, max(EXAMINED, RESPONSES_PER_RATER * responses.n_raters), rng)
+    members: Mapping[Any, list[Any]] = {}
     with warnings.catch_warnings():
         # the package's warnings are of answers, and this fit is none; those of arithmetic remain
         warnings.simplefilter("ignore", UserWarning)
         if groups is not None:
-            found = Groups.read(groups, responses).members
+            members = Groups.read(groups, responses).members
         elif responses.n_raters <= SEVERAL:
             with suppress(ModelError):
                 several = Groups.read("moments", table).members.values()
-                found = {f"source {i + 1}": raters for i, raters in enumerate(several)}
-        table = _one_rater_per_group(table, found)
+                members = {f"source {i + 1}": raters for i, raters in enumerate(several)}
+        table = _one_rater_per_group(table, members)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
             point = find_map(DawidSkene(table, gold=known or None))["point"]
         except (ModelError, MomentsError):
-            return Evidence(groups=found)
+            return Evidence(groups=members)
     shares, rows = point["prevalence"].values, point["confusion"].values
-    return Evidence(*error_correlation(table, shares, rows, rng), found)
+    return Evidence(*error_correlation(table, shares, rows, rng), members)
 
 
 def correlation_along(responses: Responses, sequences: Sequences) -> float:
@@ -114,13 +114,15 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     # pairs of an item and a rater are numbered in the order of the rows: see previous_labels
     key = responses.item.astype(np.int64) * responses.n_raters + responses.rater
     _, first = np.unique(key, return_index=True)
-    own = np.flatnonzero((before >= 0) & inside)
-    own = own[inside[first[before[own]]]]
-    if len(own) < FEW:
+    later = np.flatnonzero((before >= 0) & inside)
+    later = later[inside[first[before[later]]]]
+    if len(later) < FEW:
         return math.nan
     wrong = responses.label != best
-    errors = pd.DataFrame({"now": wrong[own], "earlier": wrong[first[before[own]]]}, dtype=float)
-    errors -= errors.groupby(responses.rater[own]).transform("mean")
+    errors = pd.DataFrame(
+        {"now": wrong[later], "earlier": wrong[first[before[later]]]}, dtype=float
+    )
+    errors -= errors.groupby(responses.rater[later]).transform("mean")
     return float(errors["now"].corr(errors["earlier"]))
 
 
@@ -138,19 +140,21 @@ def part_of(
     chosen = np.zeros(responses.n_items, dtype=bool)
     chosen[order[:last]] = True
     chosen[np.isin(responses.items, np.asarray(list(known)))] = True
-    seen = np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
+    is_present = (
+        np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
+    )
     first = np.full(responses.n_raters, -1)
     first[responses.rater[::-1]] = responses.item[::-1]
-    chosen[first[~seen & (first >= 0)]] = True
+    chosen[first[~is_present & (first >= 0)]] = True
     return responses.take(np.flatnonzero(chosen))
 
 
 def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:
     """Return the responses of the first rater of every group, and of those outside groups."""
     others = [name for raters in groups.values() for name in raters[1:]]
-    kept = ~np.isin(responses.raters, others)[responses.rater]
-    row = (responses.item * responses.n_raters + responses.rater)[kept]
-    key = row * responses.n_classes + responses.label[kept]
+    is_used = ~np.isin(responses.raters, others)[responses.rater]
+    row = (responses.item * responses.n_raters + responses.rater)[is_used]
+    key = row * responses.n_classes + responses.label[is_used]
     table = from_key(key, responses.items, responses.raters, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
 
@@ -190,11 +194,11 @@ def _labels(responses: Responses, answers: NDArray[Any], shares: Array, rows: Ar
     """Return label probabilities given answers, (items, classes)."""
     with np.errstate(divide="ignore"):
         log_rows = np.log(np.maximum(rows, 1e-12))[responses.rater, :, answers]
-    found = np.tile(np.log(np.maximum(shares, 1e-12)), (responses.n_items, 1))
+    posterior = np.tile(np.log(np.maximum(shares, 1e-12)), (responses.n_items, 1))
     for k in range(len(shares)):
-        found[:, k] += np.bincount(responses.item, log_rows[:, k], responses.n_items)
-    found = np.exp(found - found.max(axis=1, keepdims=True))
-    return found / found.sum(axis=1, keepdims=True)
+        posterior[:, k] += np.bincount(responses.item, log_rows[:, k], responses.n_items)
+    posterior = np.exp(posterior - posterior.max(axis=1, keepdims=True))
+    return posterior / posterior.sum(axis=1, keepdims=True)
 
 
 def _drawn(probability: Array, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -213,8 +217,8 @@ def _products(
         squares = np.bincount(responses.item, values**2, responses.n_items)
         return float(copies @ (total**2 - squares)) / 2.0
 
-    found, scale = 0.0, 0.0
+    product_sum, scale = 0.0, 0.0
     for k, chance in enumerate(expected.T):
-        found += pairs((answers == k) - chance)
+        product_sum += pairs((answers == k) - chance)
         scale += pairs(np.sqrt(chance * (1.0 - chance)))
-    return found, scale
+    return product_sum, scale

@@ -21,19 +21,21 @@ def code_of_answer(
     """Return the calls of the public interface that give this answer, with notes on it."""
     names = sorted({fit.candidate.model for fit in done})
     others = ("sequences", "graph", "groups", "covariates", "gold")
-    found = dict(inputs.evidence.groups)
-    found = found if found and inputs.groups == found else {}
-    given = [n for n in others if getattr(inputs, n) is not None and not (n == "groups" and found)]
+    inferred = dict(inputs.evidence.groups)
+    inferred = inferred if inferred and inputs.groups == inferred else {}
+    arguments = [
+        n for n in others if getattr(inputs, n) is not None and not (n == "groups" and inferred)
+    ]
     if inputs.known is not None:
-        names, given = [*names, "WeightedVotes"], [*given, "gold"]
+        names, arguments = [*names, "WeightedVotes"], [*arguments, "gold"]
     lines = ["import bayesfuse as bf"]
     if names:
         lines.append(f"from bayesfuse.models import {', '.join(names)}")
     lines += ["", inputs.calls]
-    if given:
-        lines.append(f"# {', '.join(given)}: your arguments of bf.fuse")
-    if found:
-        lines.append(f"groups = {found!r}")
+    if arguments:
+        lines.append(f"# {', '.join(arguments)}: your arguments of bf.fuse")
+    if inferred:
+        lines.append(f"groups = {inferred!r}")
     if inputs.mended:
         lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
     lines += [*(f"# {note}" for note in notes), "results = {}"]
@@ -47,7 +49,7 @@ def code_of_answer(
             f"# {fit.candidate.why}",
             f"model = {fit.candidate.code(inputs)}",
             f"result = bf.fit(model, {fit.code})" if fit.code else call,
-            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(f"print({check.call}.verdict)" for check in fit.checks if check.call),
             *(
                 [f"difficulty = bf.difficulty(result, model, draws={narrative.REPLICATED})"]
                 * (fit is typed)
@@ -56,8 +58,8 @@ def code_of_answer(
             "",
         ]
     if VOTES in weights:
-        told = ", gold" if inputs.gold is not None else ""
-        lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{told})")
+        gold_argument = ", gold" if inputs.gold is not None else ""
+        lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{gold_argument})")
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
     lines += [
         f"fused = bf.average(results, {{{shares}}})",

@@ -171,9 +171,9 @@ def fuse(
         require_flag("ordered", ordered)
     if sequences is not None:
         require_kind("sequences", sequences, Sequences)
-    own: dict[str, Any] = {"item": item, "rater": rater, "label": label}
-    own |= {"positive": positive, "normalise": normalise}
-    table, read, calls = read_table(responses, **own, missing=missing)
+    reading: dict[str, Any] = {"item": item, "rater": rater, "label": label}
+    reading |= {"positive": positive, "normalise": normalise}
+    table, read, calls = read_table(responses, **reading, missing=missing)
     require_few_classes(table)
     if ordered and read and not table.ordered:
         raise ModelError(
@@ -194,8 +194,8 @@ def fuse(
             "\nresponses, repeats = bf.collapse_repeats("
             f"responses, copies={copies}, random_seed={seed})"
         )
-    given = sequences, graph, groups, covariates
-    inputs = Inputs(table, *given, gold, ordered, read=read, calls=calls)
+    structure = sequences, graph, groups, covariates
+    inputs = Inputs(table, *structure, gold, ordered, read=read, calls=calls)
     if sequences is None and graph is None:
         inputs = replace(inputs, limits=identifiability(table, gold, inputs.user_groups).problems)
     inputs = replace(inputs, limits=[*inputs.limits, *in_words(repeats)])
@@ -209,14 +209,14 @@ def fuse(
             # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
             if not schedule.is_plenty(small):
-                approximate = [Fit(each) for each in quick(small)]
+                approximate = [Fit(candidate) for candidate in quick(small)]
                 fit_quickly(approximate, small, schedule, seed, progress)
             progress.say("comparing raters")
-            begun = inputs
+            before = inputs
             if not interruption.requested:
-                inputs = schedule.timed(lambda: _examined(begun), FITS) or begun
+                inputs = schedule.timed(lambda: _examined(before), FITS) or before
             part = _part(inputs, minutes, seed)
-            fits = [Fit(each.within(draws)) for each in candidates(part)]
+            fits = [Fit(candidate.within(draws)) for candidate in candidates(part)]
             sample_all(fits, part, schedule, seed, progress, interruption)
         schedule.interrupted = interruption.requested or bool(was_interrupted(fits))
         if schedule.interrupted:
@@ -259,23 +259,23 @@ def _examined(inputs: Inputs) -> Inputs:
     """Return the inputs with what the responses show of errors."""
     if not inputs.has_only_labels or (inputs.graph is None and is_rules(inputs.responses)):
         return inputs
-    given = inputs.user_groups
+    user_groups = inputs.user_groups
     # a property of the table, whatever the seed of the answer
-    found = examine(inputs.responses, inputs.gold, 0, given)
-    if inputs.sequences is not None or given is not None:  # no model has groups and an order
-        found = replace(found, groups={})
+    evidence = examine(inputs.responses, inputs.gold, 0, user_groups)
+    if inputs.sequences is not None or user_groups is not None:  # no model has groups and an order
+        evidence = replace(evidence, groups={})
         if inputs.sequences is not None:
             along = correlation_along(inputs.responses, inputs.sequences)
-            found = replace(found, correlation=along) if along > ALONG else found
-        return replace(inputs, evidence=found)
-    groups = None if inputs.graph is not None else dict(found.groups) or None
-    return replace(inputs, evidence=found, groups=inputs.groups or groups)
+            evidence = replace(evidence, correlation=along) if along > ALONG else evidence
+        return replace(inputs, evidence=evidence)
+    groups = None if inputs.graph is not None else dict(evidence.groups) or None
+    return replace(inputs, evidence=evidence, groups=inputs.groups or groups)
 
 
 def _part(inputs: Inputs, minutes: float, seed: int) -> Inputs:
     """Return the inputs for the items that models are fitted to: a part of very large tables."""
     others = inputs.sequences, inputs.graph, inputs.covariates
-    if not inputs.has_only_labels or any(each is not None for each in others):
+    if not inputs.has_only_labels or any(value is not None for value in others):
         return inputs
     tenth = float(np.clip(inputs.responses.n_responses / 10, *PART))
     most = PART_INDEPENDENT if inputs.evidence.independent else tenth
@@ -347,12 +347,12 @@ def _answer(
     of_types = (fit for fit in done if isinstance(observed(fit.model)[1].raters, Consensus))
     typed = next(of_types, None)
     if typed is not None and inputs.responses is table:
-        own = typed
-        found = schedule.timed(
-            lambda: difficulty(own.result, own.model, draws=narrative.REPLICATED), 1.0
+        source = typed
+        hardness = schedule.timed(
+            lambda: difficulty(source.result, source.model, draws=narrative.REPLICATED), 1.0
         )
-        if found is not None:
-            children["difficulty"] = found
+        if hardness is not None:
+            children["difficulty"] = hardness
     learnt = known.improve(children, inputs, seed)
     if "difficulty" in children:
         labels = children["label_posterior"]["probability"].transpose("item", "class").values
@@ -369,7 +369,7 @@ def _answer(
         prior = schedule.timed(lambda: advice.of_prior(inputs), 1.0) or []
     else:
         steps, prior = [advice.warn_of_votes(fits, schedule.seconds / 60.0)], []
-    seen = narrative.of_part(inputs, part)
+    notes = narrative.of_part(inputs, part)
     checks = {fit.candidate.name: fit.checks for fit in done}
     fused.attrs = averaged.attrs | {
         "models": list(weights),
@@ -377,12 +377,12 @@ def _answer(
         "random_seed": seed,
         "interrupted": was_interrupted(fits),
         "headline": headline,
-        "limits": "\n".join([*inputs.limits, *prior, *seen]),
+        "limits": "\n".join([*inputs.limits, *prior, *notes]),
         "prior": "\n".join(prior),
         "known": "\n".join(learnt),
         "checks": "\n".join(narrative.together(checks, {type(fit.model).__name__ for fit in done})),
         "advice": "\n".join(steps),
         "advice_calls": "\n".join(step.call for step in steps),
-        "code": code_of_answer(inputs, done, typed, weights, seed, seen),
+        "code": code_of_answer(inputs, done, typed, weights, seed, notes),
     }
     return fused

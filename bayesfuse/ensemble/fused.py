@@ -250,7 +250,7 @@ def as_text(answer: xr.DataTree) -> str:
 
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
-    found: dict[str, Any] = {
+    sections: dict[str, Any] = {
         "Limits of this table": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answered(answer)),
         "Raters": best_and_worst(answer),
@@ -259,17 +259,17 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
         "Suggested next steps": answer.attrs["advice"].splitlines(),
         "Checks of the models": answer.attrs["checks"].splitlines(),
     }
-    return {title: section for title, section in found.items() if len(section)}
+    return {title: section for title, section in sections.items() if len(section)}
 
 
 def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
     """Return the long tables of the page, which are folded: all raters, and all spans."""
-    found = {"All raters": _rater_rows(answer)}
+    tables = {"All raters": _rater_rows(answer)}
     drawn_in_order = GROUP in answer.children and PLACE in answer["constant_data"].dataset
     if drawn_in_order and mark_spans(class_names(answer)):
         chosen = spans(answer).query("chosen").drop(columns="chosen").round(2)
-        found["Spans with the largest expected F1"] = chosen
-    return {title: table for title, table in found.items() if len(table)}
+        tables["Spans with the largest expected F1"] = chosen
+    return {title: table for title, table in tables.items() if len(table)}
 
 
 def rater_table(answer: xr.DataTree, by: Any = None, ci_prob: float | None = None) -> pd.DataFrame:
@@ -285,7 +285,7 @@ def rater_table(answer: xr.DataTree, by: Any = None, ci_prob: float | None = Non
     draws, responses = balanced_accuracy(answer), responses_per_rater(answer)
     numbers = draws.mean(("chain", "draw")), *interval(draws, ci_prob)
     names = (f"balanced_accuracy{end}" for end in ("", "_low", "_high"))
-    columns = dict(zip(names, (each.values for each in numbers), strict=True))
+    columns = dict(zip(names, (values_of.values for values_of in numbers), strict=True))
     table = pd.DataFrame({"rater": draws["rater"].values, "responses": responses} | columns)
     return table.sort_values("balanced_accuracy", ascending=False, ignore_index=True)
 
@@ -320,7 +320,7 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
         names = ["sensitivity", "specificity"]
         if table[names].isin([0.0, 1.0]).all(axis=None):  # rules of one label each
             names = []
-    found = pd.DataFrame(
+    rows = pd.DataFrame(
         {
             f"rater ({least}+ responses)" if few else "rater": table["rater"].map(in_one_line),
             "responses": table["responses"].map("{:,}".format),
@@ -328,13 +328,15 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
     )
     of = dict(zip(("specificity", "sensitivity"), class_names(answer), strict=False))
     level = f" ({coverage():.0%} interval)"
-    for name in (each for each in ("accuracy", *names) if each in table):
+    for name in (name_of for name_of in ("accuracy", *names) if name_of in table):
         prefix = "" if name == "accuracy" else f"{name}_"
         ends = table[name], table[f"{prefix}low"], table[f"{prefix}high"]
-        said = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in zip(*ends, strict=True)]
+        texts = [
+            f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in zip(*ends, strict=True)
+        ]
         of_class = f" ({in_one_line(of[name])})" if name in of else ""
-        found[f"{name.replace('_', ' ')}{of_class}{level}"], level = said, ""
-    return found
+        rows[f"{name.replace('_', ' ')}{of_class}{level}"], level = texts, ""
+    return rows
 
 
 def _tried(answer: xr.DataTree) -> pd.DataFrame:

@@ -46,9 +46,9 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     errors = expected_errors(fused, random_seed=0)
     wrong, low, high = (float(errors[name]) for name in ("expected", "low", "high"))
     n_known = inputs.n_known
-    said = f"{inputs.read} " if inputs.read else ""
+    sentence = f"{inputs.read} " if inputs.read else ""
     among = "Unknown items" if n_known else "Items"
-    said += (
+    sentence += (
         f"{summarise(inputs.responses)[0]}. {among} with a label of probability {SURE} or more: "
         f"{sure:,}. In all, {_number(wrong)} labels ({low:,.0f}–{high:,.0f}) are expected to be "
         "wrong"
@@ -57,12 +57,12 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     if silent.any():
         copies = inputs.responses.multiplicity[silent]
         items = f"{copies.sum():,} items" if copies.sum() > 1 else "one item"
-        apart = _number(float((1.0 - top[silent]) @ copies))
-        said += f", {apart} of them among {items} without responses"
-    said = f"{said}; {n_known:,} are known." if n_known else f"{said}."
+        silent_errors = _number(float((1.0 - top[silent]) @ copies))
+        sentence += f", {silent_errors} of them among {items} without responses"
+    sentence = f"{sentence}; {n_known:,} are known." if n_known else f"{sentence}."
     sources = [listed(raters) for raters in inputs.evidence.groups.values()]
     if not sources:
-        return said
+        return sentence
     shared = "; ".join(f"[{names}]" for names in sources)
     counted = "Votes of a group count as one."
     if n_known:
@@ -72,7 +72,7 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
             "They share a source, or agree because they are right more often than the others; "
             "labels are between the two, and some known labels would decide."
         )
-    return f"{said} Groups of raters who do not err independently: {shared}. {counted}"
+    return f"{sentence} Groups of raters who do not err independently: {shared}. {counted}"
 
 
 def _number(labels: float) -> str:
@@ -86,8 +86,8 @@ def _silent(inputs: Inputs) -> NDArray[np.bool_]:
 
 def _known(inputs: Inputs) -> NDArray[np.bool_]:
     """Return which items have known labels."""
-    given = np.asarray([*(inputs.gold or ()), *(inputs.known or ())], dtype=object)
-    return np.isin(inputs.responses.items, given)
+    gold_items = np.asarray([*(inputs.gold or ()), *(inputs.known or ())], dtype=object)
+    return np.isin(inputs.responses.items, gold_items)
 
 
 def of_part(inputs: Inputs, part: Inputs) -> list[str]:
@@ -111,7 +111,9 @@ def of_model(
     elif inputs.graph is not None:
         checks.insert(0, neighbour_agreement)
     # without replicated labels, which take time
-    found = [Finding(collapse(result, model).attrs["verdict"], "bf.checks.collapse(result, model)")]
+    findings = [
+        Finding(collapse(result, model).attrs["verdict"], "bf.checks.collapse(result, model)")
+    ]
     left_out = []
     for check in checks:
         name = f"bf.checks.{check.__name__}"
@@ -119,7 +121,7 @@ def of_model(
         try:
             done = schedule.timed(run)
         except InapplicableError as reason:  # such as too few shared items
-            found.append(Finding(f"{name} is not possible for this table: {reason}"))
+            findings.append(Finding(f"{name} is not possible for this table: {reason}"))
             continue
         except Exception as error:  # an answer must not be lost by an error of a check
             warn(f"{name} failed and is left out; please report it. Got: {error!r}.")
@@ -128,11 +130,11 @@ def of_model(
             left_out.append(name)
             continue
         call = f"{name}(result, model, draws={REPLICATED}, random_seed={seed})"
-        found.append(Finding(done.attrs["verdict"], call))
+        findings.append(Finding(done.attrs["verdict"], call))
     if left_out:
         words = f"No time was left for {', '.join(left_out)}: give more minutes= (--time)."
-        found.append(Finding(words))
-    return found + of_rules(result)
+        findings.append(Finding(words))
+    return findings + of_rules(result)
 
 
 def of_rules(result: xr.DataTree) -> list[Finding]:
@@ -140,23 +142,23 @@ def of_rules(result: xr.DataTree) -> list[Finding]:
     if (votes := result["posterior"].dataset.get("vote")) is None:
         return []
     copies = [name.rpartition(":")[0] for name in votes.values.tolist() if " = " in name]
-    said = [f"Near copies count as one rule: {'; '.join(copies) or 'there are none'}."]
+    sentences = [f"Near copies count as one rule: {'; '.join(copies) or 'there are none'}."]
     if (factor := float(result.attrs["dispersion"])) > DEPENDENT:
-        said.append(
+        sentences.append(
             f"Votes are {factor:.1f} times as dispersed as those of independent rules, so their "
             "accuracies are less certain than in the table of raters: see "
             f"bf.sources(fused['models/{RULES.name}'])."
         )
-    return list(map(Finding, said))
+    return list(map(Finding, sentences))
 
 
-def together(found: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[str]:
+def together(by_model: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[str]:
     """Return the verdicts for several models of these kinds, the same words once."""
     tried = re.compile(rf"[Tt]ry (bayesfuse\.models\.(?:{'|'.join(kinds)}))\b")
     models: dict[str, list[str]] = {}
-    for name, own in found.items():
-        for each in own:
-            words = tried.sub(r"\1 allows for it, and is in this average", each.words)
+    for name, findings in by_model.items():
+        for finding in findings:
+            words = tried.sub(r"\1 allows for it, and is in this average", finding.words)
             models.setdefault(words, []).append(name)
     return [f"{'; '.join(names)}: {line}" for line, names in models.items()]
 
@@ -177,12 +179,12 @@ def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.floa
     size = min(map(len, parts))
     drawn = np.array([part[:size] for part in parts])
     for code in range(result["label_posterior"].sizes["class"]):
-        own = (drawn == code).astype(float)
-        vary = np.ptp(own, axis=(0, 1)) > 0.0  # others have no R-hat
+        is_class = (drawn == code).astype(float)
+        vary = np.ptp(is_class, axis=(0, 1)) > 0.0  # others have no R-hat
         if vary.any():
-            each = xr.Dataset({"label": (("chain", "draw", "item"), own[..., vary])})
+            indicators = xr.Dataset({"label": (("chain", "draw", "item"), is_class[..., vary])})
             with np.errstate(divide="ignore"):  # constant in every chain
-                rhat = az.rhat(each, method="identity")["label"].values
+                rhat = az.rhat(indicators, method="identity")["label"].values
             worst[vary] = np.fmax(worst[vary], rhat)
     return error, worst
 

@@ -92,10 +92,10 @@ def as_page(answer: xr.DataTree, sections: Sections, lists: Mapping[str, pd.Data
     """Return an answer as a page that needs no other file; ``lists`` are folded."""
     from bayesfuse.plots.panels import picture_of_known
 
-    said = ""
+    section = ""
     if (known := picture_of_known(answer)) is not None:
         image = f'<img alt="Known labels" src="{_as_png(known, 100)}">'
-        said = f'<h2>Known labels</h2>\n<div class="wide">{image}</div>\n<p>{KNOWN}</p>'
+        section = f'<h2>Known labels</h2>\n<div class="wide">{image}</div>\n<p>{KNOWN}</p>'
     folded = [
         f"<details>\n<summary>{escape(title)}: {len(table):,}</summary>\n{_table(table)}</details>"
         for title, table in lists.items()
@@ -105,7 +105,7 @@ def as_page(answer: xr.DataTree, sections: Sections, lists: Mapping[str, pd.Data
         headline=escape(answer.attrs["headline"]),
         picture=_as_png(picture(answer, (10.6, 6.4)), 150),
         words=WORDS.format(coverage(), _of_two(class_names(answer))),
-        known=said,
+        known=section,
         sections="\n".join([*_parts(sections, "h2"), *folded]),
         code=escape(answer.attrs["code"]),
     )

@@ -95,28 +95,28 @@ def collapse_repeats(
     if len(raters):
         repeated = table.items[table.item[first[size > 1]]]
         independent[raters] = _independent(part_of(table, EXAMINED, rng, repeated), raters, rng)
-        kept_whole = rng.random(len(size)) < independent[table.rater[first]]
+        is_independent = rng.random(len(size)) < independent[table.rater[first]]
         verdict = _most_frequent(table, pair, rng)
-        chosen = np.append(verdict[~kept_whole], np.flatnonzero(kept_whole[pair]))
-        kept = _with_rows(table, chosen)
+        chosen = np.append(verdict[~is_independent], np.flatnonzero(is_independent[pair]))
+        collapsed = _with_rows(table, chosen)
     else:
-        kept = table
-    return kept, _summary(table, pair, size, raters, independent, left_out)
+        collapsed = table
+    return collapsed, _summary(table, pair, size, raters, independent, left_out)
 
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
     """Say what repeated responses of a rater to an item count for."""
-    found = []
+    sentences = []
     left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
     if left_out:
         others = [in_one_line(name) for name in repeats.index[repeats["copies"].str.len() > 0]]
-        found.append(
+        sentences.append(
             f"Raters left out, because they have the same responses to the same items as "
             f"{_some(others)}: {_some(left_out)}."
         )
     repeats = repeats[repeats["repeats"] > 0]
     if not len(repeats):
-        return found
+        return sentences
     most = repeats.sort_values("repeats", ascending=False)
     count = [
         f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
@@ -126,7 +126,7 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
         )
     ]
     return [
-        *found,
+        *sentences,
         "Repeated responses of a rater to an item may share an error: "
         f"{_some(count, '; ')} (bf.collapse_repeats lists all).",
     ]
@@ -168,8 +168,8 @@ def _without_copies(
         left_out.setdefault(int(number[original[group[copy]]]), []).append(table.raters[copy])
     rows = ~is_copy[rater]
     key = (item[rows] * (~is_copy).sum() + number[rater[rows]]) * table.n_classes + label[rows]
-    kept = from_key(key, table.items, table.raters[~is_copy], table.classes)
-    return replace(kept, multiplicity=table.multiplicity, ordered=table.ordered), left_out
+    remaining = from_key(key, table.items, table.raters[~is_copy], table.classes)
+    return replace(remaining, multiplicity=table.multiplicity, ordered=table.ordered), left_out
 
 
 def _pairs(table: Responses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -186,17 +186,17 @@ def _most_frequent(
     cell = pair * table.n_classes + table.label
     _, row, count = np.unique(cell, return_index=True, return_counts=True)
     order = np.lexsort((rng.random(len(row)), -count, pair[row]))
-    found: NDArray[np.int64] = row[order][np.unique(pair[row][order], return_index=True)[1]]
-    return found
+    chosen: NDArray[np.int64] = row[order][np.unique(pair[row][order], return_index=True)[1]]
+    return chosen
 
 
 def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     """Return the table with these of its rows."""
     key = (table.item[rows] * table.n_raters + table.rater[rows]) * table.n_classes
     key += table.label[rows]
-    found = from_key(key, table.items, table.raters, table.classes, table.silent)
+    table_of_rows = from_key(key, table.items, table.raters, table.classes, table.silent)
     same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "stated")}
-    return replace(found, **same)
+    return replace(table_of_rows, **same)
 
 
 def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Generator) -> Array:
@@ -229,11 +229,11 @@ def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Gen
     prior = diagonal(n_classes)
     for _ in range(ITERATIONS):
         log_lik = log_responses(verdicts)
-        own = _through_verdict(log_lik, right[rater])
+        log_verdict = _through_verdict(log_lik, right[rater])
         shares = (labels * table.multiplicity[:, None]).sum(axis=0) + 1.0
-        labels = np.log(shares / shares.sum()) + _sums(own, item, table.n_items)
+        labels = np.log(shares / shares.sum()) + _sums(log_verdict, item, table.n_items)
         labels -= np.logaddexp.reduce(labels, axis=1, keepdims=True)
-        others = labels[item] - own  # labels by the responses of other raters
+        others = labels[item] - log_verdict  # labels by the responses of other raters
         others -= np.logaddexp.reduce(others, axis=1, keepdims=True)
         labels = np.exp(labels)
         # the verdict given all responses: right, or another class with equal probabilities
@@ -264,9 +264,9 @@ def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Gen
     log_odds = independent - np.logaddexp.reduce(shared, axis=0) + np.log(len(GRID))
     share = 0.5
     for _ in range(ITERATIONS):
-        found = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
-        share = (1.0 + found.sum()) / (2.0 + len(raters))
-    return found
+        probability = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
+        share = (1.0 + probability.sum()) / (2.0 + len(raters))
+    return probability
 
 
 def _through_verdict(log_lik: Array, right: Array) -> Array:
@@ -275,8 +275,8 @@ def _through_verdict(log_lik: Array, right: Array) -> Array:
     mass = np.exp(log_lik - top)
     wrong = (1.0 - right)[:, None] * (mass.sum(axis=1, keepdims=True) - mass)
     mass = right[:, None] * mass + np.maximum(wrong, 0.0) / (mass.shape[1] - 1.0)
-    found: Array = np.log(np.maximum(mass, np.finfo(float).tiny)) + top
-    return found
+    log_mass: Array = np.log(np.maximum(mass, np.finfo(float).tiny)) + top
+    return log_mass
 
 
 def _sums(values: Array, group: NDArray[np.int64], n_groups: int) -> Array:

@@ -38,7 +38,7 @@ DRAWING = 0.75  # share of a fit's time after which its draws have ended, and la
 PLENTY = 60.0, 5_000  # seconds, and responses without a graph, that need no quick fits first
 QUICK_DRAWS, ON_GRAPHS = 60, 4  # draws of a quick fit, fewer on graphs, whose labels take long
 QUICK_ITERATIONS = 50
-BEGUN = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
+START_AT = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
 NO_TIME, NOT_TRIED = "no time was left", "not tried"
@@ -161,10 +161,10 @@ class Schedule:
         if pilot["posterior"].sizes["draw"] < FIRST_CHUNK:  # as an interrupted sample returns
             raise KeyboardInterrupt
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
-        fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * FIRST_CHUNK)
+        fixed, per_draw = max(took - steps, 0.0), CHAINS * steps / (2 * FIRST_CHUNK)
         # computations after the draws, such as label probabilities, take about a third as long
-        share, whole = ((self.left() / n - fixed) / (1.3 * each) for n in (fits_left, 1))
-        return share, whole
+        share, alone = ((self.left() / n - fixed) / (1.3 * per_draw) for n in (fits_left, 1))
+        return share, alone
 
 
 class Progress:
@@ -229,7 +229,7 @@ def fit_quickly(
 
     The later ones begin with the raters of the first.
     """
-    begun: dict[str, Any] = {}
+    start_values: dict[str, Any] = {}
     for at in fits:
         progress.say(f"approximating: {at.candidate.name}")
         before = schedule.used()
@@ -239,7 +239,7 @@ def fit_quickly(
             "tolerance": 1e-5,
             "random_seed": seed,
         }
-        start: Any = begun or "majority"
+        start: Any = start_values or "majority"
         if at.candidate.start != "begun":
             start = at.candidate.start
         try:
@@ -251,11 +251,13 @@ def fit_quickly(
                 )
             at.outcome = FITTED
             rows = at.result["posterior"].dataset
-            if not begun and "confusion" in rows:
-                begun = {"confusion": rows["confusion"].mean(("chain", "draw")).values}
-            shown = repr(start) if isinstance(start, str) else BEGUN.format(fits[0].candidate.name)
-            own = [f"{name}={value!r}" for name, value in settings.items()]
-            at.code = ", ".join(["'cavi'", f"start={shown}", *own])
+            if not start_values and "confusion" in rows:
+                start_values = {"confusion": rows["confusion"].mean(("chain", "draw")).values}
+            shown = (
+                repr(start) if isinstance(start, str) else START_AT.format(fits[0].candidate.name)
+            )
+            settings_code = [f"{name}={value!r}" for name, value in settings.items()]
+            at.code = ", ".join(["'cavi'", f"start={shown}", *settings_code])
         except TimeIsUp:
             pass
         except KeyboardInterrupt:
@@ -316,15 +318,15 @@ def sample_all(
             break
         finally:
             fit.seconds = schedule.used() - before
-        sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
-        few = sizes["chain"] < CHAINS or sizes["draw"] < min(LEAST, kept)
+        sizes, n_stored = result["posterior"].sizes, size.draws // result.attrs["thin"]
+        few = sizes["chain"] < CHAINS or sizes["draw"] < min(LEAST, n_stored)
         if few or "label_posterior" not in result.children:
             if not interruption.requested and schedule.left() <= 0.0:
                 continue
             fit.outcome = INTERRUPTED
             break
         fit.size = Size(sizes["draw"] * result.attrs["thin"], size.tune)
-        fit.cut = sizes["draw"] < kept and schedule.left() > 0.0
+        fit.cut = sizes["draw"] < n_stored and schedule.left() > 0.0
         fit.result, fit.outcome = result, FITTED
         if fit.cut:  # the draws until then are enough
             break

@@ -185,7 +185,7 @@ def _between(one: RowPriors, other: RowPriors, share: float) -> RowPriors:
 
 def approximate(
     plan: Plan,
-    begun: LogParameters,
+    initial: LogParameters,
     *,
     batch_size: int | None,
     iterations: int | None,
@@ -195,28 +195,32 @@ def approximate(
 ) -> Approximation:
     """Fit to all data at once, or to random batches of units; other parameters stay as begun."""
     observation, priors = plan.initial_response_model(), plan.continuous_priors()
-    prior = {name: each for name, each in priors.items() if isinstance(each, Dirichlet)}
-    held = {name: begun[name] for name in priors if name not in prior}
-    given: dict[str, Any] = {"held": held} | ({} if tolerance is None else {"tolerance": tolerance})
+    prior = {name: prior_of for name, prior_of in priors.items() if isinstance(prior_of, Dirichlet)}
+    held = {name: initial[name] for name in priors if name not in prior}
+    options: dict[str, Any] = {"held": held} | (
+        {} if tolerance is None else {"tolerance": tolerance}
+    )
     if batch_size:
         order = rng.permutation(len(observation.labels.units(observation.table)))
         cuts = np.split(order, range(batch_size, len(order), batch_size))
         parts = [observation.part(np.sort(units)) for units in cuts]
-        found = fit_stochastic(parts, begun, prior, rng, epochs=iterations or EPOCHS, **given)
-        whole = bound(observation, found.approximation, prior, held)
-        found = replace(found, trace=np.append(found.trace, whole))
+        fitted_q = fit_stochastic(
+            parts, initial, prior, rng, epochs=iterations or EPOCHS, **options
+        )
+        total_bound = bound(observation, fitted_q.approximation, prior, held)
+        fitted_q = replace(fitted_q, trace=np.append(fitted_q.trace, total_bound))
     else:
-        given |= {} if iterations is None else {"iterations": iterations}
-        found = fit(observation, begun, prior, **given)
-    rows = draw_rows(found.approximation, draws, rng)
-    shape = _judge(observation, prior, found.approximation, rows, held)
+        options |= {} if iterations is None else {"iterations": iterations}
+        fitted_q = fit(observation, initial, prior, **options)
+    rows = draw_rows(fitted_q.approximation, draws, rng)
+    shape = _judge(observation, prior, fitted_q.approximation, rows, held)
     still, values = plan.indices() | held, {}
     for name, block in plan.blocks.items():
-        own = block.support.from_kernel(rows[name] if name in rows else still[name])
-        times = () if name in rows else (draws, *[1] * np.ndim(own))
-        values[block.variable.name] = np.tile(own, times)
-    fitted = {name: (prior[name], each) for name, each in found.approximation.items()}
-    return Approximation(values, found.trace, found.converged, shape, fitted)
+        value = block.support.from_kernel(rows[name] if name in rows else still[name])
+        times = () if name in rows else (draws, *[1] * np.ndim(value))
+        values[block.variable.name] = np.tile(value, times)
+    fitted = {name: (prior[name], prior_of) for name, prior_of in fitted_q.approximation.items()}
+    return Approximation(values, fitted_q.trace, fitted_q.converged, shape, fitted)
 
 
 def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> LogParameters:

@@ -96,8 +96,8 @@ class _Rows:
         self.prior, self.counts = np.ones_like(self.rows), np.zeros_like(self.rows)
         for name, prior in zip(self.names, self.split(self.prior), strict=True):
             if name in sweep.priors:
-                given: Any = sweep.priors[name]
-                prior[...] = given.concentration
+                prior_of: Any = sweep.priors[name]
+                prior[...] = prior_of.concentration
         self.tables, self.counted = (
             tuple(
                 np.expand_dims(v, tuple(range(v.ndim - 1, functions.axes - 1)))
@@ -128,21 +128,21 @@ class CompiledChain(Chain):
         swaps = state.turns and swaps_classes(observation)
         self._turns = np.array([state.turns, 0.0, 0.0, least_angle(observation), swaps, 0.0])
         self._parts: list[_Rows] = []
-        values, kept = (
-            {each.pool.parameter: each.values(rows) for each in sweep.pools}
+        values, storage = (
+            {of_pool.pool.parameter: of_pool.values(rows) for of_pool in sweep.pools}
             for rows in (state.rows, self.stored)
         )
         if begin := _compiled_chain(observation, sweep.pools):
-            self._chain, self._arguments = begin(state.rows, self.stored, values, kept, rng)
+            self._chain, self._arguments = begin(state.rows, self.stored, values, storage, rng)
             return
-        pools: Any = [each.pool for each in sweep.pools]
-        pool: Any = [p.in_chain(values[p.parameter], kept[p.parameter]) for p in pools]
-        found, table = _functions(observation), observation.table
-        assert found is not None  # as `compilable` has found
+        pools: Any = [of_pool.pool for of_pool in sweep.pools]
+        pool: Any = [p.in_chain(values[p.parameter], storage[p.parameter]) for p in pools]
+        of_factors, table = _functions(observation), observation.table
+        assert of_factors is not None  # as `compilable` has found
         structures = observation.label_structure, observation.rater_structure
         factors = []
         for factor, functions, structure in zip(
-            (observation.labels, observation.raters), found, structures, strict=True
+            (observation.labels, observation.raters), of_factors, structures, strict=True
         ):
             part = _Rows(factor, functions, sweep, state)
             made = np.empty((self.draws, *part.rows.shape))
@@ -153,11 +153,11 @@ class CompiledChain(Chain):
         copies = bool((table.multiplicity != 1).any())
         shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
         drawn = np.zeros(shape, float if copies else np.int32)
-        labels, raters = found
-        own = labels.draw, labels.count, raters.likelihood, raters.count
-        self._chain = chain_of(*own, bool(pools), state.turns)
-        each = table.multiplicity, table.n_classes
-        self._arguments = (*factors, pool[0] if pool else (), drawn, each, self._turns, rng)
+        labels, raters = of_factors
+        kernels = labels.draw, labels.count, raters.likelihood, raters.count
+        self._chain = chain_of(*kernels, bool(pools), state.turns)
+        of_pool = table.multiplicity, table.n_classes
+        self._arguments = (*factors, pool[0] if pool else (), drawn, of_pool, self._turns, rng)
 
     def advance(self, seconds: float) -> None:
         """Make as many draws at a time as fit into the seconds."""
@@ -206,7 +206,7 @@ def compilable(plan: Plan) -> bool:
         return False
     if _compiled_chain(observation, plan.pools) is not None:
         return True
-    shared = {each.pool.parameter for each in plan.pools if type(each.pool) is SharedMean}
+    shared = {pool.pool.parameter for pool in plan.pools if type(pool.pool) is SharedMean}
     return (
         not plan.constants
         and len(shared) == len(plan.pools) <= 1
@@ -220,7 +220,7 @@ def compilable(plan: Plan) -> bool:
 def _compiled_chain(
     observation: ResponseModel, pools: tuple[PooledBlock, ...]
 ) -> Callable[..., Any] | None:
-    raters, above = observation.raters, {each.pool.parameter: each.pool for each in pools}
+    raters, above = observation.raters, {pool.pool.parameter: pool.pool for pool in pools}
     return raters.compiled_chain(
         observation.labels, observation.table, observation.rater_structure, above
     )
@@ -229,14 +229,14 @@ def _compiled_chain(
 def _functions(observation: ResponseModel) -> tuple[InChain, InChain] | None:
     """Return the functions of both factors, None if a class has none of its own."""
     copies = bool((observation.table.multiplicity != 1).any())
-    found = []
+    functions_of = []
     for factor in (observation.labels, observation.raters):
-        own = vars(type(factor)).get("in_chain")
-        functions = None if own is None else own(factor, copies=copies)
+        in_chain = vars(type(factor)).get("in_chain")
+        functions = None if in_chain is None else in_chain(factor, copies=copies)
         if functions is None:
             return None
-        found.append(functions)
-    return found[0], found[1]
+        functions_of.append(functions)
+    return functions_of[0], functions_of[1]
 
 
 def run(chains: list[Any], cores: int, progress: Callable[[int], None]) -> None:

@@ -68,10 +68,10 @@ def find_map(
     """
     plan = make_plan(model)
     require_mode(plan, "EM")
-    if whole := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
+    if discrete := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
         raise ModelError(
             "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "
-            f"give their values. Got: {whole} to be inferred."
+            f"give their values. Got: {discrete} to be inferred."
         )
     labels = plan.observation.labels
     implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
@@ -84,31 +84,31 @@ def find_map(
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)
     observation = plan.initial_response_model()
-    begun, _ = initialize(plan, start)
-    rest = Gradients(plan, jacobian=False) if plan.others else None
-    rows = begun.rows
-    if rest is not None and plan.complete:
-        rows = rest.begin(rows)  # variables that responses say nothing about
+    initial, _ = initialize(plan, start)
+    nonconjugate = Gradients(plan, jacobian=False) if plan.others else None
+    rows = initial.rows
+    if nonconjugate is not None and plan.complete:
+        rows = nonconjugate.begin(rows)  # variables that responses say nothing about
     fit = em.fit(
         observation,
         rows,
         plan.continuous_priors(),
-        nonconjugate=rest,
+        nonconjugate=nonconjugate,
         iterations=iterations,
         tolerance=tolerance,
     )
     # concentrations that count as one here may be below one, where the density has poles
-    varying = [] if rest is None else [*rest.priors(fit.rows).values()]
+    varying = [] if nonconjugate is None else [*nonconjugate.priors(fit.rows).values()]
     rows_below = [prior for prior in varying if isinstance(prior, Dirichlet)]
-    converged = fit.converged and all((each.concentration >= 1.0).all() for each in rows_below)
+    converged = fit.converged and all((below.concentration >= 1.0).all() for below in rows_below)
     values = {
         name: observation.support(name).from_kernel(fit.rows[name])[None, None]
         for name in observation.names
     }
-    found = {block.variable.name: values[name] for name, block in plan.blocks.items()}
-    if rest is not None:
-        found |= {name: value[None, None] for name, value in rest.natural(fit.rows).items()}
-    result = as_result(model, found)
+    modes = {block.variable.name: values[name] for name, block in plan.blocks.items()}
+    if nonconjugate is not None:
+        modes |= {name: value[None, None] for name, value in nonconjugate.natural(fit.rows).items()}
+    result = as_result(model, modes)
     complete(result, observation, values, log_likelihood=False)
     warn_of_collapse(result, observation)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
@@ -118,10 +118,10 @@ def find_map(
         "log_evidence": fit.log_evidence,
         "converged": int(converged),
         "iterations": len(fit.trace),
-        **begun.record(),
+        **initial.record(),
         **getattr(model, "notes", {}),
     }
     if "label_posterior" in result.children:
-        found_labels = result["label_posterior"].dataset
-        result["label_posterior"] = xr.DataTree(found_labels.drop_vars("mcse"))
+        label_modes = result["label_posterior"].dataset
+        result["label_posterior"] = xr.DataTree(label_modes.drop_vars("mcse"))
     return result

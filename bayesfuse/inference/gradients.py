@@ -33,20 +33,20 @@ class Gradients:
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
         self.observation = observation = plan.initial_response_model()
         self.varying = {n: b.varying for n, b in plan.blocks.items() if b.varying is not None}
-        own = [v for v in plan.others if v.dtype.startswith("float")]
+        floats = [v for v in plan.others if v.dtype.startswith("float")]
         fixed = plan.blocks.keys() | plan.constants.keys()
         implied = {name: v for name, v in plan.variables.items() if name not in fixed}
         model, self.blocks = plan.model, plan.blocks
-        value = {v: model.rvs_to_values[v].name for v in own}
+        value = {v: model.rvs_to_values[v].name for v in floats}
         self.start, self.moved = model.initial_point(0), list(value.values())
         depend = [v.owner.inputs for v in model.free_RVs]  # of priors
-        self._upper = [value[v] for v in own if any(v in ancestors(each) for each in depend)]
+        self._upper = [value[v] for v in floats if any(v in ancestors(term) for term in depend)]
         self._initial_names = [model.rvs_to_values[v].name for v in plan.others]
         with without_compilation():
             self._implied = value_function(model, implied)
-            self._natural = value_function(model, {v.name: v for v in own})
-            total, counts = _expected_density(plan, observation, own, jacobian)
-            values = [plan.model.rvs_to_values[v] for v in own]
+            self._natural = value_function(model, {v.name: v for v in floats})
+            total, counts = _expected_density(plan, observation, floats, jacobian)
+            values = [plan.model.rvs_to_values[v] for v in floats]
             linear = observation.labels.linear
             self._objective = _with_slopes(
                 plan.model,
@@ -76,11 +76,11 @@ class Gradients:
     def implied(self, rows: LogParameters) -> LogParameters:
         """Return rows in which the parameters that are no blocks follow from the variables."""
         with np.errstate(divide="ignore"):
-            found = {
+            implied = {
                 name: self.observation.support(name).to_kernel(value)
                 for name, value in self._implied(self._point(rows)).items()
             }
-        return rows | found
+        return rows | implied
 
     def natural(self, rows: LogParameters) -> dict[str, Array]:
         """Return the variables' own values by name, as chains take them to begin with."""
@@ -107,8 +107,8 @@ class Gradients:
             return -float(value), -slope
 
         before, _ = descend(flat)
-        found = minimize(descend, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
-        return self._moved(rows, unflatten(found.x)) if found.fun < before else rows
+        optimum = minimize(descend, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+        return self._moved(rows, unflatten(optimum.x)) if optimum.fun < before else rows
 
     def scales(self, rows: LogParameters, counts: Counts) -> dict[str, Array]:
         """Return standard deviations of the moved values given all others, no wider than one."""
@@ -117,7 +117,7 @@ class Gradients:
         for place in range(len(flat)):
             step = np.zeros_like(flat)
             step[place] = STEP
-            slopes = [evaluate(each)[1][place] for each in (flat - step, flat + step)]
+            slopes = [evaluate(point)[1][place] for point in (flat - step, flat + step)]
             curvature[place] = (slopes[0] - slopes[1]) / (2 * STEP)
         wide = ~(curvature > WIDEST**-2)
         return unflatten(np.where(wide, WIDEST, np.abs(np.where(wide, 1.0, curvature)) ** -0.5))
@@ -179,13 +179,15 @@ class Gradients:
 
 def initialize(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Gradients | None]:
     """Return the start of a model as it is, and the gradients of what has no closed form."""
-    rest = None if plan.complete else Gradients(plan)
+    nonconjugate = None if plan.complete else Gradients(plan)
     if not isinstance(method, str):
         start = start_at(plan, method)
-        if rest is not None:  # other variables, and what follows from them
-            start = replace(start, rows=rest.begin(start.rows) | start.rows)
-        return start, rest
-    return find_start(plan.initial_response_model(), plan.continuous_priors(), method, rest), rest
+        if nonconjugate is not None:  # other variables, and what follows from them
+            start = replace(start, rows=nonconjugate.begin(start.rows) | start.rows)
+        return start, nonconjugate
+    return find_start(
+        plan.initial_response_model(), plan.continuous_priors(), method, nonconjugate
+    ), nonconjugate
 
 
 def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
@@ -215,25 +217,25 @@ def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
     return Start(rows, GIVEN)
 
 
-def values_of(plan: Plan, rest: Gradients | None, rows: LogParameters) -> dict[str, Array]:
+def values_of(plan: Plan, nonconjugate: Gradients | None, rows: LogParameters) -> dict[str, Array]:
     """Return values of the model's variables, which PyMC can transform, from rows."""
     blocks = {
         block.variable.name: block.coordinates.natural(rows[block.parameter])
         for block in plan.all_blocks
         if block.parameter in rows
     }
-    return blocks | ({} if rest is None else rest.natural(rows))
+    return blocks | ({} if nonconjugate is None else nonconjugate.natural(rows))
 
 
 def _expected_density(
-    plan: Plan, observation: ResponseModel, own: list[Any], jacobian: bool
+    plan: Plan, observation: ResponseModel, variables: list[Any], jacobian: bool
 ) -> tuple[Any, list[TensorVariable]]:
     """Return log density plus expected log-likelihood, and the counts of tables that it takes."""
     model = plan.model
     above = [block.variable for block in plan.blocks.values() if block.prior is None]
-    above += [v for v in plan.others if v not in own]
+    above += [v for v in plan.others if v not in variables]
     above += [v for v in model.observed_RVs if v is not plan.answers] + model.potentials
-    terms = model.logp(own, jacobian=jacobian, sum=False) if own else []
+    terms = model.logp(variables, jacobian=jacobian, sum=False) if variables else []
     terms += model.logp(above, jacobian=False, sum=False) if above else []
     total = sum((term.sum() for term in terms), pt.constant(0.0))
     graphs = model.replace_rvs_by_values(list(plan.variables.values()))
@@ -242,8 +244,8 @@ def _expected_density(
     linear = [observation.labels] if observation.labels.linear else []
     for factor in (*linear, observation.raters):
         rows = factor.to_kernel({name: parameters[name] for name in factor.parameters}, pt)
-        found = factor.expand(tuple(rows.values()), observation.table.n_classes, pt)
-        tables += map(pt.as_tensor, found)
+        factor_tables = factor.expand(tuple(rows.values()), observation.table.n_classes, pt)
+        tables += map(pt.as_tensor, factor_tables)
     counts = [TensorType("float64", (None,) * table.type.ndim)() for table in tables]
     for table, used in zip(tables, counts, strict=True):
         unused = pt.eq(used, 0.0)  # nothing of what is impossible
@@ -261,8 +263,8 @@ def _with_slopes(
         [total, *slopes], inputs=[*values, *counts], point_fn=False, on_unused_input="ignore"
     )
 
-    def evaluate(point: Mapping[str, Array], given: Counts) -> Any:
-        total, *slopes = function(*(point[value.name] for value in values), *used(given))
+    def evaluate(point: Mapping[str, Array], counts: Counts) -> Any:
+        total, *slopes = function(*(point[value.name] for value in values), *used(counts))
         return total, dict(zip((value.name for value in moved), slopes, strict=True))
 
     return evaluate

@@ -82,22 +82,22 @@ class ChainInitializer:
             priors |= self.nonconjugate.priors(rows)
         drawn = tuple(name for name, prior in priors.items() if prior.free)
         sweep = Sweep(self.plan.observation, priors, drawn)
-        begun = {n: prior.centre() for n, prior in priors.items()} | rows
-        found = step(sweep, sweep.begin(begun), rng).rows
+        initial = {n: prior.centre() for n, prior in priors.items()} | rows
+        sampled = step(sweep, sweep.begin(initial), rng).rows
         if self.nonconjugate is None:
-            return found
+            return sampled
         _, counts = self.plan.observation.expected(rows)
-        return self.nonconjugate.disperse(found, counts, rng)
+        return self.nonconjugate.disperse(sampled, counts, rng)
 
-    def _pooled(self, begun: LogParameters, rng: np.random.Generator) -> LogParameters:
+    def _pooled(self, initial: LogParameters, rng: np.random.Generator) -> LogParameters:
         """Draw labels, then all parameters given these."""
-        plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(begun)
+        plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(initial)
         rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
         for pooled in plan.pools:
             rows |= pooled.rows(pooled.pool.begin(rng))
         rows |= {name: prior.centre() for name, prior in sweep.below_pools(rows).items()}
         # labels and hidden variables of the channel are drawn once
-        at = dict(begun)
+        at = dict(initial)
         for name in plan.observation.labels.parameters:  # maybe by kind of items
             at[name] = np.broadcast_to(at.get(name, rows[name]), rows[name].shape)
         counts = plan.observation.draw_counts(rows, rng, by=(self.without_pools.raters, at))
@@ -105,9 +105,9 @@ class ChainInitializer:
             for pooled in plan.pools:
                 values = pooled.values(rows)
                 rows |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
-        said = plan.observation.statistics(rows, counts)
+        statistics = plan.observation.statistics(rows, counts)
         priors = {**sweep.priors, **sweep.below_pools(rows)}
-        return rows | {n: priors[n].draw(said[n], rows[n], rng) for n in sweep.drawn}
+        return rows | {n: priors[n].draw(statistics[n], rows[n], rng) for n in sweep.drawn}
 
     def values(self, rng: np.random.Generator) -> dict[str, Any]:
         """Return values of the model's variables at which a chain begins, off any boundary."""
@@ -116,19 +116,23 @@ class ChainInitializer:
 
 def _without_pools(plan: Plan) -> tuple[ResponseModel, dict[str, Prior]]:
     """Return the model without pools, or with a confusion matrix per rater, and fixed priors."""
-    own, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
+    priors, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
     unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
     if len(unpooled) == len(pools):
-        return plan.observation, {**own, **unpooled}
+        return plan.observation, {**priors, **unpooled}
     observation, table = plan.observation, plan.observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))
     labels = observation.labels
     observation = with_matrices(observation)
-    if isinstance(labels, Independent) and labels.axis and not set(labels.parameters) <= set(own):
+    if (
+        isinstance(labels, Independent)
+        and labels.axis
+        and not set(labels.parameters) <= set(priors)
+    ):
         observation = through_matrices(table, observation.gold)  # one prevalence, moved by chains
     names = observation.labels.parameters
-    return observation, {n: own.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
+    return observation, {n: priors.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
 
 
 def sample_nuts(
@@ -136,9 +140,9 @@ def sample_nuts(
 ) -> xr.DataTree:
     """Draw all variables by NUTS, from points around the start."""
     streams = settings["random_seed"].spawn(settings["chains"])
-    tables = [[begun.values(stream) for stream in streams] for begun in beginnings]
+    tables = [[initializer.values(stream) for stream in streams] for initializer in beginnings]
     # the first table decides on variables that tables share
-    points = [dict(ChainMap(*own)) for own in zip(*tables, strict=True)]
+    points = [dict(ChainMap(*values)) for values in zip(*tables, strict=True)]
     if nuts_sampler is None:
         # of several tables every chain has a start of its own, which nutpie does not take
         one = len(beginnings) == 1 and NUTPIE_INSTALLED
@@ -148,15 +152,15 @@ def sample_nuts(
     if nuts_sampler == "nutpie":
         one = len(beginnings) == 1
         settings["initvals"] = _drawn_anew(beginnings[0], points[0]) if one else points[0]
-        own = settings.get("compile_kwargs", {})
-        settings["compile_kwargs"] = {"jitter_rvs": set()} | own
+        values = settings.get("compile_kwargs", {})
+        settings["compile_kwargs"] = {"jitter_rvs": set()} | values
     else:
         settings["initvals"] = points
     if nuts_sampler == "pymc":
         settings.setdefault("init", "adapt_diag")
     elif nuts_sampler in ("numpyro", "blackjax"):
-        own = settings.get("nuts", {})
-        settings["nuts"] = {"jitter": False, "chain_method": "vectorized"} | own
+        values = settings.get("nuts", {})
+        settings["nuts"] = {"jitter": False, "chain_method": "vectorized"} | values
     return _by_pymc(settings)
 
 
@@ -167,13 +171,13 @@ def _by_pymc(settings: dict[str, Any]) -> xr.DataTree:
     return pm.sample(**settings)
 
 
-def _drawn_anew(begun: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
+def _drawn_anew(initializer: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
     """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
     stream = pytensor.shared(np.random.default_rng(0))
     _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
 
     def draw(number: Any) -> list[Any]:
-        point = begun.values(np.random.default_rng(int(number)))
+        point = initializer.values(np.random.default_rng(int(number)))
         return [np.asarray(point[name]) for name in one]
 
     types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
@@ -187,7 +191,7 @@ def thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
 
 
 def sample_gibbs(
-    begun: ChainInitializer,
+    initializer: ChainInitializer,
     settings: dict[str, Any],
     *,
     sweeps: int | None,
@@ -195,22 +199,26 @@ def sample_gibbs(
     log_likelihood: bool,
 ) -> tuple[xr.DataTree, Draws | None]:
     """Return the draws and, where labels go on from the previous ones, the sums over these."""
-    plan = begun.plan
-    draws, seen = settings["draws"], None
+    plan = initializer.plan
+    draws, summed = settings["draws"], None
     sweeps = sweeps or sweeps_of_draw(plan)
     if plan.observation.labels.moves_labels:
         sizes = settings["chains"], -(-draws // thin)
-        seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
+        summed = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
     if not plan.is_fully_conjugate:
-        return thinned(_next_to_nuts(begun, settings, sweeps, seen, thin), thin), seen
-    return _chains(begun, settings, sweeps, seen, thin), seen
+        return thinned(_next_to_nuts(initializer, settings, sweeps, summed, thin), thin), summed
+    return _chains(initializer, settings, sweeps, summed, thin), summed
 
 
 def _chains(
-    begun: ChainInitializer, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
+    initializer: ChainInitializer,
+    settings: dict[str, Any],
+    sweeps: int,
+    summed: Draws | None,
+    thin: int,
 ) -> xr.DataTree:
     """Run chains in which sweeps draw all variables."""
-    plan, began = begun.plan, time.perf_counter()
+    plan, began = initializer.plan, time.perf_counter()
     tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
     # more sweeps for each are as good as draws that are made and dropped
     kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
@@ -224,11 +232,15 @@ def _chains(
     with threads(cores) if shared else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
             # a first sweep scatters chains as well as `rows` does, where no pool must begin
-            rows = begun.rows(stream) if plan.pooled or kind is SteppedChain else begun.start.rows
+            rows = (
+                initializer.rows(stream)
+                if plan.pooled or kind is SteppedChain
+                else initializer.start.rows
+            )
             state = sweep.begin(rows)
             chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
-            if seen is not None and isinstance(chain, SteppedChain):
-                chain.watch = partial(seen.add, number)
+            if summed is not None and isinstance(chain, SteppedChain):
+                chain.watch = partial(summed.add, number)
             chains.append(chain)
         shown = settings["progressbar"]
         at_once = 1 if in_turn else cores
@@ -241,14 +253,16 @@ def _chains(
                 run(chains, at_once, lambda made: bar.advance(task, made))
     hold()  # what there is must not be lost
     n_draws = min(chain.n_stored for chain in chains)
-    kept = {n: np.stack([each.stored[n][:n_draws] for each in chains]) for n in chains[0].stored}
+    stored_draws = {
+        n: np.stack([chain.stored[n][:n_draws] for chain in chains]) for n in chains[0].stored
+    }
     seconds = time.perf_counter() - began
     if n_draws == 0:  # interrupted before there were draws
         hold(False)
         check()
         raise KeyboardInterrupt
     values = {
-        block.variable.name: block.support.from_kernel(kept.pop(block.parameter))
+        block.variable.name: block.support.from_kernel(stored_draws.pop(block.parameter))
         for block in plan.all_blocks
     }
     attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
@@ -267,41 +281,47 @@ def _chains(
 
 
 def _next_to_nuts(
-    begun: ChainInitializer, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
+    initializer: ChainInitializer,
+    settings: dict[str, Any],
+    sweeps: int,
+    summed: Draws | None,
+    thin: int,
 ) -> xr.DataTree:
     """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
-    plan = begun.plan
+    plan = initializer.plan
     step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
-    points = [begun.values(each) for each in settings["random_seed"].spawn(settings["chains"])]
+    points = [
+        initializer.values(stream) for stream in settings["random_seed"].spawn(settings["chains"])
+    ]
     # responses numbered by a range take no memory; ArviZ would write the numbers out
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
     rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
-    own = {"coords": rows} | settings.get("idata_kwargs", {})
-    settings = settings | {"step": step, "initvals": points, "idata_kwargs": own}
-    if seen is not None:
+    data_settings = {"coords": rows} | settings.get("idata_kwargs", {})
+    settings = settings | {"step": step, "initvals": points, "idata_kwargs": data_settings}
+    if summed is not None:
         settings["cores"] = 1  # the labels of every draw are here
         step.watch = lambda chain, draw, rows, labels: (
-            None if draw % thin else seen.add(chain, rows, labels)
+            None if draw % thin else summed.add(chain, rows, labels)
         )
     return _by_pymc(settings)
 
 
-def require_settings(settings: Mapping[str, Any], whole: bool) -> None:
+def require_settings(settings: Mapping[str, Any], is_fully_conjugate: bool) -> None:
     """Raise ModelError for settings that have no effect: of NUTS, or of PyMC's loop."""
     known = OF_CHAINS
     rule = (
         "settings of PyMC's own steps and loop, such as target_accept=, have no effect where "
         "Gibbs steps draw all variables, as here (sampler='nuts' uses them)"
     )
-    if not whole:
+    if not is_fully_conjugate:
         known = {*inspect.signature(pm.sample).parameters, "nuts", "target_accept"}
         rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
-    if given := set(settings) - known:
-        if "minutes" in given:
+    if unknown := set(settings) - known:
+        if "minutes" in unknown:
             rule = "a time is of bf.fuse and the shell, and Ctrl-C keeps the draws made until then"
         raise ModelError(
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
-            f"{sorted(given)}."
+            f"{sorted(unknown)}."
         )
 
 
@@ -319,9 +339,9 @@ def sweep_cost(plan: Plan) -> float:
     priors = plan.continuous_priors().values()
     entries = sum(np.size(getattr(prior, "concentration", ())) for prior in priors)
     adds = table.n_responses * table.n_classes
-    pools = sum(each.pool.seconds(plan.observation.n_responses) for each in plan.pools)
+    pools = sum(by_item.pool.seconds(plan.observation.n_responses) for by_item in plan.pools)
     fixed = 1e-6 if compilable(plan) else 20e-6
-    each = 2e-9 * table.n_classes  # of an item
+    by_item = 2e-9 * table.n_classes  # of an item
     if plan.observation.labels.unit == "sequence":  # the product with a transition matrix
-        each += 5e-9 * table.n_classes**2
-    return fixed + 0.4e-9 * adds + each * table.n_items + 60e-9 * entries + pools
+        by_item += 5e-9 * table.n_classes**2
+    return fixed + 0.4e-9 * adds + by_item * table.n_items + 60e-9 * entries + pools

@@ -58,8 +58,8 @@ class PooledBlock:
 
     def rows(self, values: Mapping[str, Array]) -> LogParameters:
         """Return rows of members and the parameters that follow from these."""
-        own = {self._key(role): values[role] for role in self.members}
-        return own | self.pool.implied(dict(values))
+        by_key = {self._key(role): values[role] for role in self.members}
+        return by_key | self.pool.implied(dict(values))
 
     def _key(self, role: str) -> str:
         return f"{self.pool.parameter}: {role}"
@@ -163,16 +163,16 @@ def make_plan(model: pm.Model) -> Plan:
     for pool in getattr(model, "pools", ()):
         members = {}
         for role, member in pool.members.items():
-            own, support = member.variable, member.support
-            way: Any = support.coordinates(model, own)
-            name, value = f"{pool.parameter}: {role}", model.rvs_to_values[own].name
-            members[role] = Block(name, own, value, support, way, None)
+            member_variable, support = member.variable, member.support
+            way: Any = support.coordinates(model, member_variable)
+            name, value = f"{pool.parameter}: {role}", model.rvs_to_values[member_variable].name
+            members[role] = Block(name, member_variable, value, support, way, None)
         pools.append(PooledBlock(pool, members))
-    found = Plan(model, variable, observation, variables, blocks, constants, tuple(pools))
-    if found.inferred:
-        raters, priors = observation.raters, found.continuous_priors()
+    plan = Plan(model, variable, observation, variables, blocks, constants, tuple(pools))
+    if plan.inferred:
+        raters, priors = observation.raters, plan.continuous_priors()
         raters.require_priors({name: priors[name] for name in raters.parameters if name in priors})
-    return found
+    return plan
 
 
 def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:

@@ -176,7 +176,7 @@ def sample(
         )
     if uses_gibbs:
         require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
-    kept = resolve_storage(
+    storage = resolve_storage(
         model,
         [plan.observation for plan in plans.values()],
         (settings["chains"], settings["draws"]),
@@ -186,24 +186,24 @@ def sample(
     )
     with threads(cores):
         beginnings = [ChainInitializer(plan, start) for plan in plans.values()]
-    seen = None
+    summed = None
     if uses_gibbs:
-        stored: Any = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
-        result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
+        stored: Any = {"thin": storage.thin, "log_likelihood": storage.log_likelihood}
+        result, summed = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
-        result = thinned(sample_nuts(beginnings, nuts_sampler, settings), kept.thin)
+        result = thinned(sample_nuts(beginnings, nuts_sampler, settings), storage.thin)
     hold()  # the draws must not be lost
-    cut = result["posterior"].sizes["draw"] < -(-settings["draws"] // kept.thin)
-    if cut and seen is None:  # fewer draws may have room for it
-        kept = kept._replace(log_likelihood=log_likelihood)
-    result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": kept.thin}
+    cut = result["posterior"].sizes["draw"] < -(-settings["draws"] // storage.thin)
+    if cut and summed is None:  # fewer draws may have room for it
+        storage = storage._replace(log_likelihood=log_likelihood)
+    result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": storage.thin}
     result.attrs["interrupted"] = int(cut)
     if len(plans) == 1:
         result.attrs.update(beginnings[0].start.record())
     else:
         result.attrs["tables"] = list(plans)
     result.attrs.update(getattr(model, "notes", {}))
-    _complete(result, model, plans, seen, kept, cores, checks=checks)
+    _complete(result, model, plans, summed, storage, cores, checks=checks)
     return result
 
 
@@ -211,8 +211,8 @@ def _complete(
     result: xr.DataTree,
     model: pm.Model,
     plans: dict[str, Plan],
-    seen: Draws | None,
-    kept: Any,
+    summed: Draws | None,
+    storage: Any,
     cores: int | None,
     *,
     checks: bool,
@@ -223,15 +223,15 @@ def _complete(
     interruption leaves out the rest, with a warning.
     """
     one = len(plans) == 1
-    groups = {"label_posterior"} | ({"log_likelihood"} if kept.log_likelihood else set())
+    groups = {"label_posterior"} | ({"log_likelihood"} if storage.log_likelihood else set())
     if one:
         (plan,) = plans.values()
         add_constants(result, plan.observation)
         if joint_labels.max_stored_draws(plan.observation):
             groups.add(joint_labels.GROUP)
-    if seen is not None:  # at once: labels that were drawn cannot be computed anew
-        groups = seen.groups
-        store(seen, result)
+    if summed is not None:  # at once: labels that were drawn cannot be computed anew
+        groups = summed.groups
+        store(summed, result)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
 
     def add() -> None:
@@ -239,10 +239,10 @@ def _complete(
             if missing:
                 add_deterministics(result, model)
                 missing.clear()
-            for name, plan in plans.items() if seen is None else ():
+            for name, plan in plans.items() if summed is None else ():
                 seconds = (SECONDS if is_cut else seconds_left()) / len(plans) / 2
-                own = None if one else name
-                add_labels(result, own, plan, kept.log_likelihood, seconds=seconds)
+                observed_name = None if one else name
+                add_labels(result, observed_name, plan, storage.log_likelihood, seconds=seconds)
         order_variables(result)
 
     is_cut = is_over()
@@ -274,7 +274,7 @@ def _complete(
             f"was completed. Got: an interruption before {result.attrs['missing']}.",
             errors.IncompleteWarning,
         )
-    round_off(result, kept.precision)
+    round_off(result, storage.precision)
 
 
 def add_labels(

@@ -114,12 +114,12 @@ class LabelGibbs(BlockedStep):
         self.watch: Callable[[int, int, LogParameters, NDArray[Any]], None] | None = None
         self._chain, self._draw = -1, 0
         self._written: dict[str, tuple[Any, Array]] = {}
-        own = {block.value for block in self.blocks}
-        self.vars = [value for value in model.value_vars if value.name in own]
+        updated = {block.value for block in self.blocks}
+        self.vars = [value for value in model.value_vars if value.name in updated]
         self.sweep = Sweep.of(plan, tuple(b.parameter for b in blocks), pools)
         self.state = self.sweep.begin({})
         # whatever else the conditionals depend on is evaluated at the point of each step
-        known = drawn | {name for each in pools for name in each.implied}
+        known = drawn | {name for pool in pools for name in pool.implied}
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
         left = [name for name, variable in others.items() if depends(model, [variable])]
         if left and not observation.labels.exact:
@@ -198,11 +198,11 @@ STEP_METHODS.append(LabelGibbs)
 
 
 def _model(model: pm.Model | None) -> pm.Model:
-    found = pm.Model.get_context(error_if_none=False) if model is None else model
-    found = latest() if found is None else found
-    if found is None:
+    context = pm.Model.get_context(error_if_none=False) if model is None else model
+    context = latest() if context is None else context
+    if context is None:
         raise ModelError(
             "LabelGibbs belongs to a model: use it inside the model's context or pass model=. "
             "Got: no model."
         )
-    return found
+    return context

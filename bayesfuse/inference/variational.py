@@ -157,7 +157,7 @@ def fit(
             f"prior on {unsuitable}."
         )
     asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
-    kept = resolve_storage(model, [plan.observation], (1, int(draws)), **asked)
+    storage = resolve_storage(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:
         raise errors.ModelError(
@@ -165,7 +165,7 @@ def fit(
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
     rng = errors.require_seed(random_seed)
-    begun, rest = initialize(plan, start)
+    initial, nonconjugate = initialize(plan, start)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
     if method == "cavi":
         sizes: dict[str, Any] = {
@@ -173,7 +173,7 @@ def fit(
             "iterations": iterations,
             "tolerance": tolerance,
         }
-        found = cavi.approximate(plan, begun.rows, **sizes, **settings)
+        approximation = cavi.approximate(plan, initial.rows, **sizes, **settings)
     else:
         if plan.inferred:
             raise errors.ModelError(
@@ -182,34 +182,39 @@ def fit(
             )
         settings |= {"progressbar": progressbar, **kwargs}
         if method == "pathfinder":
-            found = fit_pathfinder(plan, rest, begun, **settings)
+            approximation = fit_pathfinder(plan, nonconjugate, initial, **settings)
         else:
-            found = fit_advi(plan, rest, begun, method, iterations=iterations, **settings)
-    values, widening = found.values, np.nan
+            approximation = fit_advi(
+                plan, nonconjugate, initial, method, iterations=iterations, **settings
+            )
+    values, widening = approximation.values, np.nan
     if sweeps:
         values, widening = _refine(plan, values, sweeps, rng)
     elif not unsuitable and draws >= cavi.FEW_DRAWS and not keeps:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
-    _warn(found, method, sweeps, widening, plan)
+    _warn(approximation, method, sweeps, widening, plan)
     one_chain = {name: drawn[None] for name, drawn in values.items()}
     result = as_result(model, one_chain)
-    add_labels(result, None, plan, kept.log_likelihood)
+    add_labels(result, None, plan, storage.log_likelihood)
     warn_of_collapse(result, plan.observation)
-    known = {n: DirichletPosterior(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
-    natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))
+    known = {
+        n: DirichletPosterior(*q, plan.blocks[n].variable.name)
+        for n, q in approximation.rows.items()
+    }
+    natural.store(result, known, approximation.trace, np.array([natural.digest(plan.observation)]))
     result.attrs |= {
         "method": method,
-        "converged": int(found.converged),
-        "iterations": len(found.trace),
-        "elbo": float(found.trace[-1]),
-        "pareto_k": found.pareto_k,
+        "converged": int(approximation.converged),
+        "iterations": len(approximation.trace),
+        "elbo": float(approximation.trace[-1]),
+        "pareto_k": approximation.pareto_k,
         "widening": widening,
         "sweeps": int(sweeps),
-        **begun.record(),
+        **initial.record(),
         **getattr(model, "notes", {}),
     }
-    round_off(result, kept.precision)
+    round_off(result, storage.precision)
     for batch in () if batches is None else iterate_batches(batches):
         result = update(result, batch, draws=draws, random_seed=rng)
     return result
@@ -227,14 +232,14 @@ def _refine(
         with np.errstate(divide="ignore"):
             rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
         state = sweep.begin(rows)
-        for kept, times in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
+        for moments, times in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
             for _ in range(times):
                 state = gibbs.step(sweep, state, rng)
             for name, block in plan.blocks.items():
-                kept[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
+                moments[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
     ratios = []
     for block in plan.blocks.values():
-        one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))
+        one, two = (moments[block.variable.name].std(axis=0) for moments in (before, after))
         if block.parameter not in plan.observation.indices:
             # exactly constant where a fit holds the parameter, or the prior has zeros
             varies = np.ptp(before[block.variable.name], axis=0) > 0
@@ -242,15 +247,17 @@ def _refine(
     return after, float(np.concatenate(ratios).mean())
 
 
-def _warn(found: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan) -> None:
-    said = []
-    if not found.converged:
-        said.append(
+def _warn(
+    fitted: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan
+) -> None:
+    warnings_ = []
+    if not fitted.converged:
+        warnings_.append(
             "The bound of the log evidence was still rising when the fit ended; allow more "
-            f"iterations=. Got: {len(found.trace)} iterations without convergence."
+            f"iterations=. Got: {len(fitted.trace)} iterations without convergence."
         )
     if plan.inferred and not sweeps:
-        said.append(
+        warnings_.append(
             "The groups of raters were held at the estimate from moments, because they are "
             "discrete; with sweeps=50 the draws explore other groups, with bf.sample all of them. "
             f"Got: method={method!r} for groups to be inferred."
@@ -258,21 +265,21 @@ def _warn(found: cavi.Approximation, method: str, sweeps: int, widening: float, 
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
     held = {n for n, p in priors.items() if not isinstance(p, Dirichlet)} - plan.inferred
     if method == "cavi" and held:
-        said.append(
+        warnings_.append(
             "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "
             f"interval; use method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."
         )
     if widening > WIDENING:
-        said.append(
+        warnings_.append(
             "Gibbs sweeps keep the posterior, but they widen the intervals of this fit, which are "
             f"too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. Got: "
             f"standard deviations that grow {widening:.2f} times."
         )
-    elif found.pareto_k > cavi.LARGE_K and not sweeps:
-        said.append(
+    elif fitted.pareto_k > cavi.LARGE_K and not sweeps:
+        warnings_.append(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
             "each of them; bf.sample is exact, and sweeps=3 is nearer (where priors are conjugate, "
-            f"not on graphs). Got: a Pareto shape of {found.pareto_k:.2f}, above {cavi.LARGE_K}."
+            f"not on graphs). Got: a Pareto shape of {fitted.pareto_k:.2f}, above {cavi.LARGE_K}."
         )
-    for words in said:
+    for words in warnings_:
         errors.warn(words, errors.PoorFitWarning)

@@ -49,8 +49,8 @@ class Known:
         self.error, self.right, self.wrong = error, 1.0 - error, error / (n_classes - 1)
         inputs, votes = terms.rows(items)
         number = votes.getnnz(axis=0)
-        own = np.sort(np.argsort(-number, kind="stable")[:MOST_RATERS])
-        self.raters_with_gold = own[number[own] > 0]
+        by_number = np.sort(np.argsort(-number, kind="stable")[:MOST_RATERS])
+        self.raters_with_gold = by_number[number[by_number] > 0]
         self.fixed, self.votes = sparse.csr_matrix(inputs), votes[:, self.raters_with_gold]
         spread = [scales["bias"]] * (n_classes - 1) + [scales["trust"]]
         spread += [scales["own_trust"]] * terms.deviations.shape[2]
@@ -73,8 +73,8 @@ class Known:
 
     def gold_likelihood(self, probability: Array) -> Array:
         """Return the probability of the known labels, (known items, draws), given the classes'."""
-        own: Array = probability[np.arange(len(self.label)), self.label]
-        return self.wrong + (self.right - self.wrong) * own
+        probability_of_gold: Array = probability[np.arange(len(self.label)), self.label]
+        return self.wrong + (self.right - self.wrong) * probability_of_gold
 
     def likelihood(self, logits: Array) -> tuple[Array, Array]:
         """Return the log likelihood (draws,) and probabilities (items × classes, draws)."""
@@ -86,9 +86,9 @@ class Known:
 
     def value(self, inputs: Any, point: Array) -> tuple[float, Array]:
         """Return the log density at some parameters, and the probabilities there."""
-        found, probability = self.likelihood((inputs @ point)[:, None])
+        log_lik, probability = self.likelihood((inputs @ point)[:, None])
         prior = -0.5 * float(self.precision @ (point - self.mean) ** 2)
-        return float(found[0]) + prior, probability[:, 0]
+        return float(log_lik[0]) + prior, probability[:, 0]
 
     def mode(self, inputs: Any, point: Array) -> tuple[Array, Array, float]:
         """Return the mode, the root of the precision and the value there, by Newton's method."""
@@ -100,9 +100,9 @@ class Known:
         share = (self.right - self.wrong) ** 2
         at = np.arange(len(self.label)), self.label
         for _ in range(50):
-            own = probability.reshape(len(self.label), -1)
-            true = self.wrong * own  # given the known labels, too
-            true[at] = self.right * own[at]
+            by_class = probability.reshape(len(self.label), -1)
+            true = self.wrong * by_class  # given the known labels, too
+            true[at] = self.right * by_class[at]
             true /= true.sum(axis=1, keepdims=True)
             slope = inputs.T @ (true.ravel() - probability)
             slope -= self.precision * (point - self.mean)
@@ -178,16 +178,18 @@ def draw_parameters(
             inputs, point, root = parts[number]
             values[at], density = known.propose(inputs, point, root, len(at), rng)
             ratio[at] += density + log_prior[number]
-    kept, accepted = _metropolis(ratio, chains, over, burn, rng)
-    corrected = which[kept] < len(grid)
-    spare = np.abs(rng.standard_normal(kept.shape)) * scales["weight_scale"]  # from the prior
-    spread = np.where(corrected, grid[np.minimum(which[kept], len(grid) - 1)], spare)
-    drawn = values[kept]
+    accepted_steps, accepted = _metropolis(ratio, chains, over, burn, rng)
+    corrected = which[accepted_steps] < len(grid)
+    spare = (
+        np.abs(rng.standard_normal(accepted_steps.shape)) * scales["weight_scale"]
+    )  # from the prior
+    spread = np.where(corrected, grid[np.minimum(which[accepted_steps], len(grid) - 1)], spare)
+    drawn = values[accepted_steps]
     offset = rng.standard_normal((chains, draws, len(terms.competence)))
     offset[..., known.raters_with_gold] = drawn[..., n_fixed:]
     slope, mean = drawn[..., n_fixed - 2], drawn[..., n_fixed - 1]
     expected = mean[..., None] + slope[..., None] * terms.competence
-    found: dict[str, Any] = {
+    draws_of: dict[str, Any] = {
         "bias": drawn[..., : n_classes - 1] @ contrasts(n_classes).T,
         "trust": drawn[..., n_classes - 1],
         "own_trust": drawn[..., n_classes : n_fixed - 2],
@@ -198,7 +200,7 @@ def draw_parameters(
         "weight": expected + spread[..., None] * offset,
         "corrected": corrected.astype(np.int64),
     }
-    return found, accepted
+    return draws_of, accepted
 
 
 def _metropolis(
@@ -252,16 +254,16 @@ def _add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> No
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
     known = model.known
     summed = LabelDraws(model.terms.responses, model.gold_codes, sizes, rng, known.error)
-    items, given = known.items, scipy.special.softmax(model.terms.log_mean, axis=1)
+    items, average = known.items, scipy.special.softmax(model.terms.log_mean, axis=1)
     pointwise = np.empty((sizes[0] * sizes[1], len(items)))
-    apart, honest = np.zeros_like(given[items]), np.full_like(given, np.nan)
+    left_out_sum, honest = np.zeros_like(average[items]), np.full_like(average, np.nan)
     for some, probability in by_part(model.terms, posterior):
-        seen = known.gold_likelihood(probability[items])
-        pointwise[some] = np.log(seen).T
-        apart += (probability[items] / seen[:, None]).sum(axis=2)
+        gold_likelihood = known.gold_likelihood(probability[items])
+        pointwise[some] = np.log(gold_likelihood).T
+        left_out_sum += (probability[items] / gold_likelihood[:, None]).sum(axis=2)
         summed.add(some, probability)
-    honest[items] = apart / apart.sum(axis=1, keepdims=True)
-    summed.store(result, model, {"left_out": honest, "given": given})
+    honest[items] = left_out_sum / left_out_sum.sum(axis=1, keepdims=True)
+    summed.store(result, model, {"left_out": honest, "given": average})
     weights = np.full(len(model.given_results), 1.0 / max(len(model.given_results), 1))
     item_knowledge.store_average(result, model.given_results, weights)
     dims = ("chain", "draw", "item")
@@ -289,15 +291,15 @@ def by_part(terms: Terms, posterior: xr.Dataset) -> Any:
         return np.asarray(values.values, dtype=float).reshape(total, *values.shape[2:])
 
     names = ("bias", "trust", "own_trust", "weight", "corrected")
-    bias, trust, own_trust, weight, corrected = map(flat, names)
+    bias, trust, member_trust, weight, corrected = map(flat, names)
     answered = terms.answered
     length = max(VALUES // max(n_items * n_classes, terms.votes.nnz), 1)
     for begin in range(0, total, length):
         some = slice(begin, begin + length)
         logits = (terms.votes @ weight[some].T).reshape(n_items, n_classes, -1)
         logits += bias[some].T + terms.log_mean[:, :, None] * trust[some]
-        if own_trust.size:
-            logits += terms.deviations @ own_trust[some].T
-        as_given = ~answered[:, None, None] | (corrected[some] == 0)
-        logits = np.where(as_given, terms.log_mean[:, :, None], logits)
+        if member_trust.size:
+            logits += terms.deviations @ member_trust[some].T
+        is_average = ~answered[:, None, None] | (corrected[some] == 0)
+        logits = np.where(is_average, terms.log_mean[:, :, None], logits)
         yield some, scipy.special.softmax(logits, axis=1)

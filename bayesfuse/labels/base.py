@@ -90,7 +90,7 @@ class LabelPrior(Factor):
     linear: ClassVar[bool] = True
     """Whether the log probability of labels is linear in the log tables of the kernels."""
     counts_all: ClassVar[bool] = True
-    """Whether :meth:`sample_counts` is sufficient; if not, :meth:`uncounted` adds what is missing."""
+    """Whether :meth:`sample_counts` is sufficient; if not, :meth:`uncounted` completes it."""
 
     needs: tuple[str, ...] = ()
     """What places new items: arguments of ``bf.predict`` and of the constructor."""

@@ -38,8 +38,8 @@ def chain_of(
 ) -> Any:
     """Return the compiled chain of two factors, with a pool above the raters' rows, and turns."""
     draw_pool = draw_pooled if pooled else no_pool
-    own = (draw, count, likelihood, count_responses)
-    variant = "-".join([f"{each.__module__}.{each.__name__}" for each in own])
+    functions = (draw, count, likelihood, count_responses)
+    variant = "-".join([f"{kernel.__module__}.{kernel.__name__}" for kernel in functions])
     cached = compiled(f"{variant}-{pooled:d}{turns:d}", nogil=True, no_cfunc_wrapper=True)
     part = njit(nogil=True)  # of that function, with which it is cached
 
@@ -83,8 +83,16 @@ def chain_of(
         ``labels`` and ``raters`` are rows, prior and counts (rows, columns), views of rows and
         counts by parameter, structure, and draws.
         """
-        label_rows, label_prior, label_counts, label_tables, label_counted, places, kept = labels
-        rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, kept_rows = (
+        (
+            label_rows,
+            label_prior,
+            label_counts,
+            label_tables,
+            label_counted,
+            places,
+            stored_labels,
+        ) = labels
+        rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, stored_rows = (
             raters
         )
         n_classes = table[1]
@@ -104,8 +112,8 @@ def chain_of(
                 draw_rows(label_prior, label_counts, label_rows, rng)
                 draw_rows(rater_prior, rater_counts, rater_rows, rng)
             if at >= 0:
-                fill(kept[at], label_rows)
-                fill(kept_rows[at], rater_rows)
+                fill(stored_labels[at], label_rows)
+                fill(stored_rows[at], rater_rows)
         return n_draws
 
     return chain

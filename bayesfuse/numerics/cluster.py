@@ -19,7 +19,7 @@ from bayesfuse.errors import ClusterError
 from bayesfuse.numerics.threads import side_by_side
 
 SHARE = 0.5  # share of the free memory for prepared parts; others are prepared anew for every task
-OWN = 400e6  # bytes of a process without parts
+BASE_MEMORY = 400e6  # bytes of a process without parts
 SMALL = 5_000_000  # bytes of arguments sent with all tasks; larger ones go to every worker once
 FAN_IN = 16  # results that are added up at a time
 
@@ -87,7 +87,7 @@ class Parts:
                     self._here[index] = part
             return function(part, *shared, *(column[index] for column in columns))
 
-        n_in_memory = self._n_in_memory(_memory() - OWN)
+        n_in_memory = self._n_in_memory(_memory() - BASE_MEMORY)
         return side_by_side(work, range(len(self)))
 
     def _results(self, together: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
@@ -125,7 +125,7 @@ class Parts:
         workers = there.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
-        free = (max((worker["memory_limit"] or _memory()) - OWN, 0) for worker in workers)
+        free = (max((worker["memory_limit"] or _memory()) - BASE_MEMORY, 0) for worker in workers)
         n_in_memory = self._n_in_memory(sum(free))
         recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)

@@ -125,14 +125,14 @@ def height(at, arguments):
 
 
 @kernel
-def move_raters(own, positions, guess, counts, mean, spread, width, rng):
+def move_raters(coordinates, positions, guess, counts, mean, spread, width, rng):
     """Move every coordinate of every rater by slice sampling, in place.
 
     Their normal prior has ``mean`` and ``spread`` (coordinates,).
     """
     middles, cuts = middles_of(positions), np.empty(positions.size - 1)
-    for m in range(own.shape[0]):
-        v = own[m]
+    for m in range(coordinates.shape[0]):
+        v = coordinates[m]
         for j in range(v.size):
             old = v[j]
             arguments = v, j, positions, middles, guess, counts[m], cuts, mean, spread

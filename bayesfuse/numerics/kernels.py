@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 HOME = Path(__file__).parents[1]  # the package
-FOLDERS_KEPT = 4  # number of folders kept for other versions of the sources
+MAX_FOLDERS = 4  # number of folders kept for other versions of the sources
 
 _DECORATED = b"\n@kernel", b"\n@inner", b"\n@inlined", b"compiled("
 _IMPORTED = re.compile(rb"^ *from bayesfuse\.([\w.]+) import", re.MULTILINE)
@@ -82,7 +82,7 @@ def folder() -> Path | None:
             with suppress(OSError):  # another process removed one
                 others = [old for old in place.glob("bayesfuse-*") if old != chosen]
                 others.sort(key=lambda old: old.stat().st_mtime, reverse=True)
-                for old in others[FOLDERS_KEPT:]:
+                for old in others[MAX_FOLDERS:]:
                     shutil.rmtree(old, ignore_errors=True)
         return chosen
     return None
@@ -108,8 +108,8 @@ class KernelCache(NullCache):
         chosen = None if self.reloaded else folder()
         if chosen is None:
             return None
-        own = signature, self.variant, codegen.magic_tuple()  # includes the CPU and its features
-        return chosen / f"{self.name}-{hashlib.sha256(repr(own).encode()).hexdigest()[:20]}.nbc"
+        key = signature, self.variant, codegen.magic_tuple()  # includes the CPU and its features
+        return chosen / f"{self.name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled signature, or None."""
@@ -149,9 +149,9 @@ def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]]
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         if Path(function.__code__.co_filename).is_relative_to(HOME):
-            dispatcher._cache = kept = KernelCache(function, variant)
-            KernelCache.reloaded |= (kept.name, variant) in _names
-            _names.add((kept.name, variant))
+            dispatcher._cache = kernel_cache = KernelCache(function, variant)
+            KernelCache.reloaded |= (kernel_cache.name, variant) in _names
+            _names.add((kernel_cache.name, variant))
         return dispatcher
 
     return decorate
@@ -186,11 +186,11 @@ def clear(counts):
 @inner
 def exponentials(logs):
     """Return the exponentials of a matrix: a loop compiles in a tenth of the time of np.exp."""
-    found = np.empty(logs.shape)
+    result = np.empty(logs.shape)
     for i in range(logs.shape[0]):
         for j in range(logs.shape[1]):
-            found[i, j] = math.exp(logs[i, j])
-    return found
+            result[i, j] = math.exp(logs[i, j])
+    return result
 
 
 TINY = 1e-290  # a product of probabilities below this may have lost digits to underflow

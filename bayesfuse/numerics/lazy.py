@@ -16,7 +16,7 @@ def imported(package: str) -> dict[str, str]:
     source = sys.modules[package].__spec__.loader.get_source(package)  # type: ignore[union-attr]
     blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
     (names,) = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
-    return {each.name: line.module for line in names for each in line.names}  # type: ignore[attr-defined]
+    return {alias.name: line.module for line in names for alias in line.names}  # type: ignore[attr-defined]
 
 
 def importer(package: str) -> Callable[[str], Any]:
@@ -26,8 +26,8 @@ def importer(package: str) -> Callable[[str], Any]:
         modules = imported(package)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(modules[name]), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     return get

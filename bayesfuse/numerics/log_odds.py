@@ -19,15 +19,15 @@ POPULATION, SLOPE, CLASSIFIER = 0, 1, 2  # places of the logarithms of the three
 
 
 @inner
-def _density(by, given):
+def _density(by, arguments):
     """Return the log density after a move; ``prior`` holds the coefficients of its terms."""
-    prior, multiplies, delta, places, log_odds, average, rows, odds = given
+    prior, multiplies, delta, places, log_odds, average, rows, odds = arguments
     likelihood, copies, total_copies, order, start = rows
-    found = prior[0] * by - 0.5 * prior[1] * by * by
+    height = prior[0] * by - 0.5 * prior[1] * by * by
     step = by
     if multiplies:
         step = math.expm1(by)
-        found -= prior[2] * step + prior[3] * math.expm1(2.0 * by)
+        height -= prior[2] * step + prior[3] * math.expm1(2.0 * by)
     product = 1.0
     for i in range(places.size):
         r = places[i]
@@ -40,7 +40,7 @@ def _density(by, given):
         for k in range(odds.size):
             odds[k] = math.exp(odds[k] - top)
             total += average[k] * odds[k]
-        found -= total_copies[r] * math.log(max(total, NO_ROW))
+        height -= total_copies[r] * math.log(max(total, NO_ROW))
         for j in range(start[r], start[r + 1]):
             n = order[j]
             if copies[n] == 0.0:
@@ -50,21 +50,21 @@ def _density(by, given):
                 row += likelihood[n, k] * odds[k]
             row = max(row, NO_ROW)
             if copies[n] != 1.0:
-                found += copies[n] * math.log(row)
+                height += copies[n] * math.log(row)
             else:  # logarithms take longer than products
                 product *= row
                 if product < SMALL:
-                    found += math.log(product)
+                    height += math.log(product)
                     product = 1.0
-    return found + math.log(product)
+    return height + math.log(product)
 
 
 @inner
-def _move(width, given, rng):
+def _move(width, arguments, rng):
     """Return how far the log-odds move, and move them."""
-    _, multiplies, delta, places, log_odds, _, _, _ = given
-    level = math.log(1.0 - rng.random()) + _density(0.0, given)
-    by = slice_from(_density, given, 0.0, level, width, rng, STEPS)
+    _, multiplies, delta, places, log_odds, _, _, _ = arguments
+    level = math.log(1.0 - rng.random()) + _density(0.0, arguments)
+    by = slice_from(_density, arguments, 0.0, level, width, rng, STEPS)
     if math.isnan(by):
         return 0.0
     step = math.expm1(by) if multiplies else by
@@ -75,10 +75,10 @@ def _move(width, given, rng):
 
 
 @inner
-def _scale_density(log_scale, given):
-    shape, rate, number, squares = given
-    found = (shape - number) * log_scale - rate * math.exp(log_scale)
-    return found - squares * math.exp(-2.0 * log_scale)
+def _scale_density(log_scale, arguments):
+    shape, rate, number, squares = arguments
+    height = (shape - number) * log_scale - rate * math.exp(log_scale)
+    return height - squares * math.exp(-2.0 * log_scale)
 
 
 @inner
@@ -90,10 +90,10 @@ def _draw_scale(values, log_scales, place, prior, delta, places, at, rng):
     for j in range(n_rows):
         for k in range(n_classes):
             squares += values[j, k] * values[j, k]
-    given = prior[place, 0], prior[place, 1], n_rows * (n_classes - 1.0), squares
+    arguments = prior[place, 0], prior[place, 1], n_rows * (n_classes - 1.0), squares
     now = log_scales[place]
-    level = math.log(1.0 - rng.random()) + _scale_density(now, given)
-    drawn = slice_from(_scale_density, given, now, level, 2.0, rng, STEPS)
+    level = math.log(1.0 - rng.random()) + _scale_density(now, arguments)
+    drawn = slice_from(_scale_density, arguments, now, level, 2.0, rng, STEPS)
     if not math.isnan(drawn):
         log_scales[place] = drawn
     terms = np.zeros(4)
@@ -176,5 +176,5 @@ def draw_log_odds(shift, slope, log_scales, log_odds, design, average, rows, rng
             for k in range(n_classes):
                 delta[r, k] = scale * classifier[r, k]
         terms[0], terms[3] = 1.0, 0.5 * scale * scale  # of a half-normal scale, in logarithms
-        given = terms, True, delta, every, log_odds, average, rows, odds
-        log_scales[CLASSIFIER] += _move(1.0, given, rng)
+        arguments = terms, True, delta, every, log_odds, average, rows, odds
+        log_scales[CLASSIFIER] += _move(1.0, arguments, rng)

@@ -38,12 +38,12 @@ def available() -> int:
     """Return the number of cores that this process may use, within the limits of ``LIMITS``."""
     from numba.core import config  # slow to import
 
-    found = config.NUMBA_DEFAULT_NUM_THREADS
+    number = config.NUMBA_DEFAULT_NUM_THREADS
     for name in LIMITS:
-        said = os.environ.get(name, "").split(",")[0].strip()
-        if said.isdecimal() and int(said) > 0:
-            found = min(found, int(said))
-    return max(found, 1)
+        setting = os.environ.get(name, "").split(",")[0].strip()
+        if setting.isdecimal() and int(setting) > 0:
+            number = min(number, int(setting))
+    return max(number, 1)
 
 
 @contextmanager
@@ -87,14 +87,14 @@ def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     team, calls = _team.get(), list(zip(*columns, strict=True))
     if team is None or not shared() or len(calls) < 2:
         return [function(*call) for call in calls if check()]
-    found: list[Any] = [None] * len(calls)
+    results: list[Any] = [None] * len(calls)
     left = iter(range(len(calls)))  # whoever is free takes the next
 
     def work() -> None:
         try:
             for at in left:
                 check()
-                found[at] = function(*calls[at])
+                results[at] = function(*calls[at])
         except BaseException:
             for _ in left:  # the others need not go on
                 pass
@@ -113,7 +113,7 @@ def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
             pass
         wait(workers)  # what they write to must not change any more
         raise
-    return found
+    return results
 
 
 class TimeIsUp(KeyboardInterrupt):

@@ -92,7 +92,7 @@ def tilted_labels(
 
 def _needs(known: tuple[Any, ...]) -> tuple[str, ...]:
     names = zip(("populations", "covariates", "classifier"), known, strict=True)
-    return tuple(name for name, each in names if each is not None)
+    return tuple(name for name, value in names if value is not None)
 
 
 def _labels(
@@ -114,13 +114,13 @@ def _labels(
     return labels, rows
 
 
-def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) -> None:
+def require_nothing_known(labels: str, reason: str, instead: str, **inputs: Any) -> None:
     """Raise ModelError if something is known of items whose labels cannot depend on it."""
-    if told := [name for name, each in given.items() if each is not None]:
+    if used := [name for name, value in inputs.items() if value is not None]:
         raise ModelError(
-            f"{labels} take no {' or '.join(f'{name}=' for name in given)}, because {reason}. Add "
+            f"{labels} take no {' or '.join(f'{name}=' for name in inputs)}, because {reason}. Add "
             "the most probable classes of a classifier as the responses of one more rater, or "
-            f"{instead}. Got: {', '.join(f'{name}=' for name in told)}."
+            f"{instead}. Got: {', '.join(f'{name}=' for name in used)}."
         )
 
 
@@ -188,12 +188,16 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     mean, sd = _moments(responses, table)
     flat = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
     sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
-    found: Array = np.where(flat, 0.0, (table - mean) / sd)
+    standardised: Array = np.where(flat, 0.0, (table - mean) / sd)
     weight = responses.multiplicity / responses.multiplicity.sum()
     moving = [name for name, same in zip(names, flat, strict=True) if not same]
     if moving:
-        left = np.abs(np.diag(np.linalg.qr(found[:, ~flat] * np.sqrt(weight)[:, None], mode="r")))
-        copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
+        left = np.abs(
+            np.diag(np.linalg.qr(standardised[:, ~flat] * np.sqrt(weight)[:, None], mode="r"))
+        )
+        copies = [
+            name for name, remaining in zip(moving, left, strict=False) if remaining < DEPENDENT
+        ]
         if copies := [*copies, *moving[len(left) :]]:
             raise ModelError(
                 "Covariates must not be collinear, because their slopes are not identified: leave "
@@ -205,4 +209,4 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     model.add_coord("other_class", listed(responses.classes)[1:])
     pm.Data("covariate_mean", mean, dims="covariate")
     pm.Data("covariate_sd", sd, dims="covariate")
-    return found
+    return standardised

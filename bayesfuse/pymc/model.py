@@ -106,15 +106,16 @@ def part(model: pm.Model, name: str) -> pm.Model:
     return prune_vars_detached_from_observed(model_from_fgraph(graph, mutate_fgraph=True))
 
 
-def require_like(shape_given: tuple[int, ...], variable: TensorVariable) -> None:
+def require_like(actual_shape: tuple[int, ...], variable: TensorVariable) -> None:
     """Raise ModelError unless a value has the shape of a variable, as far as that is known."""
     shape = variable.type.shape
-    if len(shape_given) != len(shape) or any(
-        size is not None and size != actual for size, actual in zip(shape, shape_given, strict=True)
+    if len(actual_shape) != len(shape) or any(
+        size is not None and size != actual
+        for size, actual in zip(shape, actual_shape, strict=True)
     ):
         raise ModelError(
             f"Values of {variable.name} must have the shape that it has in the model, {shape}. "
-            f"Got: shape {shape_given}."
+            f"Got: shape {actual_shape}."
         )
 
 

@@ -76,15 +76,17 @@ def _log_evidence(
     observation = op.observation
     _require_observed(observation, *values)
     labels, raters = observation.labels, observation.raters
-    given = dict(zip(observation.names, inputs, strict=False))
+    by_name = dict(zip(observation.names, inputs, strict=False))
     label_tables, tables = (
-        factor.expand(tuple(factor.to_kernel(given, pt).values()), observation.table.n_classes, pt)
+        factor.expand(
+            tuple(factor.to_kernel(by_name, pt).values()), observation.table.n_classes, pt
+        )
         for factor in (labels, raters)
     )
     n_rows, n_tables = len(label_tables), len(label_tables) + len(tables)
     if isinstance(observation, SummedResponseModel):
         return EvidenceOfParts(observation, n_rows, n_tables)(*label_tables, *tables)[0]
-    indices = [pt.cast(given[name], "int64") for name in observation.indices]
+    indices = [pt.cast(by_name[name], "int64") for name in observation.indices]
     structure = observation.label_structure
     evidence = Evidence(type(labels), type(raters), n_rows, n_tables, len(structure))
     data = *structure, *indices, *observation.rater_structure
@@ -117,7 +119,7 @@ class ResponsesDistribution(pm.Distribution):
     def rv_op(cls, *inputs: Any, observation: ResponseModel, rng: Any = None, **kwargs: Any) -> Any:
         """Return the variable of these inputs."""
         letters = iter("abcdefghijklmnopqstuvwxyz")
-        cores = (",".join(next(letters) for _ in range(each.type.ndim)) for each in inputs[:-2])
+        cores = (",".join(next(letters) for _ in range(value.type.ndim)) for value in inputs[:-2])
         op = ObservedResponses(
             observation,
             name="responses",
@@ -188,20 +190,20 @@ def observe(
     raters.check(shapes, responses)
     for factor in (labels, raters):
         for key in factor.parameters:
-            if isinstance(given := parameters[key], Constant):
-                factor.support(key).require(key, given.data)
-            elif given in model.free_RVs:
-                factor.support(key).require_variable(key, given)
+            if isinstance(parameter := parameters[key], Constant):
+                factor.support(key).require(key, parameter.data)
+            elif parameter in model.free_RVs:
+                factor.support(key).require_variable(key, parameter)
     if type(model).__module__.partition(".")[0] != __name__.partition(".")[0]:
         _require_values(model, labels, raters, parameters)  # our own models are tested instead
-    whole = model.name_for(name)
-    rows = "response" if whole == "responses" else f"{whole}_row"
+    full_name = model.name_for(name)
+    rows = "response" if full_name == "responses" else f"{full_name}_row"
     if isinstance(table, Partitions):
         observation: ResponseModel = ChunkedResponseModel.of(table, labels, raters, gold)
     else:
         observation = in_blocks(ResponseModel.build(responses, labels, raters, gold))
     prediction = described(model, labels, raters, parameters)
-    observation = replace(observation, name=whole, rows_name=rows, prediction=prediction)
+    observation = replace(observation, name=full_name, rows_name=rows, prediction=prediction)
     label = responses.label.astype(smallest_integer(responses.n_classes))
     model.add_coord(rows, length=len(label))
     answers = ResponsesDistribution(

@@ -42,8 +42,8 @@ class ConsensusTable:
         self.n_classes = n_classes
         self.types = np.vstack([np.hstack([single, double]), np.hstack(setting)])
         p = 1 / n_classes + (1 - 1 / n_classes) * np.asarray(LEVELS)
-        rest = (1 - p) / max(n_classes - 1, 1)
-        rows = list(zip(p, rest, rest, strict=True))
+        others = (1 - p) / max(n_classes - 1, 1)
+        rows = list(zip(p, others, others, strict=True))
         if len(both):
             rows += [(one, two, (1 - one - two) / (n_classes - 2)) for one, two in PAIRS]
         self.values = np.log(rows)
@@ -53,11 +53,11 @@ class ConsensusTable:
         """The consensus rows, (types, answers)."""
         first, second, setting = self.types
         p = np.exp(self.values[setting])
-        found = np.repeat(p[:, 2:], self.n_classes, axis=1)
+        rows = np.repeat(p[:, 2:], self.n_classes, axis=1)
         z, paired = np.arange(len(first)), second >= 0
-        found[z[paired], second[paired]] = p[paired, 1]
-        found[z, first] = p[:, 0]
-        return found
+        rows[z[paired], second[paired]] = p[paired, 1]
+        rows[z, first] = p[:, 0]
+        return rows
 
     def names(self, classes: NDArray[Any]) -> list[str]:
         """Return the names of the types: answers and their probability."""
@@ -164,14 +164,16 @@ class Consensus(RaterChannel):
 
     def collapse(self, counts):
         by_class, looked, guessed, *_ = counts
-        found = by_class.sum(axis=0), looked, guessed
-        return found if "guess" in self.parameters else found[:2]
+        totals = by_class.sum(axis=0), looked, guessed
+        return totals if "guess" in self.parameters else totals[:2]
 
     def sample_assignments(self, rows, tables, drawn, priors, structure, rng):
         """Draw types, then looks in turn with competences and guesses: only the last are kept."""
-        own = {name: priors.get(name) for name in self.parameters if name != "share"}
-        drawn_here = all(type(prior) is Dirichlet for prior in own.values())
-        return {}, self.sample_counts(tables, drawn, structure, rng, own if drawn_here else None)
+        used_priors = {name: priors.get(name) for name in self.parameters if name != "share"}
+        drawn_here = all(type(prior) is Dirichlet for prior in used_priors.values())
+        return {}, self.sample_counts(
+            tables, drawn, structure, rng, used_priors if drawn_here else None
+        )
 
     def compiled_chain(self, labels, table, structure, pools):
         """Draw types of independent labels, and what is known of these, under these pools."""
@@ -207,10 +209,10 @@ class Consensus(RaterChannel):
     def types(self, tables: Tables, probability: Array, structure: Structure) -> Array:
         """Return the probability of types (items, types) from those of labels, (items, classes)."""
         start, cell, gold, _, *rows = structure
-        found = np.zeros((2, len(gold), tables[0].shape[2]))  # every item is a kind
+        counts_of_types = np.zeros((2, len(gold), tables[0].shape[2]))  # every item is a kind
         alone = np.arange(len(gold))
-        count_types(*tables, probability, found, None, start, cell, gold, alone, *rows)
-        return found.sum(axis=0)
+        count_types(*tables, probability, counts_of_types, None, start, cell, gold, alone, *rows)
+        return counts_of_types.sum(axis=0)
 
     def same_mistake(self, tables: Tables, first: Labels, second: Labels) -> Array:
         """Return how probably two raters give one wrong answer to an item, (pairs, classes)."""

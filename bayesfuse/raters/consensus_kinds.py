@@ -13,51 +13,51 @@ from bayesfuse.parameters.pool import LOWEST
 
 
 @inner
-def kinds_density(said, log_share, kinds):
+def kinds_density(class_of_type, log_share, kinds):
     """Return the log density of the types of items by kind, classes summed out."""
     _, _, (_, _, (_, _, total_copies, _, _), odds, by_kind), _ = kinds
-    n_types, n_classes = said.shape
-    found, average = 0.0, np.zeros(n_classes)
+    n_types, n_classes = class_of_type.shape
+    height, average = 0.0, np.zeros(n_classes)
     for z in range(n_types):
         for k in range(n_classes):
-            average[k] += math.exp(log_share[0, z]) * said[z, k]
+            average[k] += math.exp(log_share[0, z]) * class_of_type[z, k]
     for r in range(odds.shape[0]):
         if total_copies[r] == 0.0:
             continue
         total = 0.0
         for k in range(n_classes):
             total += average[k] * odds[r, k]
-        found -= total_copies[r] * math.log(total)
+        height -= total_copies[r] * math.log(total)
         for z in range(n_types):
             if by_kind[r, z] > 0.0:
-                own = 0.0
+                likelihood = 0.0
                 for k in range(n_classes):
-                    own += said[z, k] * odds[r, k]
-                found += by_kind[r, z] * math.log(own)
-    return found
+                    likelihood += class_of_type[z, k] * odds[r, k]
+                height += by_kind[r, z] * math.log(likelihood)
+    return height
 
 
 @inner
-def draw_kinds(log_share, said, weight, data, kinds, at, rng):
+def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
     """Move log-odds with types summed out; multiply ``weight`` by what they say of types.
 
     Rows of ``weight`` after those of items normalise the shares of types by kind.
     """
     gold = data[2]
-    state, design, (kind, likelihood, rows, odds, _), kept = kinds
+    state, design, (kind, likelihood, rows, odds, _), storage = kinds
     log_odds = state[3]
-    n_items, (n_types, n_classes) = gold.size, said.shape
+    n_items, (n_types, n_classes) = gold.size, class_of_type.shape
     average, shares = np.zeros(n_classes), exponentials(log_share)
     for z in range(n_types):
         for k in range(n_classes):
-            average[k] += shares[0, z] * said[z, k]
+            average[k] += shares[0, z] * class_of_type[z, k]
     for n in range(n_items):
         top = 0.0
         for k in range(n_classes):
             likelihood[n, k] = 0.0
             if gold[n] < 0 or gold[n] == k:
                 for z in range(n_types):
-                    likelihood[n, k] += shares[0, z] * weight[n, z] * said[z, k]
+                    likelihood[n, k] += shares[0, z] * weight[n, z] * class_of_type[z, k]
                 top = max(top, likelihood[n, k])
         for k in range(n_classes):
             likelihood[n, k] /= max(top, SMALLEST)
@@ -71,19 +71,19 @@ def draw_kinds(log_share, said, weight, data, kinds, at, rng):
         for z in range(n_types):
             weight[n_items + r, z] = 0.0
             for k in range(n_classes):
-                weight[n_items + r, z] += said[z, k] * odds[r, k]
+                weight[n_items + r, z] += class_of_type[z, k] * odds[r, k]
     for n in range(n_items):
         r = kind[n]
         for z in range(n_types):
             if gold[n] >= 0:
-                weight[n, z] *= said[z, gold[n]] * odds[r, gold[n]]
+                weight[n, z] *= class_of_type[z, gold[n]] * odds[r, gold[n]]
             else:
                 weight[n, z] *= weight[n_items + r, z]
     if at >= 0:
-        fill(kept[0][at], state[0])
-        fill(kept[1][at], state[1])
-        for i in range(len(kept[2])):
-            kept[2][i][at] = math.exp(state[2][i])
+        fill(storage[0][at], state[0])
+        fill(storage[1][at], state[1])
+        for i in range(len(storage[2])):
+            storage[2][i][at] = math.exp(state[2][i])
 
 
 @inner
@@ -110,9 +110,9 @@ def thin_shares(log_share, weight, kinds, concentration, before, rng):
     normalise_row(log_share, 0)
 
 
-def kinds_of(known, table, kind, gold, values, kept):
+def kinds_of(known, table, kind, gold, values, storage):
     """Return log-odds, what is known of items, items by kind with scratch, and kept draws."""
-    n_draws, n_types = kept["share"]["type_share"].shape
+    n_draws, n_types = storage["share"]["type_share"].shape
     informed = (table.per_item > 0) | (gold >= 0)  # all others say nothing of any parameter
     copies = np.where(informed, table.multiplicity, 0).astype(float)
     total_copies = np.bincount(kind, copies, known.n_kinds)
@@ -122,7 +122,7 @@ def kinds_of(known, table, kind, gold, values, kept):
     rows = likelihood, copies, total_copies, order, start
     by_kind, odds = np.zeros((known.n_kinds, n_types)), np.empty((known.n_kinds, known.n_classes))
     state = known.state(values["share"])
-    drawn = kept["share"]
+    drawn = storage["share"]
     contrasts = [
         drawn.get(name, np.empty((n_draws, *value.shape)))
         for name, value in zip(CONTRASTS, state, strict=False)

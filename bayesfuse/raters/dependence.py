@@ -50,7 +50,7 @@ class Groups:
                 groups, origin = {}, f"no groups, because moments failed: {reason}"
         members = _listed(groups)
         place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
-        seen: dict[Any, Any] = {}
+        group_of: dict[Any, Any] = {}
         for name, raters in members.items():
             if len(raters) == 0:
                 raise ModelError(f"A group must have raters. Got: an empty group {name!r}.")
@@ -58,12 +58,12 @@ class Groups:
                 if rater not in place:
                     got = f"{rater!r} in group {name!r}"
                     raise ModelError(f"Groups must contain raters of the responses. Got: {got}.")
-                if rater in seen:
+                if rater in group_of:
                     raise ModelError(
                         "Each rater may appear in one group only. Got: "
-                        f"{rater!r} in group {seen[rater]!r} and again in {name!r}."
+                        f"{rater!r} in group {group_of[rater]!r} and again in {name!r}."
                     )
-                seen[rater] = name
+                group_of[rater] = name
         several = {name: list(raters) for name, raters in members.items() if len(raters) > 1}
         unique_names(several, "group")
         assignment = np.full(len(place), ALONE)
@@ -139,11 +139,11 @@ def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
 def numbered(responses: Responses, group: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the votes that occur, (raters, labels); sources of one group (raters,) share them."""
     n_raters, n_classes = responses.n_raters, responses.n_classes
-    given = np.zeros(n_raters * n_classes, dtype=bool)
-    given[responses.cell] = True
+    is_used = np.zeros(n_raters * n_classes, dtype=bool)
+    is_used[responses.cell] = True
     vote = (group[:, None] * n_classes + np.arange(n_classes)).ravel()
-    column = np.full(given.size, NOBODY)
-    column[given] = np.unique(vote[given], return_inverse=True)[1]
+    column = np.full(is_used.size, NOBODY)
+    column[is_used] = np.unique(vote[is_used], return_inverse=True)[1]
     return column.reshape(n_raters, n_classes)
 
 
@@ -160,10 +160,10 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
     # a source speaks once on an item; near copies count as the first of them
     speaker = np.zeros(votes.n_votes, dtype=np.int64)
-    source, label = (each[::-1] for each in np.nonzero(votes.column != NOBODY))
+    source, label = (index[::-1] for index in np.nonzero(votes.column != NOBODY))
     speaker[votes.column[source, label]] = source
-    own = np.stack([np.bincount(speaker, row, len(votes.column)) for row in share])
-    again = (own**2).sum(axis=1)
+    share_by_speaker = np.stack([np.bincount(speaker, row, len(votes.column)) for row in share])
+    again = (share_by_speaker**2).sum(axis=1)
     weight = pairs / np.maximum(1.0 - again, 0.01)
     total, n_pairs = PAIRS * EXPECTED, PAIRS
     step = max(BLOCK // votes.n_votes, 1)
@@ -199,9 +199,9 @@ def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probabili
 
 def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:
     """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
-    said = votes.vote_matrix(responses)
-    weighed = scipy.sparse.diags_array(responses.multiplicity.astype(float)) @ said
-    met = scipy.sparse.csr_array(said.T @ weighed)
+    vote_matrix = votes.vote_matrix(responses)
+    weighed = scipy.sparse.diags_array(responses.multiplicity.astype(float)) @ vote_matrix
+    met = scipy.sparse.csr_array(vote_matrix.T @ weighed)
     met.setdiag(0.0)
     met.eliminate_zeros()
     return met

@@ -94,8 +94,8 @@ class Firing(Votes):
 
     def fixed_feature_likelihood(self, tables, responses):
         unknown = np.full(responses.n_items, -1)
-        found, _ = abstaining.likelihood(*tables, *self.structure(responses, unknown))
-        return found
+        product, _ = abstaining.likelihood(*tables, *self.structure(responses, unknown))
+        return product
 
     def redraw_fixed_features(self, tables, truth, responses, rng):
         rate = np.exp(tables[0])[..., 0].T[truth]  # (items, votes)
@@ -107,14 +107,14 @@ class Firing(Votes):
         silent = 1 - self.vote_matrix(responses).toarray().astype(np.int64)
         return np.repeat(np.arange(responses.n_items), self.n_votes), silent.ravel(), 2
 
-    def from_response_codes(self, responses, said):
+    def from_response_codes(self, responses, codes):
         """Return the table with a vote, by all of its sources, where the code is 0."""
         n_cells = self.column.size
-        item, vote = np.nonzero(said.reshape(responses.n_items, self.n_votes) == 0)
+        item, vote = np.nonzero(codes.reshape(responses.n_items, self.n_votes) == 0)
         one, cell = np.nonzero(vote[:, None] == self.column.ravel())
         ignored = self.column.ravel()[responses.cell] == NOBODY
-        kept = responses.item[ignored] * n_cells + responses.cell[ignored]
-        key = np.append(item[one] * n_cells + cell, kept)
+        ignored_cells = responses.item[ignored] * n_cells + responses.cell[ignored]
+        key = np.append(item[one] * n_cells + cell, ignored_cells)
         names = responses.items, responses.raters, responses.classes
         table = from_key(key, *names, responses.silent)
         return replace(table, multiplicity=responses.multiplicity)

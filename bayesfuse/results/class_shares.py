@@ -168,24 +168,26 @@ def class_shares(
         shift: Array | None = None,
     ) -> Array:
         """Count some items by the place of their group, and add the shift of those unknown."""
-        own = _count(labels[:, rows], place, unit[rows], int(unit.max()) + 1, len(classes), rng)
+        by_group = _count(
+            labels[:, rows], place, unit[rows], int(unit.max()) + 1, len(classes), rng
+        )
         if shift is not None:
             unknown = (np.bincount(place, gold[rows] < 0) / np.bincount(place))[:, None]
-            own = np.clip(own + np.stack([unknown * shift, shift]), 0.0, 1.0)
-            own /= own.sum(axis=3, keepdims=True)
+            by_group = np.clip(by_group + np.stack([unknown * shift, shift]), 0.0, 1.0)
+            by_group /= by_group.sum(axis=3, keepdims=True)
         if method == "posterior" or honest is None:
-            return own
+            return by_group
         centre = by_differences(
             len(labels), probability.values[rows], honest[rows], place, rng, gold[rows] >= 0
         )
-        new = np.clip(centre + own[1] - own[0], 0.0, 1.0)
+        new = np.clip(centre + by_group[1] - by_group[0], 0.0, 1.0)
         return np.stack([centre, new / new.sum(axis=2, keepdims=True)])
 
     residual = None
     if method == "posterior":
         residual = of_all(len(labels), probability.values, honest, rng)
-    found = share(every, np.zeros_like(every), labels, residual)
-    means = [found[0].mean(axis=0)]
+    shares_of = share(every, np.zeros_like(every), labels, residual)
+    means = [shares_of[0].mean(axis=0)]
     if residual is not None:
         means = [expected_share(probability.values, gold, residual)]
     names, code = np.array([], dtype=object), every
@@ -199,12 +201,12 @@ def class_shares(
             labels, shift, mean = in_groups(
                 labels, probability.values, honest, code, gold, known, residual, rng
             )
-        own = share(every, code, labels, shift)
-        found = np.concatenate([found, own], axis=2)
-        mean = own[0].mean(axis=0) if mean is None else mean
+        by_group = share(every, code, labels, shift)
+        shares_of = np.concatenate([shares_of, by_group], axis=2)
+        mean = by_group[0].mean(axis=0) if mean is None else mean
         means.append(mean)
         for pair in combinations(range(len(names)), 2) if contrasts else ():
-            two, number, difference = own[:, :, list(pair)], 0, mean[pair[0]] - mean[pair[1]]
+            two, number, difference = by_group[:, :, list(pair)], 0, mean[pair[0]] - mean[pair[1]]
             if pairs is not None:
                 both = np.intersect1d(*(unit[code == at] for at in pair))
                 if number := len(both):
@@ -215,11 +217,13 @@ def class_shares(
             head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
             head |= {"pairs": number, "difference": difference}
             rows.append(pd.DataFrame(head | _contrast(two, level)))
-    shares = _table(result, [ALL, *names.tolist()], code, gold, found, np.concatenate(means), level)
+    shares = _table(
+        result, [ALL, *names.tolist()], code, gold, shares_of, np.concatenate(means), level
+    )
     if method == "ppi":  # numbers of items are whole, as counts of draws are
-        for end, whole in (("low", np.floor), ("high", np.ceil)):
+        for end, rounded in (("low", np.floor), ("high", np.ceil)):
             number = (shares[end] * shares["items"]).round(6)
-            shares[end] = whole(number) / shares["items"]
+            shares[end] = rounded(number) / shares["items"]
     compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
     return ClassShares(shares, compared[OF_CONTRASTS])
 
@@ -234,16 +238,16 @@ def _count(
 ) -> Array:
     """Return shares of classes of these items and new ones, (2, samples, groups, classes)."""
     n_groups = int(place.max()) + 1
-    found: Array = np.empty((2, len(labels), n_groups, n_classes))
-    one_more = np.random.default_rng(0).standard_gamma(1.0 / n_classes, found[1].shape)
+    counts: Array = np.empty((2, len(labels), n_groups, n_classes))
+    one_more = np.random.default_rng(0).standard_gamma(1.0 / n_classes, counts[1].shape)
     for sample, row in enumerate(labels):
         weight = rng.standard_exponential(n_units)[unit]
         for new, weights in enumerate((None, weight)):
             total = np.bincount(place * n_classes + row, weights, n_groups * n_classes)
-            found[new, sample] = total.reshape(n_groups, n_classes)
+            counts[new, sample] = total.reshape(n_groups, n_classes)
     of_unit = np.unique(place * n_units + unit) // n_units  # groups
-    found[1] += (np.bincount(place) / np.bincount(of_unit))[:, None] * one_more
-    return found / found.sum(axis=3, keepdims=True)
+    counts[1] += (np.bincount(place) / np.bincount(of_unit))[:, None] * one_more
+    return counts / counts.sum(axis=3, keepdims=True)
 
 
 def _table(
@@ -251,15 +255,15 @@ def _table(
     names: list[Any],
     code: NDArray[np.int64],
     gold: NDArray[np.int64],
-    found: Array,
+    shares_of: Array,
     mean: Array,
     level: tuple[float, float],
 ) -> pd.DataFrame:
     """Return a row for every group and class, first those of all items."""
     n_groups, n_classes = mean.shape
     votes, size = np.zeros(len(code) * n_classes), (len(code), n_classes)
-    if (seen := observed_rows(result)) is not None:
-        votes = np.bincount(seen[0] * n_classes + seen[2], minlength=len(votes))
+    if (rows_of := observed_rows(result)) is not None:
+        votes = np.bincount(rows_of[0] * n_classes + rows_of[2], minlength=len(votes))
     votes = votes.reshape(size)
     number = votes.sum(axis=1, keepdims=True)
     counted = [np.ones(size), np.tile(gold >= 0, (n_classes, 1)).T, votes / np.maximum(number, 1)]
@@ -276,7 +280,7 @@ def _table(
             "share": mean.ravel(),
         }
     ).astype({"items": np.int64, "known": np.int64})
-    for prefix, shares in zip(("", "new_"), found, strict=True):
+    for prefix, shares in zip(("", "new_"), shares_of, strict=True):
         low, high = np.quantile(shares, level, axis=0).reshape(2, -1)
         if not prefix:
             low, high = around(shares.reshape(len(shares), -1), mean.ravel(), low, high)
@@ -286,16 +290,18 @@ def _table(
 
 def _contrast(shares: Array, level: tuple[float, float]) -> dict[str, Array]:
     """Return differences and ratios of two groups, by class."""
-    found: dict[str, Array] = {}
-    for prefix, each in zip(("", "new_"), shares, strict=True):
-        first, second = each[:, 0], each[:, 1]
-        found[f"{prefix}low"], found[f"{prefix}high"] = np.quantile(first - second, level, axis=0)
-        found[f"{prefix}better"] = ((first > second) + 0.5 * (first == second)).mean(axis=0)
+    contrast: dict[str, Array] = {}
+    for prefix, share in zip(("", "new_"), shares, strict=True):
+        first, second = share[:, 0], share[:, 1]
+        contrast[f"{prefix}low"], contrast[f"{prefix}high"] = np.quantile(
+            first - second, level, axis=0
+        )
+        contrast[f"{prefix}better"] = ((first > second) + 0.5 * (first == second)).mean(axis=0)
     first, second = shares[0][:, 0], shares[0][:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found["ratio"] = first.mean(axis=0) / second.mean(axis=0)
+        contrast["ratio"] = first.mean(axis=0) / second.mean(axis=0)
         ratio = np.where((first == 0) & (second == 0), 1.0, first / second)
     # not interpolated, because a ratio may be infinite
     ends = np.quantile(ratio, level, axis=0, method="inverted_cdf")
-    found["ratio_low"], found["ratio_high"] = ends
-    return found
+    contrast["ratio_low"], contrast["ratio_high"] = ends
+    return contrast

@@ -39,8 +39,8 @@ def lost_classes(probability: Array, observation: ResponseModel) -> xr.Dataset:
     enough = favoured >= max(SHARE * copies.sum(), ITEMS)
     lost = enough & (expected < np.maximum(LEFT * favoured, 1.0))
     size = responses.n_raters, responses.n_classes
-    given = np.bincount(responses.cell, minlength=size[0] * size[1]).reshape(size)
-    only = (np.count_nonzero(given, axis=1) == 1) & (given.max(axis=1) >= OFTEN)
+    response_counts = np.bincount(responses.cell, minlength=size[0] * size[1]).reshape(size)
+    only = (np.count_nonzero(response_counts, axis=1) == 1) & (response_counts.max(axis=1) >= OFTEN)
     spans = lost_spans(probability[unknown], responses)
     if spans is not None:
         verdict = (
@@ -51,13 +51,15 @@ def lost_classes(probability: Array, observation: ResponseModel) -> xr.Dataset:
     elif not lost.any():
         verdict = "Labels have not collapsed: every class that many responses name has items."
     else:
-        each = "; ".join(
+        counts_in_words = "; ".join(
             f"class {responses.classes[k]}: {expected[k]:.2g}, though most responses name it for "
             f"{favoured[k]:,.0f}"
             for k in np.flatnonzero(lost)
         )
-        advice = _advice(observation, only, int((only & lost[given.argmax(axis=1)]).sum()))
-        verdict = f"Labels have collapsed. Expected number of items: {each}. {advice}"
+        advice = _advice(
+            observation, only, int((only & lost[response_counts.argmax(axis=1)]).sum())
+        )
+        verdict = f"Labels have collapsed. Expected number of items: {counts_in_words}. {advice}"
     by_class = {"favoured": favoured, "expected": expected, "lost": lost}
     return xr.Dataset(
         {name: ("class", values) for name, values in by_class.items()}
@@ -77,9 +79,9 @@ def lost_spans(probability: Array, responses: Responses) -> tuple[float, float] 
     if not mark_spans(classes) or not len(probability) or responses.n_responses < FEW_TAGS:
         return None
     outside = classes.index("O")
-    found = 1.0 - float(probability[:, outside].mean())
-    given = float(np.mean(responses.label != outside))
-    return (found, given) if found < given / 2.0 else None
+    marked = 1.0 - float(probability[:, outside].mean())
+    marked_by_raters = float(np.mean(responses.label != outside))
+    return (marked, marked_by_raters) if marked < marked_by_raters / 2.0 else None
 
 
 def _advice(observation: ResponseModel, only: NDArray[np.bool_], n_raters: int) -> str:
@@ -109,6 +111,6 @@ def warn_of_collapse(result: xr.DataTree, observation: ResponseModel) -> None:
     if isinstance(observation, ChunkedResponseModel):
         return  # the votes of all items are in no one table
     probability = result["label_posterior"].dataset["probability"]
-    found = lost_classes(probability.transpose("item", "class").values, observation)
-    if found.attrs["collapsed"]:
-        warn(found.attrs["verdict"], CollapseWarning)
+    lost = lost_classes(probability.transpose("item", "class").values, observation)
+    if lost.attrs["collapsed"]:
+        warn(lost.attrs["verdict"], CollapseWarning)

@@ -53,7 +53,7 @@ def accumulate(
         spaced = np.linspace(0, sizes[1] - 1, number).round().astype(np.int64)
         parameters = {name: draws[:, spaced] for name, draws in parameters.items()}
         sizes, log_likelihood = (sizes[0], number), False
-    seen = Draws(
+    summed = Draws(
         observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None, units=units
     )
 
@@ -61,12 +61,12 @@ def accumulate(
         for draw in range(sizes[1]):
             point = {name: draws[chain, draw] for name, draws in parameters.items()}
             rows = observation.rows(point)
-            seen.add(chain, rows, None if labels is None else labels[chain, draw])
+            summed.add(chain, rows, None if labels is None else labels[chain, draw])
 
     if labels is None and isinstance(observation, BlockedResponseModel):
-        return _by_block(seen, observation, parameters)
+        return _by_block(summed, observation, parameters)
     side_by_side(add, range(sizes[0]))
-    return seen
+    return summed
 
 
 def _affordable(
@@ -88,20 +88,20 @@ def weigh_up(
     observation: ResponseModel, parameters: Mapping[str, Array], sizes: tuple[int, int]
 ) -> tuple[Array, Array, dict[str, Any]]:
     """Return label probabilities of new items, weighted by their likelihood, errors, and how."""
-    seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
+    summed, table = Draws(observation, *sizes, log_likelihood=False), observation.table
     values = np.empty((*sizes, table.n_items, table.n_classes))
     weight = np.empty((*sizes, table.n_items, 1))  # first its logarithm
     for at in np.ndindex(sizes):
-        seen.point = observation.rows({name: draws[at] for name, draws in parameters.items()})
-        found = observation.marginal(seen.point)
-        values[at], weight[at][:, 0] = found.probability, found.log_evidence
+        summed.point = observation.rows({name: draws[at] for name, draws in parameters.items()})
+        marginal = observation.marginal(summed.point)
+        values[at], weight[at][:, 0] = marginal.probability, marginal.log_evidence
     top = weight.max(axis=(0, 1))
     weight = np.exp(weight - np.where(np.isneginf(top), 0.0, top))
     total = np.maximum(weight.sum(axis=(0, 1)), np.finfo(float).tiny)
     mean = (weight * values).sum(axis=(0, 1)) / total
     for chain, draw in np.ndindex(sizes):  # a ratio of means has the error of these
-        seen.means[chain].add(weight[chain, draw] * (values[chain, draw] - mean))
-    return mean, seen.result()[1] * (np.prod(sizes) / total), seen.how()
+        summed.means[chain].add(weight[chain, draw] * (values[chain, draw] - mean))
+    return mean, summed.result()[1] * (np.prod(sizes) / total), summed.how()
 
 
 def n_units(observation: ResponseModel) -> int:
@@ -114,22 +114,24 @@ def n_units(observation: ResponseModel) -> int:
 
 
 def _by_block(
-    seen: Draws, observation: BlockedResponseModel, parameters: Mapping[str, Array]
+    summed: Draws, observation: BlockedResponseModel, parameters: Mapping[str, Array]
 ) -> Draws:
     """Sum up all draws on one block after the other, while it is at hand, and put all together."""
     shape = observation.table.n_items, observation.table.n_classes
     mean, error = np.empty(shape), np.empty(shape)
 
     def fill(part: ResponseModel, items: NDArray[np.int64], units: NDArray[np.int64]) -> None:
-        kept = seen.pointwise is not None
-        own = accumulate(part, parameters, None, seen.sizes, log_likelihood=kept, units=len(units))
-        mean[items], error[items] = own.result()
-        if seen.pointwise is not None:
-            seen.pointwise[:, :, units] = own.pointwise
+        has_pointwise = summed.pointwise is not None
+        of_part = accumulate(
+            part, parameters, None, summed.sizes, log_likelihood=has_pointwise, units=len(units)
+        )
+        mean[items], error[items] = of_part.result()
+        if summed.pointwise is not None:
+            summed.pointwise[:, :, units] = of_part.pointwise
 
     side_by_side(fill, observation.parts, observation.places, observation.cut)
-    seen.known = mean, error
-    return seen
+    summed.known = mean, error
+    return summed
 
 
 class Draws:
@@ -182,7 +184,7 @@ class Draws:
     def groups(self) -> set[str]:
         """Names of the groups that :func:`posterior.store` adds to a result."""
         optional = {"label_draws": self.labels, "log_likelihood": self.pointwise}
-        return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
+        return {"label_posterior"} | {name for name, value in optional.items() if value is not None}
 
     def result(self) -> tuple[Array, Array]:
         """Return mean probabilities of ``table`` and errors, overwriting the sums."""
@@ -223,10 +225,10 @@ class Draws:
         prior = self.observation.labels
         if self.drawn:
             return {"exact": 1, "method": prior.words.moving}
-        said = {"exact": int(prior.exact), "method": prior.words.summing}
+        description = {"exact": int(prior.exact), "method": prior.words.summing}
         if not prior.exact:
-            said["converged"] = int(self.observation.converged(self.point))
-        return said
+            description["converged"] = int(self.observation.converged(self.point))
+        return description
 
 
 def batch_length(n_chains: int, n_draws: int) -> int:
@@ -251,9 +253,9 @@ class BatchMeans:
         if self.n_draws % self.length == 0:  # Welford's update: plain squares would cancel
             self.batch /= self.length
             self.n_batches += 1
-            apart = self.batch - self.mean
-            self.mean += apart / self.n_batches
-            self.squares += apart * (self.batch - self.mean)
+            deviation = self.batch - self.mean
+            self.mean += deviation / self.n_batches
+            self.squares += deviation * (self.batch - self.mean)
             self.batch[:] = 0.0
 
     def join(self, other: BatchMeans) -> None:
@@ -263,9 +265,9 @@ class BatchMeans:
         both = self.n_batches + other.n_batches
         if other.n_batches == 0:
             return
-        apart = other.mean - self.mean
-        self.squares += other.squares + apart**2 * (self.n_batches * other.n_batches / both)
-        self.mean += apart * (other.n_batches / both)
+        difference = other.mean - self.mean
+        self.squares += other.squares + difference**2 * (self.n_batches * other.n_batches / both)
+        self.mean += difference * (other.n_batches / both)
         self.n_batches = both
 
     def result(self) -> tuple[Array, Array]:
@@ -304,8 +306,8 @@ def choose(
     The relative error of single precision, 10⁻⁷, is far below any Monte Carlo error.
     """
     n_chains, n_draws = sizes
-    given = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
-    for name, number in given.items():
+    counts = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
+    for name, number in counts.items():
         require_count(name, number)
     if precision is not None:
         require_choice("precision", precision, *BYTES)
@@ -322,24 +324,24 @@ def choose(
     def size(precision: Precision, thin: int) -> int:
         return n_chains * -(-n_draws // thin) * values * BYTES[precision]
 
-    whole = size(precision or "double", thin or 1)
+    full_size = size(precision or "double", thin or 1)
     if precision is None:
-        precision = "double" if whole <= most else "single"
+        precision = "double" if full_size <= most else "single"
     if thin is None:
-        kept = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
-        thin = min(-(-n_draws // kept), MOST_THIN)
-    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)), whole)
+        room = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
+        thin = min(-(-n_draws // room), MOST_THIN)
+    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)), full_size)
 
 
-def resolve_storage(*given: Any, **asked: Any) -> Storage:
+def resolve_storage(*sizes: Any, **asked: Any) -> Storage:
     """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
-    found = choose(*given, **asked, most=LARGE)
-    if found.size < found.nbytes:
+    plan = choose(*sizes, **asked, most=LARGE)
+    if plan.size < plan.nbytes:
         warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
             "precision, and if that is not enough only every thin-th draw, unless precision= and "
-            f"thin= are given. Got: {found.nbytes / 1e6:,.0f} MB, so precision={found.precision!r} "
-            f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
+            f"thin= are given. Got: {plan.nbytes / 1e6:,.0f} MB, so precision={plan.precision!r} "
+            f"and thin={plan.thin} ({plan.size / 1e6:,.0f} MB).",
             LargeResultWarning,
         )
-    return found
+    return plan

@@ -137,29 +137,32 @@ def from_result(result: xr.DataTree) -> Fitted:
             f"{several}."
         )
     known = constants(result, "rater")
-    told = json.loads(known.attrs.get(PREDICTION, "null"))
-    if told is None:
+    stored_fit = json.loads(known.attrs.get(PREDICTION, "null"))
+    if stored_fit is None:
         raise needs_model("a note where it holds the parameters")
     for what in ("labels", "raters"):
-        if told[what]["kind"] is None:
+        if stored_fit[what]["kind"] is None:
             raise needs_model(f"its {what}, not of this package or with many settings")
-    labels = getattr(label_priors, told["labels"]["kind"])
-    raters = getattr(rater_channels, told["raters"]["kind"])
-    log_odds, places = stored_log_odds(result, told["labels"]["needs"]), told["parameters"]
+    labels = getattr(label_priors, stored_fit["labels"]["kind"])
+    raters = getattr(rater_channels, stored_fit["raters"]["kind"])
+    log_odds, places = (
+        stored_log_odds(result, stored_fit["labels"]["needs"]),
+        stored_fit["parameters"],
+    )
     if log_odds:  # the labels of others have other log-odds
         places = {parameter.name: places[parameter.name] for parameter in raters.declared}
     values = {name: _stored(result, name, where) for name, where in places.items()} | log_odds
     newcomers = {}
-    for name, row in told["newcomers"].items():
+    for name, row in stored_fit["newcomers"].items():
         why = row.get("reason", "they are known to the model only, so give model=")
         home = row.get("stored")
         newcomers[name] = why if home is None else (_stored(result, name, home), row["source"])
     return Fitted(
         labels,
         raters,
-        told["labels"]["settings"],
-        told["raters"]["settings"],
-        told["labels"]["needs"],
+        stored_fit["labels"]["settings"],
+        stored_fit["raters"]["settings"],
+        stored_fit["labels"]["needs"],
         values,
         newcomers,
         known["rater"].values,
@@ -181,10 +184,10 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
     draws = all_draws(result)
     if where is None:
         raise needs_model(f"{name}, an expression of other variables or a large constant")
-    if own := where.get("variable"):
-        return stored(draws, own).transpose("chain", "draw", ...).values
-    if own := where.get("constant"):
-        value = constants(result, own)[own].values
+    if variable := where.get("variable"):
+        return stored(draws, variable).transpose("chain", "draw", ...).values
+    if variable := where.get("constant"):
+        value = constants(result, variable)[variable].values
     else:
         value = np.asarray(where["value"])
     return np.broadcast_to(value, (draws.sizes["chain"], draws.sizes["draw"], *value.shape))
@@ -227,7 +230,7 @@ class LogOdds:
         return (*share.shape[:2], n_rows, share.shape[-1])
 
     def __getitem__(self, at: tuple[Any, Any]) -> Any:
-        draws = {name: each[at] for name, each in self.draws.items()}
+        draws = {name: values[at] for name, values in self.draws.items()}
         if self.rows is None:  # of some draws
             return replace(self, draws=draws)
         with np.errstate(divide="ignore"):
@@ -238,34 +241,36 @@ def stored_log_odds(result: xr.DataTree, needs: Sequence[str]) -> dict[str, Any]
     """Return ``log_odds`` of a result, nothing if it has neither covariates nor a classifier."""
     if not {"covariates", "classifier"} & set(needs) or "sequences" in needs:
         return {}
-    wanted, told, names = {"share": SHARE["populations" in needs]}, [], []
+    wanted, constant_names, names = {"share": SHARE["populations" in needs]}, [], []
     posterior, data = all_draws(result), constants(result)
     if "covariates" in needs:
-        wanted["slope"], told = "standard_slope", ["covariate_mean", "covariate_sd"]
+        wanted["slope"], constant_names = "standard_slope", ["covariate_mean", "covariate_sd"]
         names = [str(name) for name in listed(posterior["covariate"].values)]
     if "classifier" in needs:
-        wanted["scale"], told = "classifier_scale", [*told, "classifier_mean"]
+        wanted["scale"], constant_names = "classifier_scale", [*constant_names, "classifier_mean"]
     draws = {
         role: stored(posterior, name).transpose("chain", "draw", ...).values
         for role, name in wanted.items()
     }
-    values = {name: stored(data, name).values for name in told}
+    values = {name: stored(data, name).values for name in constant_names}
     return {"log_odds": LogOdds(draws, names, values)}
 
 
 def bind(
     fitted: Fitted,
     responses: Responses,
-    told: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     gold: Mapping[Any, Any] | None = None,
 ) -> tuple[ResponseModel, dict[str, Any], list[str]]:
     """Return new responses as seen through a fit: observation, parameters, and sources of raters.
 
     ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
     """
-    given = {name: each for name, each in told.items() if each is not None}
-    if set(given) != set(fitted.needs):
-        needs, got = (", ".join(f"{each}=" for each in own) for own in (fitted.needs, given))
+    used_inputs = {name: entry for name, entry in inputs.items() if entry is not None}
+    if set(used_inputs) != set(fitted.needs):
+        needs, got = (
+            ", ".join(f"{entry}=" for entry in names_of) for names_of in (fitted.needs, used_inputs)
+        )
         raise ModelError(
             "What labels depend on must be known of new items, and nothing else be given. Got: "
             f"{got or 'nothing'} for {fitted.labels.__name__} labels, which need "
@@ -274,22 +279,26 @@ def bind(
     responses = with_classes(responses, fitted.class_names)
     values, index, source = fitted.of_raters(responses.raters)
     of_raters = {parameter.name for parameter in fitted.raters.declared}
-    if "populations" in given:
+    if "populations" in used_inputs:
         names, unit = fitted.population_names, fitted.labels.unit
         if names is None:  # a model of the user's own, which numbers them
             name = next(name for name in values if name not in of_raters)
             names = np.arange(values[name].shape[2])
-        units = given["sequences"].names if unit == "sequence" else responses.items
-        given["populations"] = read_populations(units, given["populations"], names, unit)[1]
+        units = used_inputs["sequences"].names if unit == "sequence" else responses.items
+        used_inputs["populations"] = read_populations(
+            units, used_inputs["populations"], names, unit
+        )[1]
     if isinstance(log_odds := values.get("log_odds"), LogOdds):
-        known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
-        given["populations"], values["log_odds"] = log_odds.of_items(responses, *known)
+        known = (
+            used_inputs.pop(name, None) for name in ("populations", "covariates", "classifier")
+        )
+        used_inputs["populations"], values["log_odds"] = log_odds.of_items(responses, *known)
     first = {name: drawn[0, 0] for name, drawn in values.items()}
-    of_labels = {name: each for name, each in first.items() if name not in of_raters}
-    labels = fitted.labels.rebuild_for(of_labels, fitted.label_settings, **given)
-    own = {name: first[name] for name in first if name in of_raters}
-    own |= {name: given[name] for name in fitted.raters.needs}
-    raters = fitted.raters.rebuild_for(own, fitted.settings_of(responses.raters, index), index)
+    of_labels = {name: entry for name, entry in first.items() if name not in of_raters}
+    labels = fitted.labels.rebuild_for(of_labels, fitted.label_settings, **used_inputs)
+    names_of = {name: first[name] for name in first if name in of_raters}
+    names_of |= {name: used_inputs[name] for name in fitted.raters.needs}
+    raters = fitted.raters.rebuild_for(names_of, fitted.settings_of(responses.raters, index), index)
     for parameter in (*labels.used_parameters, *raters.used_parameters):
         if "item" in parameter.dims:
             raise ModelError(

@@ -13,7 +13,7 @@ from bayesfuse.results.item_knowledge import ItemKnowledge
 TURNS = 3  # of corrections to the totals of the classes
 BURN, THIN = 30, 3  # sweeps before the first sample and between samples
 FEWEST = 5  # known labels below which their residuals say nothing
-OWN = 10.0  # known items of its own that all others count for in the power of a group
+PRIOR_ITEMS = 10.0  # known items of its own that all others count for in the power of a group
 HALF = 0.5  # weight of each of four items that may be among the unknown ones
 TINY = 1e-9
 
@@ -53,20 +53,20 @@ def in_groups(
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
     size, total = np.bincount(code), group_sums(probability, code)
     shift = np.tile(overall, (1, n_groups, 1))
-    whole = expected_share(probability, gold, overall) * len(code)
+    totals = expected_share(probability, gold, overall) * len(code)
     if n_groups == 1:
-        return GroupShares(labels, shift, whole / len(code))
-    at, seen = _checked(honest), probability
+        return GroupShares(labels, shift, totals / len(code))
+    at, used = _checked(honest), probability
     if honest is not None and len(at):
-        seen = probability.copy()
-        seen[at] = honest[at]
+        used = probability.copy()
+        used[at] = honest[at]
     unknown = np.bincount(code, gold < 0, minlength=n_groups)
     unexplained = known.unexplained(code)
     moved = np.flatnonzero((unexplained > 0.0)[code])
     labels, expected = labels.copy(), total
     ratios = np.ones((len(labels), n_groups, n_classes))
     if len(moved):
-        ratios = _ratios(len(labels), seen, code, rng, known.prior, unexplained)
+        ratios = _ratios(len(labels), used, code, rng, known.prior, unexplained)
         expected = np.zeros_like(total)
     for sample, ratio in enumerate(ratios):
         if len(moved):
@@ -80,7 +80,7 @@ def in_groups(
             shift[sample] += drawn - unknown @ drawn / max(unknown.sum(), 1.0)
     expected = expected + unknown[:, None] * shift.mean(axis=0)
     certain = group_sums(np.where((gold >= 0)[:, None], probability, 0.0), code)
-    free = _with_margins(expected - certain, unknown, whole[0] - certain.sum(axis=0))
+    free = _with_margins(expected - certain, unknown, totals[0] - certain.sum(axis=0))
     return GroupShares(labels, shift, (certain + free) / size[:, None])
 
 
@@ -101,8 +101,8 @@ def expected_share(probability: Array, gold: NDArray[np.int64], shift: Array) ->
     share = probability.mean(axis=0) + (gold < 0).mean() * shift.mean(axis=0)
     certain = np.where((gold >= 0)[:, None], probability, 0.0).mean(axis=0)
     share = np.maximum(share, certain)
-    found: Array = share / share.sum()
-    return found
+    shares: Array = share / share.sum()
+    return shares
 
 
 def _checked(honest: Array | None) -> NDArray[np.int64]:
@@ -113,8 +113,8 @@ def _checked(honest: Array | None) -> NDArray[np.int64]:
 
 def group_sums(values: Array, code: NDArray[np.int64]) -> Array:
     """Return the sums of values (items, classes) by group (groups, classes)."""
-    found = [np.bincount(code, column) for column in values.T]
-    return np.stack(found, axis=1)
+    sums = [np.bincount(code, column) for column in values.T]
+    return np.stack(sums, axis=1)
 
 
 def _without_total(
@@ -130,13 +130,13 @@ def _without_total(
 
 def _with_margins(table: Array, rows: Array, columns: Array) -> Array:
     """Return a table with these sums by row and column: iterative proportional fitting."""
-    found = np.maximum(table, TINY)
+    fitted = np.maximum(table, TINY)
     for _ in range(1000):
-        found = found * (rows / np.maximum(found.sum(axis=1), 1e-300))[:, None]
-        found = found * (columns / np.maximum(found.sum(axis=0), 1e-300))
-        if np.abs(found.sum(axis=1) - rows).max() < 1e-12 * max(rows.sum(), 1.0):
+        fitted = fitted * (rows / np.maximum(fitted.sum(axis=1), 1e-300))[:, None]
+        fitted = fitted * (columns / np.maximum(fitted.sum(axis=0), 1e-300))
+        if np.abs(fitted.sum(axis=1) - rows).max() < 1e-12 * max(rows.sum(), 1.0):
             break
-    return found
+    return fitted
 
 
 def _tilted(probability: Array, ratio: Array) -> Array:
@@ -168,7 +168,7 @@ def _ratios(
     from scipy.special import gammaln
 
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
-    found = np.ones((samples, n_groups, n_classes))
+    ratios_drawn = np.ones((samples, n_groups, n_classes))
     active = np.ones(n_groups, dtype=bool) if unexplained is None else unexplained > 0.0
     if prior is None:
         prior = np.broadcast_to(probability.mean(axis=0), probability.shape)
@@ -185,25 +185,27 @@ def _ratios(
     around = total[:, :, None] * mean
     fixed = -0.5 * SPREAD**2 + np.log(np.gradient(SPREAD))
     fixed += (gammaln(total) - gammaln(around).sum(axis=2)).sum(axis=1)
-    own = mean.copy()
+    group_share = mean.copy()
     for sweep in range(-BURN, samples * THIN):
-        ratio = np.where(mean > 2 * TINY, own / mean, 1.0)
+        ratio = np.where(mean > 2 * TINY, group_share / mean, 1.0)
         if sweep >= 0 and sweep % THIN == 0:
-            found[sweep // THIN, active] = ratio
+            ratios_drawn[sweep // THIN, active] = ratio
         label = _draw(probability * ratio[code], rng)
-        count = np.bincount(code * n_classes + label, minlength=own.size).reshape(own.shape)
+        count = np.bincount(code * n_classes + label, minlength=group_share.size).reshape(
+            group_share.shape
+        )
         if is_same:  # with the shares summed out
             evidence = fixed + gammaln(around + count).sum(axis=(1, 2))
             evidence -= gammaln(total + sizes).sum(axis=1)
         else:
-            evidence = fixed + ((around - 1.0) * np.log(own)).sum(axis=(1, 2))
+            evidence = fixed + ((around - 1.0) * np.log(group_share)).sum(axis=(1, 2))
         weight = np.exp(evidence - evidence.max())
         at = rng.choice(len(SPREAD), p=weight / weight.sum())
         shape = around[at] + count
-        pull = 0.0 if is_same else _pull(own, prior / mean[code], total[at], code, rng)
-        own = rng.standard_gamma(shape) / (1.0 + pull) + 1e-300
-        own /= own.sum(axis=1, keepdims=True)
-    return found
+        pull = 0.0 if is_same else _pull(group_share, prior / mean[code], total[at], code, rng)
+        group_share = rng.standard_gamma(shape) / (1.0 + pull) + 1e-300
+        group_share /= group_share.sum(axis=1, keepdims=True)
+    return ratios_drawn
 
 
 def _pull(
@@ -281,27 +283,34 @@ def by_differences(
     more_truth = np.tile([[1.0], [1.0], [0.0], [0.0]], n_classes)
     more_predicted = np.stack([high, low, high, low])
 
-    def moments(own: NDArray[np.bool_], more: float) -> tuple[Array, Array]:
+    def moments(is_member: NDArray[np.bool_], more: float) -> tuple[Array, Array]:
         """Return sums of squares of predictions, and of products with the truth (classes,)."""
-        weight = np.append(np.ones(own.sum()), np.full(4, more))[:, None]
-        y, f = np.vstack([truth[own], more_truth]), np.vstack([predicted[own], more_predicted])
+        weight = np.append(np.ones(is_member.sum()), np.full(4, more))[:, None]
+        y, f = (
+            np.vstack([truth[is_member], more_truth]),
+            np.vstack([predicted[is_member], more_predicted]),
+        )
         f = f - (weight * f).sum(axis=0) / max(weight.sum(), TINY)
         return (weight * f**2).sum(axis=0), (weight * f * y).sum(axis=0)
 
     squares, products = moments(np.ones(len(known), dtype=bool), HALF)
-    found = np.empty((samples, n_groups, n_classes))
+    drawn_shares = np.empty((samples, n_groups, n_classes))
     for group in range(n_groups):
-        own, here = of == group, code == group
-        n, unknown = int(own.sum()), here & ~is_certain
+        is_member, here = of == group, code == group
+        n, unknown = int(is_member.sum()), here & ~is_certain
         in_class, free = probability[here & is_certain].sum(axis=0), int(unknown.sum())
         if not free:
-            found[:, group] = in_class / here.sum()
+            drawn_shares[:, group] = in_class / here.sum()
             continue
-        near, with_truth = moments(own, 0.0) if n else (np.zeros(n_classes),) * 2
-        trust = OWN / (OWN + len(known))  # all known items count as OWN more in every group
+        near, with_truth = moments(is_member, 0.0) if n else (np.zeros(n_classes),) * 2
+        trust = PRIOR_ITEMS / (
+            PRIOR_ITEMS + len(known)
+        )  # all known items count as OWN more in every group
         power = (with_truth + trust * products) / np.maximum(near + trust * squares, TINY)
         power = np.clip(power, 0.0, 1.0)
-        left = np.vstack([truth[own] - power * predicted[own], more_truth - power * more_predicted])
+        left = np.vstack(
+            [truth[is_member] - power * predicted[is_member], more_truth - power * more_predicted]
+        )
         weight = np.append(np.ones(n), np.full(4, HALF))
         left_mean = left[:n].mean(axis=0) if n else left.mean(axis=0)
         number = n + 4 * HALF
@@ -320,5 +329,5 @@ def by_differences(
         )
         drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
         drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-        found[:, group] = (in_class + free * drawn) / here.sum()
-    return found
+        drawn_shares[:, group] = (in_class + free * drawn) / here.sum()
+    return drawn_shares

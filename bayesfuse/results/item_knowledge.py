@@ -141,17 +141,17 @@ def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weigh
     target = result["label_posterior"].dataset
     prior, sums = np.zeros((1, 1)), np.zeros(2)  # weights of all models, and of those with inputs
     some: ItemKnowledge | None = None
-    for each, weight in zip(results.values(), weights, strict=True):
-        if "label_posterior" not in each.children or weight == 0.0:
+    for result_of, weight in zip(results.values(), weights, strict=True):
+        if "label_posterior" not in result_of.children or weight == 0.0:
             continue
-        known, own = stored(each), each["label_posterior"].dataset
+        known, labels_of = stored(result_of), result_of["label_posterior"].dataset
         if known.depends:
             result["label_posterior"].attrs[DEPEND] = 1
             return
-        place = own.get_index("item").get_indexer(target["item"].values)
-        code = own.get_index("class").get_indexer(target["class"].values)
+        place = labels_of.get_index("item").get_indexer(target["item"].values)
+        code = labels_of.get_index("class").get_indexer(target["class"].values)
         prior = prior + weight * known.prior[np.ix_(place, code)]
-        if "posterior" in each.children or not known.has_common_prior:
+        if "posterior" in result_of.children or not known.has_common_prior:
             sums += weight, weight * known.share * (not known.has_common_prior)
         if some is None and not known.has_common_prior:
             population, inputs = (

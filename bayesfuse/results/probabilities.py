@@ -40,7 +40,7 @@ from bayesfuse.results.draws import accumulate, weigh_up
 from bayesfuse.results.fitted import bind
 from bayesfuse.results.posterior import add_constants, identity, of_items
 
-KEPT = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
+MAX_VALUES = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
 BATCH = 100_000  # items at a time, of those whose probabilities are summed up over draws
 
 
@@ -211,25 +211,25 @@ def predict(
     classes = None if isinstance(responses, Responses) else class_names(result)
     responses, *_ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
     require_count("draws", draws)
-    told = {"sequences": sequences, "graph": graph, "populations": populations}
-    told |= {"covariates": covariates, "classifier": classifier}
+    inputs = {"sequences": sequences, "graph": graph, "populations": populations}
+    inputs |= {"covariates": covariates, "classifier": classifier}
     if model is None and hasattr(type(result), "predict"):  # an answer of several models
-        found = result.predict(responses, draws=int(draws), **told)
+        tree = result.predict(responses, draws=int(draws), **inputs)
     else:
         fitted = fitted_by(result, model).thinned(int(draws))
-        observation, values, source = bind(fitted, responses, told)
+        observation, values, source = bind(fitted, responses, inputs)
         labels = _labels(observation, values, _informed(result, observation.responses))
-        found = xr.DataTree.from_dict({"label_posterior": labels})
-        found["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
-        add_constants(found, observation)
-        found.attrs["draws"] = int(np.prod(fitted.sizes))
-    if not (found["raters"]["source"] == "fitted").any():
+        tree = xr.DataTree.from_dict({"label_posterior": labels})
+        tree["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
+        add_constants(tree, observation)
+        tree.attrs["draws"] = int(np.prod(fitted.sizes))
+    if not (tree["raters"]["source"] == "fitted").any():
         warn(
             "No rater of the new responses is in the result, so nothing is known of how good they "
             "are; names are compared as they are, and 1 is not '1'. Got: raters "
             f"{shown(responses.raters, 3)}."
         )
-    return found
+    return tree
 
 
 def _labels(
@@ -243,17 +243,19 @@ def _labels(
     means, errors = np.empty((2, table.n_items, table.n_classes))
     mean, error = np.empty((2, responses.n_items, responses.n_classes))
     attrs: dict[str, Any] = {}
-    for weighted, own in enumerate((informed, ~informed)):
-        if not own.any():
+    for weighted, is_part in enumerate((informed, ~informed)):
+        if not is_part.any():
             continue
-        most = max(KEPT // (n_draws * table.n_classes), 1) if weighted else BATCH
+        most = max(MAX_VALUES // (n_draws * table.n_classes), 1) if weighted else BATCH
         for items, part in _batches(observation, min(BATCH, most)):
             if weighted:
                 means[items], errors[items], attrs = weigh_up(part, values, sizes)
             else:
-                found = accumulate(part, values, None, sizes, log_likelihood=False)
-                (means[items], errors[items]), attrs = found.result(), found.how()
-        mean[own], error[own] = (observation.by_item(each)[own] for each in (means, errors))
+                summed = accumulate(part, values, None, sizes, log_likelihood=False)
+                (means[items], errors[items]), attrs = summed.result(), summed.how()
+        mean[is_part], error[is_part] = (
+            observation.by_item(each)[is_part] for each in (means, errors)
+        )
     total = mean.sum(axis=1, keepdims=True)  # below one where draws rule out the responses
     if len(broken := np.flatnonzero(~(total[:, 0] > 0))):
         raise ImpossibleDataError(

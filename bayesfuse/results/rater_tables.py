@@ -64,11 +64,11 @@ def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) 
     low, high = tails(ci_prob)
     # rounding may leave the last sum a little below one
     up_to = np.minimum(share.cumsum(axis=1) + 1e-12, 1.0)
-    found = {"mean": mean, "sd": sd}
+    columns = {"mean": mean, "sd": sd}
     for name, level in (("median", 0.5), ("low", low), ("high", high)):
-        found[name] = probability["class"].values[(up_to < level).sum(axis=1)]
+        columns[name] = probability["class"].values[(up_to < level).sum(axis=1)]
     return xr.Dataset(
-        {name: ("item", column) for name, column in found.items()},
+        {name: ("item", column) for name, column in columns.items()},
         {"item": probability["item"].values},
     )
 
@@ -112,15 +112,15 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     copies = known["multiplicity"].values if "multiplicity" in known else None
     share = np.average(label_probabilities(result).values, axis=0, weights=copies)
     gap = values - values[:, None]  # given minus true, (class, answer)
-    found = {}
+    by_name = {}
     for name, cost in (("bias", gap), ("error", np.abs(gap))):
         weight = xr.DataArray(share[:, None] * cost, dims=("class", "answer"))
-        found[name] = (draws * weight).sum(("class", "answer"))
+        by_name[name] = (draws * weight).sum(("class", "answer"))
     for name in ("strictness", "precision", "guess_rate"):
-        own = named(all_draws(result), name)
-        if own is not None and own.dims[2:] == ("rater",):
-            found[name] = own
-    columns = _with_ends(found, ("low", "high"), ci_prob)
+        drawn_values = named(all_draws(result), name)
+        if drawn_values is not None and drawn_values.dims[2:] == ("rater",):
+            by_name[name] = drawn_values
+    columns = _with_ends(by_name, ("low", "high"), ci_prob)
     columns["responses"] = xr.DataArray(responses_per_rater(result), dims="rater")
     return xr.Dataset(columns)
 
@@ -191,43 +191,45 @@ def sources(
     >>> bf.sources(votes, truth={0: 1, 3: 1})[["coverage", "empirical_accuracy"]].values.tolist()
     [[0.5, 1.0], [0.5, 1.0], [0.5, 0.0]]
     """
-    given = responses_or_model
-    model = given if isinstance(given, LabelModel) else None
-    own: xr.DataTree | None = given if isinstance(given, xr.DataTree) else None
-    if own is not None:
-        responses = responses_of(own)
+    source_table = responses_or_model
+    model = source_table if isinstance(source_table, LabelModel) else None
+    stored_result: xr.DataTree | None = (
+        source_table if isinstance(source_table, xr.DataTree) else None
+    )
+    if stored_result is not None:
+        responses = responses_of(stored_result)
     else:
-        responses = read_table(given)[0] if model is None else model.responses
+        responses = read_table(source_table)[0] if model is None else model.responses
     known = None if truth is None else gold_labels(responses, read_gold(truth, responses))
-    cells, said = _overlap_note(responses, known)
-    if own is not None and not {"vote_share", "firing"} & set(all_draws(own)):
-        return _with_expected(own, responses, cells, said, ci_prob)
-    result = result if own is None else own
+    cells, table_of_sources = _overlap_note(responses, known)
+    if stored_result is not None and not {"vote_share", "firing"} & set(all_draws(stored_result)):
+        return _with_expected(stored_result, responses, cells, table_of_sources, ci_prob)
+    result = result if stored_result is None else stored_result
     if result is None:
-        return said
-    alone = model is None and own is None  # a table, and a result without its model
+        return table_of_sources
+    alone = model is None and stored_result is None  # a table, and a result without its model
     observation = None if alone else observation_of(result, model)
     votes = None if observation is None else observation.raters
     weight = getattr(model, "weight", result.attrs.get("vote_weight"))
     if observation is None or not isinstance(votes, Votes) or weight is None:
         raise ModelError(
             "Accuracies of votes follow from a model of labelling functions and its result: "
-            f"bf.sources(result). Got: {type(given).__name__}."
+            f"bf.sources(result). Got: {type(source_table).__name__}."
         )
     doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
     vote = votes.column.ravel()[cells]
     worth = float(weight) + votes.by_class(responses, observation.gold).sum(axis=1)
     accuracy = {"accuracy": _accuracy(votes, responses, result, doubt, worth)}
     for name, rate in _with_ends(accuracy, ("lower", "upper"), ci_prob).items():
-        said[name] = rate.values[vote]
-    return said
+        table_of_sources[name] = rate.values[vote]
+    return table_of_sources
 
 
 def _with_expected(
     result: xr.DataTree,
     responses: Responses,
     cells: NDArray[np.int64],
-    said: pd.DataFrame,
+    table_of_sources: pd.DataFrame,
     ci_prob: float | None,
 ) -> pd.DataFrame:
     """Add how often votes are right by the labels of a result, with intervals by joint draws."""
@@ -238,24 +240,26 @@ def _with_expected(
 
     def share(right: NDArray[Any]) -> Array:
         votes = np.bincount(responses.cell, copies, n_cells)[cells]
-        found: Array = np.bincount(responses.cell, copies * right, n_cells)[cells] / votes
-        return found
+        shares: Array = np.bincount(responses.cell, copies * right, n_cells)[cells] / votes
+        return shares
 
-    said["accuracy"] = share(probability[responses.item, responses.label])
+    table_of_sources["accuracy"] = share(probability[responses.item, responses.label])
     drawn = joint_labels(result)
     if drawn is None or not responses.is_unweighted:
-        return said
-    each = np.array([share(row[responses.item] == responses.label) for row in drawn])
-    said["accuracy_lower"], said["accuracy_upper"] = np.quantile(each, tails(ci_prob), axis=0)
-    return said
+        return table_of_sources
+    shares_drawn = np.array([share(row[responses.item] == responses.label) for row in drawn])
+    table_of_sources["accuracy_lower"], table_of_sources["accuracy_upper"] = np.quantile(
+        shares_drawn, tails(ci_prob), axis=0
+    )
+    return table_of_sources
 
 
 def _with_ends(
-    found: Mapping[str, xr.DataArray], ends: tuple[str, str], ci_prob: float | None
+    by_name: Mapping[str, xr.DataArray], ends: tuple[str, str], ci_prob: float | None
 ) -> dict[str, xr.DataArray]:
     """Return means over draws, each followed by the ends of its interval."""
     columns = {}
-    for name, drawn in found.items():
+    for name, drawn in by_name.items():
         columns[name] = drawn.mean(("chain", "draw"))
         for end, bound in zip(ends, interval(drawn, ci_prob), strict=True):
             columns[f"{name}_{end}"] = bound
@@ -272,26 +276,30 @@ def _overlap_note(
     columns = {"item": responses.item, "source": responses.rater, "label": responses.label}
     votes = pd.DataFrame(columns).drop_duplicates()  # repeated votes count once
     item, label = votes["item"].to_numpy(), votes["label"].to_numpy()
-    number, alike, own = (
+    number, alike, n_votes = (
         votes.groupby(by)["label"].transform("size")
         for by in (["item"], ["item", "label"], ["item", "source"])
     )
     # of all votes, leave out those for this label and the source's own for others
-    found = {"coverage": 1, "overlaps": number > own, "conflicts": number - alike - (own - 1) > 0}
+    flags = {
+        "coverage": 1,
+        "overlaps": number > n_votes,
+        "conflicts": number - alike - (n_votes - 1) > 0,
+    }
     if truth is not None:
         known, right = truth[item] >= 0, truth[item] == label
-        found |= {"correct": known & right, "incorrect": known & ~right}
-    counts = pd.DataFrame(found, votes.index).mul(responses.multiplicity[item], axis=0)
+        flags |= {"correct": known & right, "incorrect": known & ~right}
+    counts = pd.DataFrame(flags, votes.index).mul(responses.multiplicity[item], axis=0)
     table = counts.groupby([votes["source"], votes["label"]]).sum()
     shares = ["coverage", "overlaps", "conflicts"]
     table[shares] /= responses.multiplicity.sum()
     if truth is not None:
         total = table["correct"] + table["incorrect"]
         table["empirical_accuracy"] = (table["correct"] / total).where(total > 0)
-    source, given = (table.index.get_level_values(name).to_numpy() for name in INDEX)
-    names = [responses.raters[source], responses.classes[given]]
+    source, label_code = (table.index.get_level_values(name).to_numpy() for name in INDEX)
+    names = [responses.raters[source], responses.classes[label_code]]
     table.index = pd.MultiIndex.from_arrays(names, names=INDEX)
-    return source * responses.n_classes + given, table
+    return source * responses.n_classes + label_code, table
 
 
 def _accuracy(
@@ -303,9 +311,9 @@ def _accuracy(
     prevalence = constants(result).get("prevalence")
     if prevalence is None:
         prevalence = posterior_draws(result, "prevalence")["prevalence"]
-    own = xr.DataArray(np.eye(responses.n_classes)[votes.label_of], dims=("vote", "class"))
+    is_class = xr.DataArray(np.eye(responses.n_classes)[votes.label_of], dims=("vote", "class"))
     joint = prevalence * share
-    right = (joint * own).sum("class") / joint.sum("class")
+    right = (joint * is_class).sum("class") / joint.sum("class")
     accuracy: xr.DataArray = right.transpose("chain", "draw", "vote").clip(0.0, 1.0)
     if doubt > 0:
         number = votes.numbers(responses)

@@ -59,12 +59,12 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     values = columns(table, COLUMNS, "spans")
     sequence, _ = encode(values[0], sequences.names, "sequence", "sequence")
     rater, raters = encode(values[1], None, "rater", "rater")
-    start, stop = (np.asarray(each, dtype=np.float64) for each in values[2:4])
+    start, stop = (np.asarray(column, dtype=np.float64) for column in values[2:4])
     start, stop = np.where(np.isnan(start), 0.0, start), np.where(np.isnan(start), 0.0, stop)
     right = (0 <= start) & (start <= stop) & (stop <= sequences.lengths[sequence])
     rule = "Spans must be of whole items, and begin and stop within their sequence."
-    told = "start {:g} and stop {:g} in row {}, counted from 0"
-    refuse(~right | (start % 1 + stop % 1 > 0), rule, lambda n: told.format(start[n], stop[n], n))
+    place = "start {:g} and stop {:g} in row {}, counted from 0"
+    refuse(~right | (start % 1 + stop % 1 > 0), rule, lambda n: place.format(start[n], stop[n], n))
     marked = np.flatnonzero(start < stop)
     kind, kinds = encode(np.asarray(values[4], dtype=object)[marked], None, "kind", "kind")
     read, pair = np.unique(sequence * len(raters) + rater, return_inverse=True)
@@ -149,18 +149,18 @@ def span_scores(
     if every is not None and sequences.n_sequences < every.n_sequences:
         left_out = np.setdiff1d(every.names, sequences.names)
         found = found[~found["sequence"].isin(left_out)]
-    given = _as_runs(found, tagged)
-    own = np.full(sequences.n_items, -1)
-    for start, stop, kind in given.tolist():
-        own[start:stop] = kind
+    runs = _as_runs(found, tagged)
+    kind_of_item = np.full(sequences.n_items, -1)
+    for start, stop, kind in runs.tolist():
+        kind_of_item[start:stop] = kind
     true, draw = tagged.every_run()
-    hit = np.isin(_keys(true, tagged), _keys(given, tagged))
+    hit = np.isin(_keys(true, tagged), _keys(runs, tagged))
     hits: Array = np.bincount(draw, hit, len(codes))
     n_true: NDArray[np.int64] = np.bincount(draw, minlength=len(codes))
-    covered = np.array([_in_kind(given, tagged.kind_of[row]).sum() for row in codes])
-    of_true = np.bincount(draw, _in_kind(true, own), len(codes))
-    exact = _scores(hits, hits, len(given), n_true)
-    values = np.stack([exact, _scores(covered, of_true, len(given), n_true)])
+    covered = np.array([_in_kind(runs, tagged.kind_of[row]).sum() for row in codes])
+    of_true = np.bincount(draw, _in_kind(true, kind_of_item), len(codes))
+    exact = _scores(hits, hits, len(runs), n_true)
+    values = np.stack([exact, _scores(covered, of_true, len(runs), n_true)])
     table = _with_intervals(values, between)
     table.index = pd.Index(["exact", "overlap"])
     return table
@@ -221,13 +221,13 @@ def rater_spans(
     values, numbers = np.empty((responses.n_raters, 3, n_draws)), []
     for rater in range(responses.n_raters):
         rows = np.flatnonzero(responses.rater == rater)
-        own = np.full(sequences.n_items, -1)  # no label
-        own[place[responses.item[rows]]] = code[responses.label[rows]]
-        runs = tagged.runs(own)
-        up_to = np.append(0, (own >= 0).cumsum())
+        codes_of = np.full(sequences.n_items, -1)  # no label
+        codes_of[place[responses.item[rows]]] = code[responses.label[rows]]
+        runs = tagged.runs(codes_of)
+        up_to = np.append(0, (codes_of >= 0).cumsum())
         asked = up_to[true[:, 1]] - up_to[true[:, 0]] == true[:, 1] - true[:, 0]
         hit = asked & np.isin(keys, _keys(runs, tagged))
-        hits, wanted = (np.bincount(draw, each, n_draws) for each in (hit, asked))
+        hits, wanted = (np.bincount(draw, indicator, n_draws) for indicator in (hit, asked))
         values[rater] = _scores(hits, hits, len(runs), wanted)
         numbers.append(len(runs))
     table = _with_intervals(values, between)
@@ -241,14 +241,14 @@ def _counted(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
 
 
-def _as_runs(found: pd.DataFrame, tagged: Tagged) -> NDArray[np.int64]:
+def _as_runs(table: pd.DataFrame, tagged: Tagged) -> NDArray[np.int64]:
     """Return spans of a table as runs (start, stop, kind) of items in the order of sequences."""
-    if len(found) == 0:
+    if len(table) == 0:
         return np.empty((0, 3), dtype=np.int64)
     sequences, kinds = tagged.sequences, tagged.kinds
-    sequence = places(as_array(found["sequence"].to_numpy()), sequences.names)
-    kind = np.array([kinds.index(name) if name in kinds else len(kinds) for name in found["kind"]])
-    start, stop = (found[name].to_numpy(dtype=np.int64) for name in ("start", "stop"))
+    sequence = places(as_array(table["sequence"].to_numpy()), sequences.names)
+    kind = np.array([kinds.index(name) if name in kinds else len(kinds) for name in table["kind"]])
+    start, stop = (table[name].to_numpy(dtype=np.int64) for name in ("start", "stop"))
     if sequence.min() < 0 or (start < 0).any() or (stop > sequences.lengths[sequence]).any():
         raise ModelError(
             "Spans must be of the sequences, and within them. Got: some of other sequences, or "
@@ -273,18 +273,18 @@ def _in_kind(runs: NDArray[np.int64], kind_of_item: NDArray[np.int64]) -> Array:
     return np.bincount(run, right, len(runs)) / size
 
 
-def _scores(right: Array, found: Array, n_given: int, n_true: NDArray[np.int64]) -> Array:
+def _scores(right: Array, found_true: Array, n_predicted: int, n_true: NDArray[np.int64]) -> Array:
     """Return precision, recall and F1, their harmonic mean, at every draw (3, draws).
 
     The one place that decides on 0/0: it is 0 at a draw, as in conlleval and by default in
     scikit-learn, and NaN if all draws are without the spans that a score counts.
     """
-    precision, recall = right / max(n_given, 1), found / np.maximum(n_true, 1)
+    precision, recall = right / max(n_predicted, 1), found_true / np.maximum(n_true, 1)
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total > 0, total, 1.0)
     scores = np.array([precision, recall, f1])
-    no_given, no_true = n_given == 0, not n_true.any()
-    scores[[no_given, no_true, no_given and no_true]] = np.nan
+    no_predicted, no_true = n_predicted == 0, not n_true.any()
+    scores[[no_predicted, no_true, no_predicted and no_true]] = np.nan
     return scores
 
 

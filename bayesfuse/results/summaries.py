@@ -93,8 +93,8 @@ def with_positive_class(table: pd.DataFrame, classes: Any) -> pd.DataFrame:
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
     """Return variables, (chain, draw, …); the point estimate of ``bf.find_map`` is one draw."""
-    found = all_draws(result)
-    return xr.Dataset({name: contents.stored(found, name) for name in names})
+    draws_of = all_draws(result)
+    return xr.Dataset({name: contents.stored(draws_of, name) for name in names})
 
 
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
@@ -156,8 +156,8 @@ def answered(answer: xr.DataTree) -> xr.DataArray:
     labels, data = label_probabilities(answer), constants(answer)
     if "item_index" not in data:
         return labels
-    seen = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0
-    return labels.isel(item=seen) if seen.any() else labels
+    has_response = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0
+    return labels.isel(item=has_response) if has_response.any() else labels
 
 
 def least_certain(
@@ -169,7 +169,7 @@ def least_certain(
     """
     ordered, rows = most_uncertain(result).transpose("item", "class"), []
     same = pd.DataFrame(ordered.values.round(6))
-    alike = same.groupby(list(same), sort=False)[0].agg([lambda own: own.index[0], "size"])
+    alike = same.groupby(list(same), sort=False)[0].agg([lambda group: group.index[0], "size"])
     for first, number in alike.head(most).to_numpy().tolist():
         item = ordered[first]
         (name,) = listed(np.atleast_1d(item["item"].values))
@@ -214,9 +214,12 @@ def rater_accuracy(
     level, posterior = tails(ci_prob), result["label_posterior"].dataset
     missed = np.zeros(len(rows[0]))  # of responses to known items, what predictions were short of
     if "left_out" in posterior and (gold >= 0).sum() >= FEWEST_KNOWN:
-        seen = np.isfinite(posterior["left_out"].values[rows[0], 0])
-        said = posterior["left_out"].values[rows[0][seen], rows[2][seen]]
-        missed[seen] = posterior["probability"].values[rows[0][seen], rows[2][seen]] - said
+        has_prediction = np.isfinite(posterior["left_out"].values[rows[0], 0])
+        predicted = posterior["left_out"].values[rows[0][has_prediction], rows[2][has_prediction]]
+        missed[has_prediction] = (
+            posterior["probability"].values[rows[0][has_prediction], rows[2][has_prediction]]
+            - predicted
+        )
     rows = (*rows, missed)
     if by is None:
         return _table(labels, rows, gold, raters, classes, level)
@@ -247,26 +250,28 @@ def _table(
         count = np.bincount(cell, minlength=n_raters * n_classes**2).reshape(size)
         met += count.sum(axis=2)
         drawn.append(_measures(count, classes))
-    found = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
+    by_measure = {name: np.array([values_of[name] for values_of in drawn]) for name in drawn[0]}
     names = [f"sensitivity[{name}]" for name in classes]
     names = ["specificity", "sensitivity"] if n_classes == 2 else names
-    for name, own in zip(names, met.T, strict=True):
-        found[name][:, own < 0.5 * len(labels)] = np.nan  # of a class that the rater did not meet
+    for name, items_met in zip(names, met.T, strict=True):
+        by_measure[name][:, items_met < 0.5 * len(labels)] = (
+            np.nan
+        )  # of a class that the rater did not meet
     responses = np.bincount(rater, minlength=n_raters)
-    seen = gold[item] >= 0
-    on_known = np.bincount(rater[seen], minlength=n_raters)
-    if seen.sum() >= FEWEST_KNOWN and missed.any():
-        left, rng = np.column_stack([missed, -missed])[seen], np.random.default_rng(0)
+    is_known = gold[item] >= 0
+    on_known = np.bincount(rater[is_known], minlength=n_raters)
+    if is_known.sum() >= FEWEST_KNOWN and missed.any():
+        left, rng = np.column_stack([missed, -missed])[is_known], np.random.default_rng(0)
         shares = 1.0 - on_known / np.maximum(responses, 1)
-        some = [residuals(left, rater[seen], n_raters, rng)[:, 0] for _ in labels]
-        for name in found:
+        some = [residuals(left, rater[is_known], n_raters, rng)[:, 0] for _ in labels]
+        for name in by_measure:
             if not name.startswith("bias"):  # accuracy is a mean of the others, so all shift alike
-                found[name] = (found[name] + shares * some).clip(0.0, 1.0)
-    right = np.bincount(rater[seen], gold[item[seen]] == label[seen], n_raters)
+                by_measure[name] = (by_measure[name] + shares * some).clip(0.0, 1.0)
+    right = np.bincount(rater[is_known], gold[item[is_known]] == label[is_known], n_raters)
     table = pd.DataFrame({"rater": raters, "responses": responses})
-    for name, each in found.items():
+    for name, values_of in by_measure.items():
         # pandas leaves out NaN: a class that a rater never met in a draw has no sensitivity there
-        values = pd.DataFrame(each)
+        values = pd.DataFrame(values_of)
         mean, (low, high) = values.mean(), values.quantile(list(level)).to_numpy()
         prefix = "" if name == "accuracy" else f"{name}_"
         table[name] = mean
@@ -298,11 +303,13 @@ def _measures(count: NDArray[Any], classes: NDArray[Any]) -> dict[str, Array]:
         sensitivity = right / truths
         met = truths > 0
         balanced = np.where(met, sensitivity, 0.0).sum(axis=1) / met.sum(axis=1)
-        found = {"accuracy": right.sum(axis=1) / total, "balanced_accuracy": balanced}
+        measures = {"accuracy": right.sum(axis=1) / total, "balanced_accuracy": balanced}
         bias = (count.sum(axis=1) - truths) / total[:, None]
     if len(classes) == 2:
         two = {"sensitivity": sensitivity[:, 1], "specificity": sensitivity[:, 0]}
-        return found | two | {"bias": bias[:, 1]}
+        return measures | two | {"bias": bias[:, 1]}
     for what, columns in (("sensitivity", sensitivity.T), ("bias", bias.T)):
-        found |= {f"{what}[{name}]": own for name, own in zip(classes, columns, strict=True)}
-    return found
+        measures |= {
+            f"{what}[{name}]": column for name, column in zip(classes, columns, strict=True)
+        }
+    return measures

@@ -164,7 +164,7 @@ class GuessingMore(Guessing):
         (lambda: (SHARES, Guessing(pm.Beta("ease", 2, 2, shape=24), np.full(5, 0.8))), "Got: ease"),
         (
             lambda: (SHARES, GuessingMore(0.5, np.full(5, 0.8), 1)),
-            r"settings\(\) or anew\(\).* GuessingMore, which cannot",
+            r"settings\(\) or rebuild_for\(\).* GuessingMore, which cannot",
         ),
     ],
 )
