@@ -50,8 +50,9 @@ def collapse_repeats(
     responses : Responses, DataFrame or array
     copies : bool, default True
         Whether raters with the same responses to the same items as another are left out. Of M
-        raters, n such responses are a copy with probability :math:`1 / (1 + M^2 a^n)`, where a is
-        how often the rater agrees with the others. Sources that may be silent are not compared.
+        raters, one who deviates from the majority of the others on d of n items is a copy with
+        probability :math:`1 / (1 + M^2 (e / (K - 1))^d (1 - e)^{n - d})`, where e is (d + 1) / (n +
+        2). Sources that may be silent are not compared.
     random_seed : int, Generator, optional
 
     Returns
@@ -151,13 +152,19 @@ def _without_copies(
     is_alike = (np.bincount(group)[group] > 1) & (n_rows > 0)
     if not is_alike.any():
         return table, {}
-    votes = table.votes()
-    size = np.bincount(group)[group][rater]  # raters with the same responses
-    others = np.maximum(votes.sum(axis=1)[item] - size, 0)
-    agreed = np.bincount(rater, np.maximum(votes[item, label] - size, 0), table.n_raters)
-    agreement = (agreed + 1.0) / (np.bincount(rater, others, table.n_raters) + 2.0)
-    weight = np.bincount(rater, table.multiplicity[item], table.n_raters)
-    by_chance = np.minimum(2.0 * np.log(table.n_raters) + weight * np.log(agreement), 500.0)
+    n_alike = np.bincount(group)[group][rater]  # raters with the same responses
+    others = table.votes()[item]  # (rows, classes)
+    rows = np.arange(len(item))
+    others[rows, label] -= n_alike
+    # raters who agree with the majority of the others are alike without copying
+    most = others.max(axis=1)
+    deviates = (others[rows, label] < most) & (most > 1)
+    copies = table.multiplicity[item].astype(float)
+    number = np.bincount(rater, copies, table.n_raters)
+    n_deviating = np.bincount(rater, copies * deviates, table.n_raters)
+    rate = (n_deviating + 1.0) / (number + 2.0)
+    by_chance = n_deviating * np.log(rate / max(table.n_classes - 1, 1))
+    by_chance += (number - n_deviating) * np.log1p(-rate) + 2.0 * np.log(table.n_raters)
     is_copy = is_alike & (original[group] != np.arange(table.n_raters))
     is_copy &= rng.random(table.n_raters) < 1.0 / (1.0 + np.exp(by_chance))
     if not is_copy.any():
