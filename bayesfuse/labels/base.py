@@ -59,8 +59,8 @@ class LabelPrior(Factor):
     exp(``log_scale``) (items,), and the arrays of ``structure``. All fits share these kernels.
 
     For parameters without counts (a coupling: ``bayesfuse.parameters.positive.Positive``)
-    :meth:`sample_counts` returns the sufficient statistic, and :meth:`log_weight` the log probability of
-    labels with that statistic.
+    :meth:`sample_counts` returns the sufficient statistic, and :meth:`log_weight` the log
+    probability of labels with that statistic.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class LabelPrior(Factor):
     linear: ClassVar[bool] = True
     """Whether the log probability of labels is linear in the log tables of the kernels."""
     counts_all: ClassVar[bool] = True
-    """Whether :meth:`sample_counts` is a sufficient statistic; if not, :meth:`uncounted` has the rest."""
+    """Whether :meth:`sample_counts` is sufficient; if not, :meth:`uncounted` has the remainder."""
 
     needs: tuple[str, ...] = ()
     """What places new items: arguments of ``bf.predict`` and of the constructor."""

@@ -115,7 +115,7 @@ class RaterChannel(Factor):
         return self, structure
 
     def require_priors(self, priors: Mapping[str, Any]) -> None:
-        """Raise ModelError if :meth:`sample_assignments` does not support these priors of the rows."""
+        """Raise ModelError if :meth:`sample_assignments` does not support these priors of rows."""
 
     def sample_assignments(
         self,
@@ -126,7 +126,7 @@ class RaterChannel(Factor):
         structure: Structure,
         rng: Generator,
     ) -> tuple[dict[str, Labels], Tables]:
-        """Draw the parameters without counts, if any, given the labels, and :meth:`sample_counts`."""
+        """Draw the parameters without counts, if any, and :meth:`sample_counts`."""
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
     def compiled_chain(
@@ -164,7 +164,7 @@ class RaterChannel(Factor):
         return responses.item, responses.label, responses.n_classes
 
     def from_response_codes(self, responses: Responses, codes: Labels) -> Responses:
-        """Return the table in which this was said instead, in the order of :meth:`response_codes`."""
+        """Return the table with these responses, in the order of :meth:`response_codes`."""
         return responses.relabelled(codes)
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
