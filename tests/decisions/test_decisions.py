@@ -69,16 +69,19 @@ def test_number_of_errors_is_that_of_enumeration():
 
 
 def interrupted(model):
-    """Return the draws until an interruption after the first twenty."""
+    """Return the draws until an interruption, after some hundreds in every chain."""
     made = []
 
     def stop(steps):
         made.append(steps)
-        if sum(made) > 20:
+        if sum(made) > 4000:
             raise KeyboardInterrupt
 
     options = {"tune": 0, "chains": 2, "random_seed": 1, "quiet": True}
-    return bf.sample(model, 10**5, progressbar=stop, **options)
+    try:
+        return bf.sample(model, 10**6, progressbar=stop, **options)
+    except KeyboardInterrupt:  # would end the process of the tests
+        pytest.fail("interrupted before every chain had draws")
 
 
 FITS = {

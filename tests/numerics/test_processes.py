@@ -13,7 +13,7 @@ import pytest
 
 from bayesfuse.numerics import cluster
 from bayesfuse.numerics.cluster import Parts
-from bayesfuse.numerics.kernels import FOLDERS_KEPT, kernel
+from bayesfuse.numerics.kernels import MAX_FOLDERS, kernel
 from bayesfuse.numerics.threads import available, side_by_side, threads
 
 
@@ -120,7 +120,7 @@ def test_parts_are_prepared_once_if_memory_holds_them(monkeypatch):
         made.append(source)
         return source
 
-    monkeypatch.setattr(cluster, "_memory", lambda: cluster.OWN + 80.0)
+    monkeypatch.setattr(cluster, "_memory", lambda: cluster.BASE_MEMORY + 80.0)
     parts = Parts(noted, None, [1, 2, 3], [15, 20, 10])
     for _ in range(2):
         assert parts.map(scaled, (1,), [0, 0, 0]) == [1, 2, 3]
@@ -223,8 +223,8 @@ def test_only_edits_of_files_that_kernels_draw_on_compile_again(home):
         os.utime(old, (1e9 - age, 1e9 - age))
     assert run(home) == (21.0, 0)
     folders = {folder.name for folder in (home / "__pycache__").glob("bayesfuse-*")}
-    assert {f"bayesfuse-{age}" for age in range(FOLDERS_KEPT)} < folders
-    assert len(folders) == FOLDERS_KEPT + 1
+    assert {f"bayesfuse-{age}" for age in range(MAX_FOLDERS)} < folders
+    assert len(folders) == MAX_FOLDERS + 1
     (home / "plots" / "labels.py").write_text("changed = True\n")
     assert run(home) == (21.0, 1)
     edit(home / "factors.py", "10.0", "30.0")
