@@ -261,8 +261,8 @@ def test_simulated_tables():
 
 def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
     of_nuts = {"target_accept": 0.9, "nuts": {"max_treedepth": 3}}
-    require_settings(of_nuts | {"mp_ctx": "fork"}, whole=False)
+    require_settings(of_nuts | {"mp_ctx": "fork"}, is_fully_conjugate=False)
     with pytest.raises(ModelError, match=r"go into nuts=.* Got: \['max_treedepth'\]"):
-        require_settings(of_nuts | {"max_treedepth": 3}, whole=False)
+        require_settings(of_nuts | {"max_treedepth": 3}, is_fully_conjugate=False)
     with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
-        require_settings(of_nuts, whole=True)
+        require_settings(of_nuts, is_fully_conjugate=True)

@@ -256,8 +256,9 @@ def run(chains: list[Any], cores: int, progress: Callable[[int], None]) -> None:
             progress(chains[0].done)
         with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
             advance = {chain: limited(chain.advance) for chain in chains}
-            going = [chain for chain in chains if not chain.complete]
-            running = {pool.submit(advance[one], SLICE): (one, one.done) for one in going}
+            # the number of draws before a slice is read before its thread starts
+            going = [(chain, chain.done) for chain in chains if not chain.complete]
+            running = {pool.submit(advance[one[0]], SLICE): one for one in going}
             try:
                 while running:
                     check()

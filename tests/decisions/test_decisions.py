@@ -74,12 +74,12 @@ def interrupted(model):
 
     def stop(steps):
         made.append(steps)
-        if sum(made) > 4000:
+        if sum(made) > 2000:
             raise KeyboardInterrupt
 
     options = {"tune": 0, "chains": 2, "random_seed": 1, "quiet": True}
     try:
-        return bf.sample(model, 10**6, progressbar=stop, **options)
+        return bf.sample(model, 10**5, progressbar=stop, **options)
     except KeyboardInterrupt:  # would end the process of the tests
         pytest.fail("interrupted before every chain had draws")
 
