@@ -241,6 +241,8 @@ def valid(home, name):
         made = bf.datasets.simulate_dawid_skene(20, 5, 3, random_seed=2)
         good |= {"result": bf.fit(model, draws=5, random_seed=1), "forgetting": 0.1}
         good["responses"] = made.responses
+    if name == "value_of_response":  # all raters have answered all items
+        good["repeats"] = True
     if name == "bio_transitions":
         del good["random_seed"]
     return {
@@ -334,7 +336,7 @@ def strangers():
         "decode": bf.decode,
         "draw_labels": partial(bf.draw_labels, **few),
         "expected_errors": partial(bf.decisions.expected_errors, **few),
-        "value_of_response": bf.decisions.value_of_response,
+        "value_of_response": partial(bf.decisions.value_of_response, repeats=True),
         "item_difficulty": partial(bf.checks.item_difficulty, **few),
         "pairwise_agreement": partial(bf.checks.pairwise_agreement, **few),
         "conditional_dependence": partial(bf.checks.conditional_dependence, **few),

@@ -12,7 +12,7 @@ import xarray as xr
 from bayesfuse.checks import identifiability
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph
-from bayesfuse.data.known import gold_labels
+from bayesfuse.data.known import gold_labels, read_covariates
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table, require_few_classes
 from bayesfuse.ensemble import advice, known, narrative
@@ -45,6 +45,7 @@ from bayesfuse.ensemble.schedule import (
 from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
+    require_choice,
     require_count,
     require_flag,
     require_kind,
@@ -56,6 +57,7 @@ from bayesfuse.errors import (
 from bayesfuse.numerics.threads import Interruption
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
+from bayesfuse.raters.dependence import Groups
 from bayesfuse.results.difficulty import difficulty, with_labels
 
 APPROXIMATE = (
@@ -194,6 +196,13 @@ def fuse(
             "\nresponses, repeats = bf.collapse_repeats("
             f"responses, copies={copies}, random_seed={seed})"
         )
+    # also where no time is left for a model that would refuse them
+    if covariates is not None:
+        read_covariates(table, covariates)
+    if isinstance(groups, str):
+        require_choice("groups", groups, "moments", "posterior")
+    elif groups is not None:
+        Groups.read(groups, table)
     structure = sequences, graph, groups, covariates
     inputs = Inputs(table, *structure, gold, ordered, read=read, calls=calls)
     if sequences is None and graph is None:

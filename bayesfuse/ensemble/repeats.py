@@ -16,7 +16,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.ensemble.evidence import part_of
-from bayesfuse.errors import require_seed, takes_seed
+from bayesfuse.errors import require_flag, require_seed, takes_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
 
@@ -85,6 +85,7 @@ def collapse_repeats(
     >>> kept.per_rater.tolist(), repeats.index.tolist(), repeats["repeats"].tolist()
     ([40, 40, 40], ['a'], [80])
     """
+    require_flag("copies", copies)
     rng = require_seed(random_seed)
     table = read_table(responses)[0]
     left_out: dict[int, list[Any]] = {}
