@@ -96,6 +96,7 @@ def test_seeds(fitted):
         "fit": (MODELS["plain"](),),
         "fuse": (THREE,),
         "agreement": (THREE,),
+        "collapse_repeats": (THREE,),
         "update": (fitted["plain"][0], THREE),
         "rater_drift": (fitted["plain"][0], THREE),
         "simulate_dawid_skene": (20, 4, 3),

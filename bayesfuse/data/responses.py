@@ -60,6 +60,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     >>> bf.Responses.from_matrix([["good", "good"], ["bad", "good"]], raters=["x", "y"])
     Responses: 4 responses to 2 items by 2 raters, 2 classes
       classes              bad (1), good (3)
+      positive class       good (the last one)
       responses per item   2
       responses per rater  2
       agreement            0.50 of the pairs of responses to one item
