@@ -97,6 +97,7 @@ def test_seeds(fitted):
         "fuse": (THREE,),
         "agreement": (THREE,),
         "collapse_repeats": (THREE,),
+        "prior_dependence": (THREE,),
         "update": (fitted["plain"][0], THREE),
         "rater_drift": (fitted["plain"][0], THREE),
         "simulate_dawid_skene": (20, 4, 3),
