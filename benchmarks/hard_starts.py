@@ -176,8 +176,8 @@ def study(n_classes, problems):
             notes["undecidable"].append(1)
             continue
         number += 1
-        probability = problem.requested.by_item(
-            problem.requested.marginal(problem.mode.rows).probability
+        probability = problem.response_model.by_item(
+            problem.response_model.marginal(problem.mode.rows).probability
         )
         notes["at the truth"].append((probability.argmax(axis=1) == problem.truth).mean())
         votes = problem.responses.votes()
