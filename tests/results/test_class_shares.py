@@ -271,9 +271,9 @@ def test_every_fit_warns_and_the_report_says_so():
     result = bf.sample(model, 20, chains=1, compute_convergence_checks=True, **settings)
     assert bf.label_probabilities(result).max("class").max() < 0.95
     with pytest.warns(UserWarning) as caught:
-        bf.fit(model, draws=60, **settings)
+        fitted = bf.fit(model, draws=60, **settings)
     assert CollapseWarning in [w.category for w in caught]
-    assert "Labels have collapsed" in report(model, point)
+    assert "Labels have collapsed" in report(model, fitted)
     with warnings.catch_warnings():
         warnings.simplefilter("error", CollapseWarning)
         bf.sample(model, 20, chains=1, quiet=True, **settings)
