@@ -5,20 +5,20 @@ another model, for arguments out of range or of other raters, and for tables of 
 are named.
 """
 
-from bayesfuse.decisions.next_items import accept, errors_after, next_items
-from bayesfuse.decisions.panel import panel, position_bias
+from bayesfuse.decisions.next_items import accept_labels, errors_after, next_items
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
+from bayesfuse.decisions.select_panel import position_bias, select_panel
 from bayesfuse.decisions.value_of_response import value_of_response
 
 __all__ = [
-    "accept",
+    "accept_labels",
     "errors_after",
     "expected_errors",
     "next_items",
-    "panel",
     "position_bias",
     "rank_items",
     "rank_raters",
+    "select_panel",
     "value_of_response",
 ]
 

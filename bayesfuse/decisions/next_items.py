@@ -81,7 +81,9 @@ def next_items(
     )
 
 
-def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = None) -> xr.Dataset:
+def accept_labels(
+    result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = None
+) -> xr.Dataset:
     """Choose the labels to accept as they are, so that at most a share of them is wrong.
 
     The most certain labels are accepted as long as the expected share of wrong ones among them is
@@ -107,7 +109,7 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(200, 9, 2, random_seed=1)
     >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> bool(bf.decisions.accept(result, error=0.02)["expected"] <= 0.02)
+    >>> bool(bf.decisions.accept_labels(result, error=0.02)["expected"] <= 0.02)
     True
     """
     limit = require_number("error", error, most=1.0)

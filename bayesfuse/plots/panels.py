@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
-from bayesfuse.decisions.next_items import accept, errors_after
+from bayesfuse.decisions.next_items import accept_labels, errors_after
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.checks import plot_dependence
@@ -83,7 +83,7 @@ def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
 
     Parameters
     ----------
-    found : Dataset, from :func:`bayesfuse.decisions.panel`
+    found : Dataset, from :func:`bayesfuse.decisions.select_panel`
     axes : sequence of two matplotlib Axes, default a new figure
 
     Returns
@@ -97,7 +97,7 @@ def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.plots.plot_panel(bf.decisions.panel(result, random_seed=1))[1].get_xlabel()
+    >>> bf.plots.plot_panel(bf.decisions.select_panel(result, random_seed=1))[1].get_xlabel()
     'cost of the panel'
     """
     axes = shared.new_axes(axes, 2, (5.4, 4.6), 2)
@@ -221,7 +221,7 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
         )
     axes[2].set(xlabel="additional known labels", ylabel="expected wrong labels", ylim=(0, None))
     axes[2].legend(frameon=False)
-    risk = accept(result, 1.0)["risk"].values
+    risk = accept_labels(result, 1.0)["risk"].values
     axes[3].plot(np.arange(1, len(risk) + 1) / max(len(risk), 1), risk)
     axes[3].set(xlabel="accepted share of the labels", ylabel="expected share of wrong ones")
     axes[3].set_ylim(bottom=0)

@@ -101,7 +101,7 @@ def test_an_expected_number_is_inside_its_interval(sparse, kind, ci_prob):
     result = FITS[kind](DawidSkene(sparse))
     found = bf.decisions.expected_errors(result, ci_prob=ci_prob)
     assert found["low"] < found["expected"] < found["high"]
-    accepted = bf.decisions.accept(result, 0.2, ci_prob=ci_prob)
+    accepted = bf.decisions.accept_labels(result, 0.2, ci_prob=ci_prob)
     if accepted["expected"] > 0.0:
         assert accepted["low"] < accepted["expected"] < accepted["high"]
     if joint_labels(result) is not None:

@@ -36,7 +36,7 @@ ENDS = "", "_low", "_high"
 ONE_MORE = np.array([[0, 1], [0, 1], [0.5, 0], [-0.5, 0]])
 
 
-def panel(
+def select_panel(
     result: xr.DataTree,
     cost: Any = None,
     *,
@@ -84,7 +84,7 @@ def panel(
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.decisions.panel(result, random_seed=1)["raters"].values.tolist()
+    >>> bf.decisions.select_panel(result, random_seed=1)["raters"].values.tolist()
     [5, 4, 3, 2, 1]
     """
     require_count("draws", draws)
