@@ -13,8 +13,9 @@ import xarray as xr
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.average import VOTES, predicted
+from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
+from bayesfuse.ensemble.weights import VOTES
 from bayesfuse.errors import ModelError, brief
 from bayesfuse.results.contents import class_names, of_all_draws, one_of
 from bayesfuse.results.joint_labels import GROUP

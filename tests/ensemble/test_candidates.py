@@ -12,10 +12,17 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.ensemble import schedule
-from bayesfuse.ensemble.average import weigh, why_less
-from bayesfuse.ensemble.candidates import Inputs, candidates, is_rules
-from bayesfuse.ensemble.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.ensemble.candidates import candidates
+from bayesfuse.ensemble.evidence import (
+    Evidence,
+    are_labelling_functions,
+    error_correlation,
+    measure_dependence,
+    part_of,
+)
+from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
+from bayesfuse.ensemble.weights import model_weights, why_less
 from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed
 
@@ -25,8 +32,8 @@ def responses():
     return bf.datasets.simulate_dawid_skene(24, 5, 3, random_seed=4).responses
 
 
-def chosen(**given):
-    return [each.model for each in candidates(Inputs(**given))]
+def chosen(evidence=None, **arguments):
+    return [member.model for member in candidates(Inputs(**arguments), evidence)]
 
 
 def test_models_by_what_is_given(responses):
@@ -79,7 +86,7 @@ def test_raters_have_rows_by_their_last_answer_where_classes_mark_spans():
         assert ("sequential_confusion" in found[0].build(inputs).named_vars) == tags
     few = bf.models.HiddenMarkov(said.take(range(24)), bf.Sequences.from_lengths([12, 12]))
     assert "sequential_confusion" not in few.named_vars  # 48 responses for 24 rows
-    sure = candidates(Inputs(said, **given, evidence=Evidence(0.001, 0.002)))
+    sure = candidates(Inputs(said, **given), Evidence(0.001, 0.002))
     assert {each.votes for each in sure} == {0.0}
 
 
@@ -110,19 +117,21 @@ def test_rules_speak_little_and_have_one_label_each():
     for rule in range(4):
         matrix[rng.random(100) < 0.3, rule] = rule % 2
     rules = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    assert is_rules(rules)
+    assert are_labelling_functions(rules)
     assert chosen(responses=rules) == ["LabellingFunctions"]
     speaks = matrix.copy()
     speaks[:, :2] = [0, 1]  # most cells are filled
     speaks[:60, 2:] = [0, 1]
-    assert not is_rules(bf.Responses.from_matrix(speaks, classes=[0, 1]))
+    assert not are_labelling_functions(bf.Responses.from_matrix(speaks, classes=[0, 1]))
     both = matrix.copy()
     both[both == 0] = rng.integers(0, 2, (both == 0).sum())
-    assert not is_rules(bf.Responses.from_matrix(both, classes=[0, 1]))
+    assert not are_labelling_functions(bf.Responses.from_matrix(both, classes=[0, 1]))
     one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
-    assert is_rules(one)  # silence alone speaks for class 0
+    assert are_labelling_functions(one)  # silence alone speaks for class 0
     assert candidates(Inputs(responses=one))[0].votes < candidates(Inputs(responses=rules))[0].votes
-    assert not is_rules(bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1]))
+    assert not are_labelling_functions(
+        bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1])
+    )
 
 
 def test_silence_and_statements_get_models_that_take_them(responses):
@@ -137,8 +146,8 @@ def test_silence_and_statements_get_models_that_take_them(responses):
 
 
 def test_two_structures(responses):
-    inputs = Inputs(responses, graph=object(), groups=[[0, 1]])
-    refused(r"Got: graph and groups\.", candidates, inputs)
+    graph = bf.Graph.grid((4, 6), items=responses.items)
+    refused(r"Got: graph and groups\.", bf.fuse, responses, graph=graph, groups=[[0, 1]])
     assert candidates(Inputs(responses, groups=[[0, 1]], covariates=np.ones((24, 1))))
 
 
@@ -166,13 +175,7 @@ def clock(monkeypatch):
     return now
 
 
-@pytest.fixture(scope="module")
-def model():
-    """A fit, as far as a schedule asks."""
-    return SimpleNamespace(model=None, candidate=SimpleNamespace(sweeps=(250, 200)))
-
-
-ENOUGH, LEAST = Size(250, 200), Size(schedule.LEAST, schedule.LEAST)
+ENOUGH, FEWEST = Size(250, 200), Size(schedule.MIN_DRAWS, schedule.MIN_DRAWS)
 
 
 @pytest.mark.parametrize(
@@ -183,31 +186,31 @@ ENOUGH, LEAST = Size(250, 200), Size(schedule.LEAST, schedule.LEAST)
         (0.001, 30.0, 0.01, 1.0, 1, ENOUGH, 2),  # compiling does not count twice
         # 100 steps of four chains take 80 of the 96 seconds of a first fit, with what follows 104
         (0.2, 0.0, 0.01, 2.0, 3, None, 2),
-        (0.15, 0.0, 0.01, 2.0, 3, LEAST, 2),
+        (0.15, 0.0, 0.01, 2.0, 3, FEWEST, 2),
         (10.0, 0.0, 0.01, 1.0, 1, None, 2),
         (10.0, 0.0, 0.01, 1e-9, 1, None, 0),
         (10.0, 0.0, 10.0, 1.0, 1, None, 0),  # sizes show that there is none
     ],
 )
 def test_sizes_fit_into_the_time(
-    clock, model, monkeypatch, step, compiles, cost, minutes, others, size, fits
+    clock, monkeypatch, step, compiles, cost, minutes, others, size, fits
 ):
     monkeypatch.setattr(schedule, "sweep_cost", lambda plan: cost)
     clock.step, clock.compiles = step, compiles
-    assert Schedule(minutes).size(model, 1, others) == size and clock.fits == fits
+    assert Schedule(minutes).size(None, ENOUGH, 1, others) == size and clock.fits == fits
 
 
-def test_less_time_gives_fewer_draws_that_fit(clock, model, monkeypatch):
+def test_less_time_gives_fewer_draws_that_fit(clock, monkeypatch):
     clock.step, clock.fixed = 0.05, 2.0
     left = Schedule(2.0)
-    size = left.size(model, 1, 2)
-    assert schedule.LEAST <= size.draws < 250
-    schedule.sample(model, size.draws, tune=size.tune, chains=schedule.CHAINS)
+    size = left.size(None, ENOUGH, 1, 2)
+    assert schedule.MIN_DRAWS <= size.draws < 250
+    schedule.sample(None, size.draws, tune=size.tune, chains=schedule.CHAINS)
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
     monkeypatch.setattr(
         schedule, "make_plan", lambda model: SimpleNamespace(is_fully_conjugate=False)
     )
-    assert Schedule(0.3).size(model, 1, 1) is None  # no time to compile gradients
+    assert Schedule(0.3).size(None, ENOUGH, 1, 1) is None  # no time to compile gradients
 
 
 def test_optional_work_ends_with_its_share_of_the_time():
@@ -221,11 +224,11 @@ def test_optional_work_ends_with_its_share_of_the_time():
     assert left.timed(lambda: "checked") is None
 
 
-def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):
+def test_an_interrupted_pilot_interrupts(clock, monkeypatch):
     one_draw = {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
     monkeypatch.setattr(schedule, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
     with pytest.raises(KeyboardInterrupt):
-        Schedule(1.0).size(model, 1, 1)
+        Schedule(1.0).size(None, ENOUGH, 1, 1)
 
 
 def crowd(rng, n_items, hard):
@@ -241,7 +244,8 @@ def crowd(rng, n_items, hard):
 def test_errors_on_hard_items_are_correlated():
     rng = np.random.default_rng(3)
     found = [
-        examine(bf.Responses.from_matrix(crowd(rng, 2000, hard)[0]), None, 1) for hard in (0.0, 0.4)
+        measure_dependence(bf.Responses.from_matrix(crowd(rng, 2000, hard)[0]), None, 1)
+        for hard in (0.0, 0.4)
     ]
     assert found[0].independent and not found[1].independent
     assert found[1].correlation > 0.03 > abs(found[0].correlation)
@@ -266,7 +270,7 @@ def test_correlation_is_that_of_residuals():
 def test_errors_that_nobody_sees_may_be_shared():
     """Raters who never differ say nothing; where groups explain errors, less has to be clear."""
     same = np.repeat(np.arange(600)[:, None] % 2, 5, axis=1)
-    found = examine(bf.Responses.from_matrix(same), None, 1)
+    found = measure_dependence(bf.Responses.from_matrix(same), None, 1)
     assert abs(found.correlation) < 0.05 and not found.independent
     assert Evidence(0.003, 0.008, {"source 1": [0, 1]}).independent
     assert not Evidence(0.003, 0.008).independent
@@ -276,12 +280,14 @@ def test_copies_are_found():
     rng = np.random.default_rng(5)
     matrix, _ = crowd(rng, 500, 0.0)
     matrix[:, 1] = np.where(rng.random(500) < 0.95, matrix[:, 0], 1 - matrix[:, 0])
-    assert examine(bf.Responses.from_matrix(matrix), None, 1).groups == {"source 1": [0, 1]}
+    assert measure_dependence(bf.Responses.from_matrix(matrix), None, 1).groups == {
+        "source 1": [0, 1]
+    }
 
 
 @pytest.mark.parametrize("matrix", [[[0], [1]], [[0, 1]], [[0, -1, -1], [-1, 1, -1], [-1, -1, 1]]])
 def test_too_little_shows_nothing(matrix):
-    found = examine(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
+    found = measure_dependence(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
     assert found.groups == {} and not found.independent and not Evidence().independent
 
 
@@ -305,7 +311,7 @@ def test_models_that_predict_far_worse_have_no_weight():
     for behind, weights in ((0.02, [0.45, 0.45, 0.1]), half, (0.2, [0.9, 0.0, 0.1])):
         own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
         worse["log_likelihood"] = own
-        found = weigh({"good": good, "worse": worse}, 0.1, one)
+        found = model_weights({"good": good, "worse": worse}, 0.1, one)
         np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
         table = found.to_dataframe().assign(outcome=["fitted", "fitted", "counted"])
         told = [why_less(table, name, Inputs(one)) for name in ("good", "worse", "vote shares")]
@@ -313,7 +319,7 @@ def test_models_that_predict_far_worse_have_no_weight():
         gap = found["elpd"].values[0] - found["elpd"].values[1]
         assert gap == pytest.approx(behind * one.n_responses)
         other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
-        found = weigh({"worse": worse, "other": other}, 0.1, one)
+        found = model_weights({"worse": worse, "other": other}, 0.1, one)
         np.testing.assert_allclose(found["weight"], [0.45, 0.45, 0.1])  # of another kind
 
 

@@ -7,8 +7,7 @@ import pytest
 from refusals import refused, refused_table
 
 import bayesfuse as bf
-from bayesfuse.ensemble.candidates import Inputs
-from bayesfuse.ensemble.known import hold_out_gold, mend_tags
+from bayesfuse.ensemble.inputs import Inputs, hold_out_gold, mend_tags
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -28,7 +27,7 @@ def gold(crowd):
 @pytest.fixture(scope="module")
 def told(crowd, gold, few_draws):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayesfuse.ensemble.fuse._check_all", lambda *_: None)
+        patch.setattr("bayesfuse.ensemble.fuse.check", lambda *_: {})
         return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
 
 
