@@ -12,9 +12,10 @@ import xarray as xr
 from bayesfuse.checks.advice import Advice
 from bayesfuse.ensemble import advice, diagnostics
 from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
+from bayesfuse.ensemble.diagnostics import chain_findings
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.explanation import code_of_answer
-from bayesfuse.ensemble.fits import Fit, Fits, Session
+from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.fused import Fused
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.known import correct
@@ -35,53 +36,62 @@ def combine(
     session: Session,
 ) -> Fused:
     """Return the average of the complete fits and vote shares, corrected by the known labels."""
-    schedule, seed = session.schedule, session.seed
-    shares: dict[str, float] = weights["weight"].to_series().to_dict()
-    in_haste = schedule.interrupted or schedule.used() > HASTE * schedule.seconds
-    n_draws = FEW_PREDICTED if in_haste else PREDICTED
-    average = average_items(fits.results, shares, inputs, fits.inputs, seed, n_draws)
-    groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
     precision = {fit.name: diagnostics.label_precision(fit.result) for fit in fits.complete}
+    for fit in fits.complete:
+        # the answer states of an approximation that it is one
+        first = [Finding("approximation")] if fit.code else chain_findings(*precision[fit.name])
+        findings = {**findings, fit.name: first + list(findings.get(fit.name, []))}
+    shares: dict[str, float] = weights["weight"].to_series().to_dict()
+    average = _average(inputs, fits, shares, session)
+    groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
     worst = {name: (mcse.max(), np.fmax.reduce(rhat)) for name, (mcse, rhat) in precision.items()}
     groups["comparison"] = compare(fits, weights, worst, inputs)
     members = {name: result for name, result in fits.results.items() if shares[name] > 0.0}
-    draws = mixture(members, shares, np.random.default_rng(seed))
+    draws = mixture(members, shares, np.random.default_rng(session.seed))
     if draws is not None:
         groups["posterior"] = draws
     groups |= {f"models/{name}": result for name, result in fits.results.items()}
     hardness = _difficulty(inputs, fits, session)
-    correction = correct(groups, inputs, seed)
+    correction = correct(groups, inputs, session.seed)
     groups |= correction.groups
     if hardness is not None:
         labels = groups["label_posterior"]["probability"].transpose("item", "class").values
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
-    findings = {
-        fit.name: [*_precision_findings(fit, precision[fit.name]), *findings.get(fit.name, [])]
-        for fit in fits.complete
-    }
-    first_line = headline(fused, inputs, evidence)  # before what time may end
-    steps, prior = _advice(fused, inputs, evidence, fits, schedule)
     notes = word(_subset(inputs, fits))
-    interrupted = fits.was_interrupted or session.interruption.requested
-    if interrupted and fits.complete:
-        first_line = f"Interrupted, so incomplete. {first_line}"
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {
         "models": list(shares),
         "weights": list(shares.values()),
-        "random_seed": seed,
+        "random_seed": session.seed,
+        "known": "\n".join(word(correction.findings)),
+        "checks": "\n".join(word_by_model(findings, kinds)),
+        "code": code_of_answer(inputs, fits, evidence, findings, shares, session.seed, notes),
+    }
+    first_line = headline(fused, inputs, evidence)  # before what time may end
+    steps, prior = _advice(fused, inputs, evidence, fits, session.schedule)
+    interrupted = fits.was_interrupted or session.interruption.requested
+    if interrupted and fits.complete:
+        first_line = f"Interrupted, so incomplete. {first_line}"
+    fused.attrs |= {
         "interrupted": int(interrupted),
         "headline": first_line,
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
         "prior": "\n".join(prior),
-        "known": "\n".join(word(correction.findings)),
-        "checks": "\n".join(word_by_model(findings, kinds)),
         "advice": "\n".join(steps),
         "advice_calls": "\n".join(step.call for step in steps),
-        "code": code_of_answer(inputs, fits, evidence, findings, shares, seed, notes),
     }
     return fused
+
+
+def _average(
+    inputs: Inputs, fits: Fits, shares: Mapping[str, float], session: Session
+) -> xr.DataTree:
+    """Return the averaged labels of all items, from fewer draws where time is short."""
+    schedule = session.schedule
+    in_haste = schedule.interrupted or schedule.used() > HASTE * schedule.seconds
+    n_draws = FEW_PREDICTED if in_haste else PREDICTED
+    return average_items(fits.results, shares, inputs, fits.inputs, session.seed, n_draws)
 
 
 def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | None:
@@ -92,11 +102,6 @@ def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | No
     estimate = partial(difficulty, fit.result, fit.model, draws=diagnostics.REPLICATED)
     hardness: xr.Dataset | None = session.schedule.timed(estimate, 1.0)
     return hardness
-
-
-def _precision_findings(fit: Fit, precision: tuple[Any, Any]) -> list[Finding]:
-    """Return whether labels are approximate, or chains too short for them."""
-    return [Finding("approximation")] if fit.code else diagnostics.chain_findings(*precision)
 
 
 def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:

@@ -227,7 +227,9 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session)
                     precision="single",
                     quiet=True,
                 )
-                fit = _judged(replace(fit, model=model, result=result), size, session)
+                time_is_up = schedule.used() > until
+                fit = replace(fit, model=model, result=result)
+                fit = _judged(fit, size, time_is_up, session.interruption)
     except ImpossibleDataError as error:
         fit = replace(fit, outcome=str(error))
     except TimeIsUp:
@@ -237,14 +239,13 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session)
     return replace(fit, seconds=schedule.used() - began)
 
 
-def _judged(fit: Fit, planned: Size, session: Session) -> Fit:
+def _judged(fit: Fit, planned: Size, time_is_up: bool, interruption: Interruption) -> Fit:
     """Return a fit with its outcome: whether time or the user left it with too few draws."""
     sizes, thin = fit.result["posterior"].sizes, fit.result.attrs["thin"]
     n_stored = planned.draws // thin
-    time_is_up = session.schedule.left() <= 0.0
     is_short = sizes["chain"] < CHAINS or sizes["draw"] < min(MIN_DRAWS, n_stored)
     if is_short or "label_posterior" not in fit.result.children:
-        by_time = time_is_up and not session.interruption.requested
+        by_time = time_is_up and not interruption.requested
         return Fit(fit.candidate, NO_TIME if by_time else INTERRUPTED)
     size = Size(sizes["draw"] * thin, planned.tune)
     is_cut = sizes["draw"] < n_stored and not time_is_up
