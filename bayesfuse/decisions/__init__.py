@@ -1,4 +1,4 @@
-"""Decisions from a posterior: which items to check, whom to ask next, which raters to keep.
+"""Decisions from a posterior: items to check, responses to request, raters to keep.
 
 They raise :class:`bayesfuse.errors.ModelError` for results without label probabilities, or of
 another model, for arguments out of range or of other raters, and for tables of counts where items

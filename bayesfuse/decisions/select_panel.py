@@ -1,4 +1,4 @@
-"""What each rater of a panel is worth, and whether judges prefer what they are shown first."""
+"""Correlation of raters' errors and smaller panels of raters, and the position bias of judges."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ MOST = 500  # raters: matrices of pairs are kept for every draw
 AT_ONCE = 20_000_000  # sums of votes in memory
 ENDS = "", "_low", "_high"
 
-# bias and consistency of an item of unknown verdicts, a quarter each: a few items that are alike do
-# not make others certain
+# (bias, consistency) of one pseudo-item, a quarter each: a few equal items do not imply certainty
 ONE_MORE = np.array([[0, 1], [0, 1], [0.5, 0], [-0.5, 0]])
 
 
@@ -108,8 +107,8 @@ def select_panel(
     between = correlation[:, ~np.eye(len(names), dtype=bool)]
     some = np.isfinite(between)
     mean = np.where(some, between, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    worth = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
-    drawn = {"correlation": correlation, "mean_correlation": mean, "effective_votes": worth}
+    effective = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
+    drawn = {"correlation": correlation, "mean_correlation": mean, "effective_votes": effective}
     variables: dict[str, Any] = {}
     for name, values in drawn.items():
         ends = np.quantile(values, level, axis=0)  # NaN where it is NaN in some draw
@@ -215,7 +214,7 @@ def _path(
     gold: NDArray[np.int64],
     level: tuple[float, float],
 ) -> tuple[NDArray[np.int64], pd.DataFrame, list[NDArray[Any]]]:
-    """Remove one rater after the other; return these, their panels, and errors without each."""
+    """Return the order of removal, the panels left, and the errors without each rater."""
 
     def expected(labels: NDArray[np.int64]) -> NDArray[Any]:
         right = probability[np.arange(len(probability)), labels]
@@ -296,8 +295,8 @@ def position_bias(
     labels, triples = joint_labels.stored(result), require_rows(result, "The bias of a position")
     first, second = _shown(result, shown)
     frame = pd.DataFrame(dict(zip(("item", "rater", "label"), triples, strict=True)))
-    worth = np.full(result["label_posterior"].sizes["class"], 0.5)
-    worth[[first, second]] = 1.0, 0.0
+    preference = np.full(result["label_posterior"].sizes["class"], 0.5)
+    preference[[first, second]] = 1.0, 0.0
     rows = []
     for pair in _pairs(result, pairs_of_raters):
         sides = (frame[frame["rater"] == rater] for rater in pair)
@@ -309,7 +308,7 @@ def position_bias(
                 f"{names}."
             )
         original, swapped = both["label"].to_numpy(), both["label_swapped"].to_numpy()
-        bias = (worth[original] - worth[swapped]) / 2
+        bias = (preference[original] - preference[swapped]) / 2
         table = np.stack([bias, original == swapped], axis=1)
         table = pd.DataFrame(table).groupby(both["item"].to_numpy()).mean().to_numpy()
         kinds, place = np.unique(np.concatenate([table, ONE_MORE]), axis=0, return_inverse=True)

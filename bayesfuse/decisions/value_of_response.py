@@ -1,4 +1,4 @@
-"""The value of one more response: whom to ask about which item, given all responses so far."""
+"""The expected value of one more response, by item and rater."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def value_of_response(
     Parameters
     ----------
     result, model : as in :func:`bayesfuse.decode`; of ``bf.fuse``, the model of the largest weight
-    raters : names of those who can be asked, default the ``candidates`` of highest accuracy
+    raters : raters who can be asked, by name; default the ``candidates`` of highest accuracy
     candidates, most, draws : int, default 20, 3 and 400
         Numbers of raters who can be asked, unless they are named, of raters to return for each
         item, and of evenly spaced posterior draws to average over, at most. Large tables have

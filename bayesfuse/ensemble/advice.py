@@ -34,7 +34,7 @@ HARDLY = 0.1  # share of the way from chance to certainty that counts as hardly 
 
 MAX_ITEMS, MAX_RATERS = 20, 20  # items that should get one more response, and raters to ask
 VALUE_DRAWS = 100  # from which the value of a response is computed
-MIN_GAIN = 0.05  # wrong labels less that are worth asking for
+MIN_GAIN = 0.05  # smallest expected decrease of wrong labels that is advised
 MAX_WORK = 3e7  # entries of the table of one more response: items × raters × classes²
 
 
@@ -170,7 +170,7 @@ def one_more_response(fits: Fits) -> list[Advice]:
 
 def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     """Return advice on raters who are probably no better than guessing, or worse."""
-    # rules of one label each are right about one class alone: half of the time, balanced over two
+    # the balanced accuracy of unipolar rules is that of one class alone
     if joint_labels.GROUP not in fused.children or are_labelling_functions(responses):
         return []
     chance = 1.0 / fused["label_posterior"].sizes["class"]

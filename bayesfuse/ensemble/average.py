@@ -23,7 +23,7 @@ from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import predict, vote_shares
 
 MIXED = "models"  # name of the average of the models, as an input of WeightedVotes
-SOURCES = "raters"  # group of predictions that says what is known of each rater
+SOURCES = "raters"  # group of predictions: whether raters were fitted
 PREDICTED, FEW_PREDICTED = 60, 15  # draws that predict labels of a large table, fewer in haste
 
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
@@ -130,7 +130,7 @@ def average_items(
     seed: int,
     draws: int = PREDICTED,
 ) -> xr.DataTree:
-    """Return the averaged labels of all items, of which models were fitted to a part."""
+    """Return the averaged labels of all items; models may be fitted to a part of them."""
     gold = dict(inputs.gold or {})
     if inputs.responses is part.responses:
         votes = {VOTES: vote_shares(inputs.responses, gold)} if VOTES in weights else {}

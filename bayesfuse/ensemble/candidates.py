@@ -100,7 +100,7 @@ GROUPS = Candidate(
     "LatentGroup",
     "raters share a source",
     ("groups", *BY_ITEM),
-    # raters also agree with each other where they alone are right, which labels cannot tell apart
+    # agreement may also mean that these raters are right more often, which is not identified
     votes=MANY_VOTES,
 )
 GRADED = Candidate(
@@ -115,7 +115,7 @@ INDEPENDENT = Candidate(
     "DawidSkene",
     "the errors of raters are independent given the class",
     options={"pooled": True},
-    votes=LEAST_VOTES,  # errors that all make cannot be seen
+    votes=LEAST_VOTES,  # an error shared by all raters is not observable
 )
 FEW_RATERS = replace(
     INDEPENDENT,
@@ -134,7 +134,7 @@ RULES = Candidate(
     "LabellingFunctions",
     "sources are silent on most items and know one label each",
     inputs_used=KNOWN,
-    options={"odds": 5.0},  # where rules hardly meet, nothing else says how often they are right
+    options={"odds": 5.0},  # where rules rarely overlap, this prior determines their accuracy
     votes=RULE_VOTES,
 )
 CHAIN = Candidate(
@@ -231,7 +231,7 @@ def candidates(inputs: Inputs, evidence: Evidence | None = None) -> list[Candida
         return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
     if are_labelling_functions(responses):
         every_class_has_votes = np.bincount(responses.label, minlength=responses.n_classes).all()
-        # vote shares know nothing of a class for which no rule votes
+        # vote shares have no evidence on a class for which no rule votes
         return [RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)]
     return _of_items(inputs, evidence)
 
@@ -240,7 +240,7 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
     tags = mark_spans(inputs.responses.classes.tolist())
     votes = SPAN_VOTES if tags else SEQUENCE_VOTES
     votes = 0.0 if evidence.independent else votes
-    # raters share a mean if all they do is label, and have rows by their own last tag for spans
+    # rows are pooled without silence and statements; those of spans depend on the last tag
     chains = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
     chains += [TAGS] if tags and inputs.covariates is None else []
     return [replace(candidate, votes=votes) for candidate in chains]

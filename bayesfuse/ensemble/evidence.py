@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from bayesfuse.ensemble.inputs import Inputs
 
 MAX_RESPONSES, MIN_PER_RATER = 200_000, 50
-"""Responses from which the correlation is estimated, more if that is fewer than so many a rater: of
-ten of each, errors of a rater that are estimated badly look like shared ones."""
+"""Responses from which the correlation is estimated, more if that is fewer than so many per rater:
+with ten per rater, imprecise confusion matrices inflate the correlation."""
 
 MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on

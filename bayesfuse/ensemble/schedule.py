@@ -40,7 +40,7 @@ class Size(NamedTuple):
 
 
 class Schedule:
-    """The remaining seconds of some minutes, of which a part is kept for checks and the answer."""
+    """A time limit, part of which is reserved for checks and the answer."""
 
     def __init__(self, minutes: float, checks: bool = True) -> None:
         self.seconds = 60.0 * minutes
@@ -117,7 +117,7 @@ class Schedule:
 class Progress:
     """A bar of rich for all models; where stderr is no terminal, a line every ten seconds.
 
-    Both are on stderr, so that a script's own output stays clean.
+    Both are on stderr, so that the output of a script stays clean.
     """
 
     def __init__(self, shown: bool) -> None:

@@ -24,7 +24,7 @@ to the second, where it has none. Even guesses were behind by at most .04 on six
 they gave better or equal labels, by .05 to .14 on five where they gave equal or worse ones."""
 
 VOTES = "vote shares"  # name of the vote shares among the models
-COUNTED = "counted"  # outcome of vote shares, of which nothing is fitted
+COUNTED = "counted"  # outcome of vote shares, which are not fitted
 
 
 def weigh(fits: Fits, evidence: Evidence) -> xr.Dataset:

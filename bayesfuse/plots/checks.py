@@ -26,11 +26,11 @@ ENTRIES = {
 
 
 def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Plot what a check observed against the same in replicated data.
+    """Plot the observed statistics of a check against those of replicated data.
 
     Parameters
     ----------
-    found : Dataset
+    check : Dataset
         From ``pairwise_agreement``, ``item_difficulty``, ``runs`` or ``neighbour_agreement`` of
         ``bf.checks``.
     ax : matplotlib Axes, default a new figure
@@ -88,7 +88,7 @@ def plot_dependence(
 
     Parameters
     ----------
-    found : Dataset or DataArray
+    matrix : Dataset or DataArray
         From :func:`bayesfuse.checks.conditional_dependence`; or a matrix, dims (rater, other), such
         as :func:`bayesfuse.moments.score_matrix`, :func:`bayesfuse.checks.co_assignment` or
         ``observed - implied`` of :func:`bayesfuse.checks.rater_covariance`.

@@ -97,7 +97,7 @@ def draw_items(
 
 
 def _rows(n_items: int, named: int) -> shared.AxisRows:
-    """Return rows from below, of which the last have names, at 0, 1, …."""
+    """Return rows from below, the last of which have names, at 0, 1, …."""
     edges, last = shared.rows_of(np.arange(n_items) >= n_items - named)
     return shared.AxisRows(edges - edges[n_items - named] - 0.5, last)
 
