@@ -18,7 +18,7 @@ from bayesfuse.ensemble.candidates import GRADED, candidates, with_sources
 from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions
 from bayesfuse.ensemble.fits import NO_TIME, Fits
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.narrative import SURE
+from bayesfuse.ensemble.narrative import SURE, advice
 from bayesfuse.errors import InapplicableError, QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.results import joint_labels
@@ -39,45 +39,20 @@ MAX_WORK = 3e7  # entries of the table of one more response: items × raters × 
 
 
 def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -> list[Advice]:
-    """Return advice, the most important first.
-
-    Sentences hold no numbers and names that change from run to run: the calls give these.
-    """
-    responses, advice = inputs.responses, []
+    """Return advice on a table and its gold, the most important first."""
+    responses, steps = inputs.responses, []
     inputs = with_sources(inputs, evidence)
+    also = _also(inputs, evidence)
     tags = mark_spans(responses.classes.tolist())
     if not inputs.has_order and inputs.user_groups is None and tags:
-        advice.append(
-            Advice(
-                "Give the order of the items (sequences=, or --sequence and --position): the "
-                "classes are tags of spans, which depend on the tags before them.",
-                "order",
-                f"bf.fuse(responses, sequences=sequences{_also(inputs, evidence)})",
-            )
-        )
-    advice += [
-        line for line in table_advice(responses, inputs.n_known) if line not in inputs.limits
-    ]
+        steps.append(advice("order", other_arguments=also))
+    for step in table_advice(responses, inputs.n_known):
+        if step not in inputs.limits:
+            steps.append(step)
     may_be_grades = inputs.ordered is None and responses.ordered
     if may_be_grades and GRADED in candidates(replace(inputs, ordered=True), evidence):
-        advice.append(
-            Advice(
-                "If the classes are grades, pass ordered=True (--ordered), which adds a model of "
-                "grades: their numbers might be codes.",
-                "grades",
-                f"bf.fuse(responses, ordered=True{_also(inputs, evidence)})",
-            )
-        )
-    advice += [*_gold(inputs), *responses_advice]
-    advice.append(
-        Advice(
-            "Look at the items of the least certain labels: bf.decisions.rank_items(fused) lists "
-            "them first.",
-            "uncertain items",
-            "bf.decisions.rank_items(fused)",
-        )
-    )
-    return advice
+        steps.append(advice("grades", other_arguments=also))
+    return [*steps, *_gold(inputs), *responses_advice, advice("uncertain items")]
 
 
 def _also(inputs: Inputs, evidence: Evidence) -> str:
@@ -92,49 +67,22 @@ def _also(inputs: Inputs, evidence: Evidence) -> str:
 
 def table_advice(responses: Responses, n_known: int = 0) -> list[Advice]:
     """Return advice on what may be wrong with a table."""
-    advice = [*on_classes(responses), *on_repeats(responses)]
+    steps = [*on_classes(responses), *on_repeats(responses)]
     has_one_each = responses.per_item.max(initial=0) <= 1 and responses.stated is None
-    if has_one_each and not n_known:
-        advice.append(
-            Advice(
-                "Ask for a second response to some items: one response per item has no information "
-                "about raters, and probabilities are those of the prior.",
-                "single responses",
-            )
-        )
-    return advice
+    return steps + [advice("single responses")] * (has_one_each and not n_known)
 
 
 def _gold(inputs: Inputs) -> list[Advice]:
     n_known = inputs.n_known
-    wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
-    if n_known >= wanted:
+    missing = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3)) - n_known
+    if missing <= 0:
         return []
-    words = "No label is known, so it is uncertain whether the majority is right."
-    if n_known:
-        words = (
-            f"{n_known:,} labels are known; more of them improve the weights of raters and models."
-        )
-    if not inputs.responses.is_unweighted:  # an item stands for several, whose labels may differ
-        return [
-            Advice(
-                f"{words} Known labels belong to single items: responses.expand() gives every item "
-                "of a pattern a row.",
-                "gold",
-                "responses.expand()",
-            )
-        ]
-    number = f"{wanted - n_known:,}{' more' if n_known else ''}"
-    if inputs.sequences is None:
-        advice = f"Label {number} randomly chosen items yourself (bf.decisions.next_items, --ask)"
-        call = f"bf.decisions.next_items(fused, {wanted - n_known})"
-    else:
-        advice = (
-            f"Label {number} items yourself in whole sequences, chosen at random "
-            "(rng.choice(sequences.names, …))"
-        )
-        call = "np.random.default_rng(1).choice(sequences.names, 1)"
-    return [Advice(f"{words} {advice}, and pass them as gold= (--gold).", "gold", call)]
+    reason = advice("some gold", known=n_known) if n_known else advice("no gold")
+    if not inputs.responses.is_unweighted:  # items of a pattern may have different labels
+        return [advice("gold of patterns", reason=reason)]
+    number = f"{missing:,}{' more' if n_known else ''}"
+    kind = "gold" if inputs.sequences is None else "gold in sequences"
+    return [advice(kind, reason=reason, number=number, missing=missing)]
 
 
 def one_more_response(fits: Fits) -> list[Advice]:
@@ -158,14 +106,7 @@ def one_more_response(fits: Fits) -> list[Advice]:
     value = np.sort(gain["value"].isel(choice=0).fillna(0.0).values)[::-1]
     if value[:MAX_ITEMS].clip(0.0).sum() < MIN_GAIN:
         return []
-    return [
-        Advice(
-            "One more response to some items would correct labels: "
-            "bf.decisions.value_of_response(fused) lists by how much, and the raters to ask.",
-            "one more response",
-            "bf.decisions.value_of_response(fused)",
-        )
-    ]
+    return [advice("one more response")]
 
 
 def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
@@ -188,30 +129,15 @@ def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     against = below(sure, chance)
     guessing = below(likely, chance + HARDLY * (1.0 - chance))
     guessing = guessing[~np.isin(guessing, against)]
-    advice = []
+    steps = []
     if len(against):
-        advice.append(
-            Advice(
-                f"Ask what raters {listed(against)} mean by their labels: averaged over the "
-                "classes, they are right less often than by guessing, so they may have confused "
-                "the classes. The models take this into account (fused.raters() lists all).",
-                "confused raters",
-                "fused.raters()",
-            )
-        )
+        steps.append(advice("confused raters", raters=listed(against)))
     if len(guessing):
-        begin = "Do without" if 2 * len(guessing) <= judged.sum() else "Check the instructions of"
-        advice.append(
-            Advice(
-                f"{begin} raters {listed(guessing)}: averaged over the classes, they are probably "
-                f"hardly better than guessing, after {MIN_RESPONSES} responses or more "
-                "(fused.raters() lists all). Their responses do no harm here, but cost and add "
-                "little.",
-                "guessing raters",
-                "fused.raters()",
-            )
-        )
-    return advice
+        few = 2 * len(guessing) <= judged.sum()
+        remedy = "Do without" if few else "Check the instructions of"
+        values = {"remedy": remedy, "raters": listed(guessing), "responses": MIN_RESPONSES}
+        steps.append(advice("guessing raters", **values))
+    return steps
 
 
 def of_prior(inputs: Inputs) -> list[Advice]:
@@ -241,6 +167,4 @@ def warn_of_votes(fits: Fits, minutes: float) -> Advice:
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
     )
-    return Advice(
-        f"These labels are vote shares, and raters are not judged: {remedy}.", "vote shares"
-    )
+    return advice("vote shares", remedy=remedy)

@@ -194,8 +194,8 @@ def choose(
 
 
 def with_sources(inputs: Inputs, evidence: Evidence) -> Inputs:
-    """Return the inputs with the groups that the responses show; no graph has a model of these."""
-    if inputs.graph is not None or not evidence.groups:
+    """Return the inputs with estimated groups, unless the user passes groups or a graph."""
+    if inputs.graph is not None or inputs.groups is not None or not evidence.groups:
         return inputs
     return replace(inputs, groups=dict(evidence.groups))
 
@@ -300,9 +300,10 @@ def approximate_candidates(inputs: Inputs) -> list[Candidate]:
         return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
     if inputs.graph is None:
         return [alone]
-    strongest = [replace(candidate, start="first fit") for candidate in strong(inputs)[:1]]
-    drawn = [replace(GRAPH[1], start="majority")]
-    graphs = [
-        replace(candidate, name=f"{candidate.name}, approximate") for candidate in strongest + drawn
-    ]
-    return [replace(candidate, votes=FEW_VOTES) for candidate in (alone, *graphs)]
+    members = [alone]
+    for candidate in strong(inputs)[:1]:
+        name = f"{candidate.name}, approximate"
+        members.append(replace(candidate, name=name, start="first fit"))
+    drawn = f"{GRAPH[1].name}, approximate"
+    members.append(replace(GRAPH[1], name=drawn, start="majority"))
+    return [replace(member, votes=FEW_VOTES) for member in members]

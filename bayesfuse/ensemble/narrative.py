@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from bayesfuse.checks.advice import listed
+from bayesfuse.checks.advice import Advice, listed
 from bayesfuse.data.describing import summarise
 from bayesfuse.decisions import expected_errors
 from bayesfuse.ensemble.evidence import Evidence
@@ -68,6 +68,73 @@ SENTENCES = {
     "are chosen at random, {uncertain} if the least certain are. Better estimates of the raters "
     "reduce errors further.",
 }
+
+ADVICE = {  # by kind: a sentence without numbers that change from run to run, and its call
+    "order": (
+        "Give the order of the items (sequences=, or --sequence and --position): the classes are "
+        "tags of spans, which depend on the tags before them.",
+        "bf.fuse(responses, sequences=sequences{other_arguments})",
+    ),
+    "single responses": (
+        "Ask for a second response to some items: one response per item has no information about "
+        "raters, and probabilities are those of the prior.",
+        "",
+    ),
+    "grades": (
+        "If the classes are grades, pass ordered=True (--ordered), which adds a model of grades: "
+        "their numbers might be codes.",
+        "bf.fuse(responses, ordered=True{other_arguments})",
+    ),
+    "no gold": ("No label is known, so it is uncertain whether the majority is right.", ""),
+    "some gold": (
+        "{known:,} labels are known; more of them improve the weights of raters and models.",
+        "",
+    ),
+    "gold": (
+        "{reason} Label {number} randomly chosen items yourself (bf.decisions.next_items, --ask), "
+        "and pass them as gold= (--gold).",
+        "bf.decisions.next_items(fused, {missing})",
+    ),
+    "gold in sequences": (
+        "{reason} Label {number} items yourself in whole sequences, chosen at random "
+        "(rng.choice(sequences.names, …)), and pass them as gold= (--gold).",
+        "np.random.default_rng(1).choice(sequences.names, 1)",
+    ),
+    "gold of patterns": (
+        "{reason} Known labels belong to single items: responses.expand() gives every item of a "
+        "pattern a row.",
+        "responses.expand()",
+    ),
+    "one more response": (
+        "One more response to some items would correct labels: "
+        "bf.decisions.value_of_response(fused) lists by how much, and the raters to ask.",
+        "bf.decisions.value_of_response(fused)",
+    ),
+    "uncertain items": (
+        "Look at the items of the least certain labels: bf.decisions.rank_items(fused) lists them "
+        "first.",
+        "bf.decisions.rank_items(fused)",
+    ),
+    "confused raters": (
+        "Ask what raters {raters} mean by their labels: averaged over the classes, they are right "
+        "less often than by guessing, so they may have confused the classes. The models take this "
+        "into account (fused.raters() lists all).",
+        "fused.raters()",
+    ),
+    "guessing raters": (
+        "{remedy} raters {raters}: averaged over the classes, they are probably hardly better than "
+        "guessing, after {responses} responses or more (fused.raters() lists all). Their responses "
+        "do no harm here, but cost and add little.",
+        "fused.raters()",
+    ),
+    "vote shares": ("These labels are vote shares, and raters are not judged: {remedy}.", ""),
+}
+
+
+def advice(kind: str, **values: Any) -> Advice:
+    """Return advice of a kind as a sentence with its call."""
+    sentence, call = ADVICE[kind]
+    return Advice(sentence.format(**values), kind, call.format(**values))
 
 
 def word(findings: Iterable[Finding]) -> list[str]:

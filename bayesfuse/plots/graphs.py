@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.errors import ModelError, require_numbers
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
 from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
@@ -142,7 +141,7 @@ def plot_graph(
     return ax
 
 
-def _checked_layout(graph: Graph, layout: Any) -> Array:
+def _checked_layout(graph: Graph, layout: Any) -> NDArray[np.float64]:
     """Return the user's position of every item, (items, 2)."""
     if isinstance(layout, Mapping):
         layout = [layout.get(name, np.nan) for name in graph.items.tolist()]
@@ -155,7 +154,7 @@ def _checked_layout(graph: Graph, layout: Any) -> Array:
     return place
 
 
-def _layout(graph: Graph) -> Array:
+def _layout(graph: Graph) -> NDArray[np.float64]:
     """Return positions of the items by a force-directed layout, (items, 2)."""
     try:
         import networkx
