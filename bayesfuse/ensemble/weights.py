@@ -100,10 +100,7 @@ def _loo(results: Mapping[str, xr.DataTree]) -> dict[str, np.ndarray]:
 
 
 def compare(
-    fits: Fits,
-    weights: xr.Dataset,
-    precision: Mapping[str, tuple[float, float]],
-    inputs: Inputs,
+    fits: Fits, weights: xr.Dataset, precision: Mapping[str, tuple[float, float]], inputs: Inputs
 ) -> xr.Dataset:
     """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
     tried = pd.DataFrame(

@@ -7,14 +7,8 @@ unless there is one Axes for each panel.
 """
 
 from bayesfuse.plots.checks import plot_check as plot_check, plot_dependence as plot_dependence
-from bayesfuse.plots.fits import (
-    plot_calibration as plot_calibration,
-    var_names as var_names,
-)
-from bayesfuse.plots.graphs import (
-    plot_graph as plot_graph,
-    plot_grid as plot_grid,
-)
+from bayesfuse.plots.fits import plot_calibration as plot_calibration, var_names as var_names
+from bayesfuse.plots.graphs import plot_graph as plot_graph, plot_grid as plot_grid
 from bayesfuse.plots.items import (
     plot_hard_items as plot_hard_items,
     plot_labels as plot_labels,

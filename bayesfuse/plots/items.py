@@ -71,10 +71,7 @@ def plot_labels(
 
 
 def draw_items(
-    ax: Axes,
-    probability: NDArray[Any],
-    names: NDArray[Any],
-    colours: dict[Any, Any],
+    ax: Axes, probability: NDArray[Any], names: NDArray[Any], colours: dict[Any, Any]
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)

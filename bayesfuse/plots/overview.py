@@ -17,13 +17,7 @@ from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names
-from bayesfuse.results.contents import (
-    all_draws,
-    constants,
-    named,
-    of_all_draws,
-    require_result,
-)
+from bayesfuse.results.contents import all_draws, constants, named, of_all_draws, require_result
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
