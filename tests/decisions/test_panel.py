@@ -242,6 +242,8 @@ def test_labels_are_accepted_up_to_an_expected_share_of_errors():
     assert found.attrs["method"] == "independent items" and float(found["high"]) == 1 / 3
     strict = accept_labels(a_result(), error=0.001)
     assert int(strict["items"]) == 0 and strict["accepted"].sum() == 1 and strict["high"].isnull()
+    counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
+    refused("expand", accept_labels, bf.vote_shares(counts))
 
 
 def test_intervals_of_accepted_labels_are_those_of_joint_draws():
@@ -253,14 +255,6 @@ def test_intervals_of_accepted_labels_are_those_of_joint_draws():
             assert found.attrs["method"] == "joint draws of the labels"
             assert float(found["low"]) == 0 and float(found["high"]) == high / 3
     assert float(accept_labels(a_result(), error=0.02, ci_prob=0.985)["high"]) == 1 / 3
-
-
-def test_bad_arguments_are_refused():
-    refused("'learn' or 'correct'", next_items, a_result(), aim="both")
-    refused("n must be a whole number", next_items, a_result(), 0)
-    refused("error must be", accept_labels, a_result(), error=1.5)
-    counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
-    refused("expand", accept_labels, bf.vote_shares(counts))
 
 
 def test_more_labels_correct_those_that_are_found_out():

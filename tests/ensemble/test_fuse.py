@@ -148,23 +148,6 @@ def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "model"), [("graph", "MarkovRandomField"), ("groups", "LatentGroup")]
-)
-def test_structures_have_models_of_their_own(unchecked, name, model):
-    small = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
-    given = {
-        "graph": bf.Graph.grid((4, 6), items=small.items),
-        "groups": [small.raters[:2].tolist()],
-    }[name]
-    told = bf.fuse(small, **{name: given}, **QUIET)
-    code = told.explain()
-    assert set(re.findall(r"model = (\w+)", code)) == {model} and name in code
-    assert ("vote shares" in told.attrs["models"]) == (name != "graph")
-    assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12])
 def test_ten_votes_an_item_are_not_overruled_by_raters_who_guess(unchecked, seed):
     """A hundred raters with few responses, a third of whom guess by a row of their own."""

@@ -169,12 +169,6 @@ def test_the_first_line_says_how_the_table_was_read(told):
     refused_table("few classes", bf.fuse, np.arange(60).reshape(-1, 3) * 5)
 
 
-def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):
-    alone = crowd.responses.to_frame().query("rater == 0")
-    answer = bf.fuse(alone, **QUIET)
-    assert "Limits of this table:\n* Only one rater responded" in answer.overview()
-
-
 def test_a_plain_result_is_loaded(tmp_path, crowd):
     point = bf.find_map(bf.models.DawidSkene(crowd.responses))
     point.to_netcdf(tmp_path / "point.nc")
