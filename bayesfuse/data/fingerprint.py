@@ -84,7 +84,8 @@ def uniforms(*names: NDArray[np.uint64]) -> NDArray[np.float64]:
     mixed = np.zeros_like(names[0])
     for numbers in names:
         mixed = _mixed(mixed, numbers)
-    return (mixed >> np.uint64(11)) * 2.0**-53
+    uniform: NDArray[np.float64] = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:
