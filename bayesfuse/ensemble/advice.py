@@ -69,7 +69,9 @@ def table_advice(responses: Responses, n_known: int = 0) -> list[Advice]:
     """Return advice on what may be wrong with a table."""
     steps = [*on_classes(responses), *on_repeats(responses)]
     has_one_each = responses.per_item.max(initial=0) <= 1 and responses.stated is None
-    return steps + [advice("single responses")] * (has_one_each and not n_known)
+    if has_one_each and not n_known:
+        steps.append(advice("single responses"))
+    return steps
 
 
 def _gold(inputs: Inputs) -> list[Advice]:

@@ -128,12 +128,9 @@ def read(
     groups = structure["groups"]
     has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
     copies = not has_groups and not are_labelling_functions(responses)
-    responses, repeats = collapse_repeats(responses, copies=copies, random_seed=seed)
+    responses, repeats = collapse_repeats(responses, copies=copies)
     if len(repeats):
-        calls += (
-            "\nresponses, repeats = bf.collapse_repeats("
-            f"responses, copies={copies}, random_seed={seed})"
-        )
+        calls += f"\nresponses, repeats = bf.collapse_repeats(responses, copies={copies})"
     inputs = Inputs(responses, **structure, gold=gold, ordered=ordered, read=how, calls=calls)
     inputs = _with_checked_structure(inputs)
     limits: list[str] = []
