@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from bayesfuse.ensemble.candidates import (
@@ -26,6 +27,7 @@ from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
     PoorFitWarning,
+    require_seed,
 )
 from bayesfuse.inference import variational
 from bayesfuse.inference.sample import sample
@@ -113,6 +115,14 @@ class Fits:
     def was_interrupted(self) -> bool:
         """Whether the user interrupted a fit."""
         return any(fit.is_cut or fit.outcome == INTERRUPTED for fit in self.tried)
+
+
+def seed_as_number(random_seed: Any) -> int:
+    """Return the user's seed, or a drawn one, as a number for the code of the answer."""
+    if isinstance(random_seed, int | np.integer) and not isinstance(random_seed, bool):
+        require_seed(random_seed)
+        return int(random_seed)
+    return int(require_seed(random_seed).integers(2**31))
 
 
 def approximate(inputs: Inputs, session: Session) -> Fits:

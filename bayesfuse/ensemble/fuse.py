@@ -11,7 +11,7 @@ from bayesfuse.ensemble.candidates import choose
 from bayesfuse.ensemble.combine import combine
 from bayesfuse.ensemble.diagnostics import check
 from bayesfuse.ensemble.evidence import Evidence, examine
-from bayesfuse.ensemble.fits import Session, approximate, run
+from bayesfuse.ensemble.fits import Session, approximate, run, seed_as_number
 from bayesfuse.ensemble.fused import Fused
 from bayesfuse.ensemble.inputs import read
 from bayesfuse.ensemble.schedule import FITS, Progress, Schedule
@@ -123,7 +123,8 @@ def fuse(
     columns |= {"positive": positive, "normalise": normalise}
     structure: dict[str, Any] = {"sequences": sequences, "graph": graph}
     structure |= {"groups": groups, "covariates": covariates}
-    inputs, seed = read(responses, columns, structure, gold, gold_error, ordered, random_seed)
+    inputs = read(responses, columns, structure, gold, gold_error, ordered)
+    seed = seed_as_number(random_seed)
     with Interruption() as interruption, Progress(progressbar) as progress:
         session = Session(schedule, seed, progress, interruption)
         drafts = approximate(inputs, session)

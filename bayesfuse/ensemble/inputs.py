@@ -26,7 +26,6 @@ from bayesfuse.errors import (
     require_flag,
     require_kind,
     require_number,
-    require_seed,
 )
 from bayesfuse.raters.dependence import Groups
 
@@ -105,9 +104,8 @@ def read(
     gold: Any,
     gold_error: float,
     ordered: bool | None,
-    random_seed: Any,
-) -> tuple[Inputs, int]:
-    """Return the inputs of models, and the seed as a number for the code of the answer."""
+) -> Inputs:
+    """Return the table, its structure and known labels, after their checks."""
     if ordered is not None:
         require_flag("ordered", ordered)
     if structure["sequences"] is not None:
@@ -124,7 +122,6 @@ def read(
     if gold is not None:
         gold_labels(responses, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
-    seed = _as_number(random_seed)
     groups = structure["groups"]
     has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
     copies = not has_groups and not are_labelling_functions(responses)
@@ -137,14 +134,7 @@ def read(
     if not inputs.has_order:
         limits += identifiability(responses, gold, inputs.user_groups).problems
     inputs = replace(mend_tags(inputs), limits=[*limits, *in_words(repeats)])
-    return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5)), seed
-
-
-def _as_number(random_seed: Any) -> int:
-    if isinstance(random_seed, int | np.integer) and not isinstance(random_seed, bool):
-        require_seed(random_seed)
-        return int(random_seed)
-    return int(require_seed(random_seed).integers(2**31))
+    return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
 
 
 def _with_checked_structure(inputs: Inputs) -> Inputs:
