@@ -234,14 +234,8 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    if averaged := averaged_models(result):
-        responses = responses_of(result)
-        sequences = sequences_of(result, responses) if sequences is None else sequences
-    else:
-        observation = observation_of(result, model)
-        sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
-        responses = observation.responses
-    order: Sequences = require_kind("sequences", sequences, Sequences)
+    averaged = averaged_models(result)
+    responses, order = _in_order(result, model, sequences)
     names = listed(order.names)
     if sequence is not None and sequence not in names:
         raise ModelError(
@@ -287,6 +281,20 @@ def plot_sequence(
         above, colours, above.patches[: len(colours)], title="class", fontsize="small"
     )
     return axes
+
+
+def _in_order(
+    result: xr.DataTree, model: pm.Model | None, sequences: Sequences | None
+) -> tuple[Responses, Sequences]:
+    """Return the responses and sequences of a model, or of an average of models."""
+    if averaged_models(result):
+        responses = responses_of(result)
+        order = sequences_of(result, responses) if sequences is None else sequences
+    else:
+        observation = observation_of(result, model)
+        order = observation.known_by("sequences", sequences, "This plot needs sequences")
+        responses = observation.responses
+    return responses, require_kind("sequences", order, Sequences)
 
 
 def _responses(
