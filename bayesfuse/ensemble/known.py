@@ -22,10 +22,8 @@ from bayesfuse.results.joint_labels import GROUP, reweighted
 from bayesfuse.results.summaries import interval
 
 DRAWS = 100  # draws of each chain, each with a draw of all labels
-MAX_PROBABILITIES, MIN_DRAWS = (
-    5e7,
-    25,
-)  # in all draws of a chain; larger tables have fewer draws, at least the second
+MAX_PROBABILITIES = 5e7  # in all draws of a chain, of which larger tables have fewer
+MIN_DRAWS = 25
 
 MORE_GOLD = (10, 50, 100)  # additional known labels after which errors are expected
 MIN_KNOWN = 5  # known items of which a loss is estimated; twice as many show a selection
