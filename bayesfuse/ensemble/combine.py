@@ -37,10 +37,10 @@ def combine(
 ) -> Fused:
     """Return the average of the complete fits and vote shares, corrected by the known labels."""
     precision = {fit.name: diagnostics.label_precision(fit.result) for fit in fits.complete}
+    by_model = {}
     for fit in fits.complete:
-        # the answer states of an approximation that it is one
         first = [Finding("approximation")] if fit.code else chain_findings(*precision[fit.name])
-        findings = {**findings, fit.name: first + list(findings.get(fit.name, []))}
+        by_model[fit.name] = first + list(findings.get(fit.name, []))
     shares: dict[str, float] = weights["weight"].to_series().to_dict()
     average = _average(inputs, fits, shares, session)
     groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
@@ -65,8 +65,8 @@ def combine(
         "weights": list(shares.values()),
         "random_seed": session.seed,
         "known": "\n".join(word(correction.findings)),
-        "checks": "\n".join(word_by_model(findings, kinds)),
-        "code": code_of_answer(inputs, fits, evidence, findings, shares, session.seed, notes),
+        "checks": "\n".join(word_by_model(by_model, kinds)),
+        "code": code_of_answer(inputs, fits, evidence, by_model, shares, session.seed, notes),
     }
     first_line = headline(fused, inputs, evidence)  # before what time may end
     steps, prior = _advice(fused, inputs, evidence, fits, session.schedule)
