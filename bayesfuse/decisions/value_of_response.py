@@ -33,7 +33,7 @@ from bayesfuse.results.draws import N_BATCHES
 from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
-PROBABILITIES, LEAST_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
+MAX_PROBABILITIES, MIN_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
 INDEPENDENT = Confusion, OneCoin, Graded  # channels of independent responses given the class
 
 
@@ -103,7 +103,7 @@ def value_of_response(
     values = parameters(result, model)
     n_items, n_classes = responses.n_items, responses.n_classes
     n_points = np.prod(next(iter(values.values())).shape[:2])
-    draws = int(min(draws, n_points, max(PROBABILITIES // (n_items * n_classes), LEAST_DRAWS)))
+    draws = int(min(draws, n_points, max(MAX_PROBABILITIES // (n_items * n_classes), MIN_DRAWS)))
     points = list(spaced_rows(observation, values, draws))
     probability = np.array(
         [observation.by_item(observation.marginal(p).probability) for p in points]

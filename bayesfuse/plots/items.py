@@ -25,7 +25,7 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 
 NAME = 14  # largest number of letters of the name of an item or class
-MOST_NAMES = 40  # largest number of items of a sequence that are named
+MAX_NAMED = 40  # largest number of items of a sequence that are named
 
 
 def plot_labels(
@@ -254,7 +254,7 @@ def plot_sequence(
     width += sum(max(shared.width_of(names) - 0.7, 0.0) for names in (raters, responses.classes))
     tall = min(1.0 + 0.22 * len(raters), 6.0)
     items = responses.items[place]
-    named = n_items <= MOST_NAMES
+    named = n_items <= MAX_NAMED
     height = 2.2 + tall + max(shared.width_of(items) - 0.4, 0.0) * named
     ratios: dict[str, Any] = {"height_ratios": [2.0, tall], "sharex": True}
     axes = shared.new_axes(axes, 2, (width, height / 2), 1, **ratios)
