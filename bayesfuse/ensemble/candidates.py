@@ -117,6 +117,12 @@ INDEPENDENT = Candidate(
     options={"pooled": True},
     votes=LEAST_VOTES,  # an error shared by all raters is not observable
 )
+ONE_ACCURACY = replace(
+    INDEPENDENT,
+    name="independent errors, one accuracy",
+    why="errors are independent, and a rater is right equally often on items of all classes",
+    options={"raters": "coin"},
+)
 FEW_RATERS = replace(
     INDEPENDENT,
     why="up to three raters do not show whether errors are independent: accuracies vary freely",
@@ -177,12 +183,29 @@ GRAPH_TYPES = [
 ]
 
 
+LEAST_WEIGHT = 0.01  # of a side whose models are fitted
+
+
+@dataclass(frozen=True)
+class Side:
+    """Models that share a weight; ``by_prediction`` if it is divided by how well they predict."""
+
+    weight: float
+    candidates: list[Candidate]
+    by_prediction: bool = False
+
+
 @dataclass(frozen=True)
 class Selection:
-    """Models to fit, the most important first, and their inputs: a part of very large tables."""
+    """Models to fit by side, the most important first, and their inputs: a part of large tables."""
 
     inputs: Inputs
-    candidates: list[Candidate]
+    sides: list[Side]
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The models of all sides, each once."""
+        return _distinct(self.sides)
 
 
 def choose(
@@ -190,7 +213,13 @@ def choose(
 ) -> Selection:
     """Select the models of the answer by the structure of the table and its evidence."""
     part = sample_items(with_sources(inputs, evidence), evidence, schedule, seed)
-    return Selection(part, [member.within(draws) for member in candidates(part, evidence)])
+    return Selection(
+        part,
+        [
+            replace(side, candidates=[member.within(draws) for member in side.candidates])
+            for side in sides(part, evidence)
+        ],
+    )
 
 
 def with_sources(inputs: Inputs, evidence: Evidence) -> Inputs:
@@ -205,8 +234,7 @@ def sample_items(inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: i
     if not inputs.has_only_labels or inputs.has_order or inputs.covariates is not None:
         return inputs
     most = float(np.clip(inputs.responses.n_responses / 10, *PART))
-    if evidence.independent:
-        most = PART_INDEPENDENT
+    most += evidence.independence * (PART_INDEPENDENT - most)
     most = max(int(most * schedule.seconds / PART_SECONDS), MIN_PART)
     part = part_of(inputs.responses, most, np.random.default_rng(seed), inputs.gold or {})
     return replace(inputs, responses=part)
@@ -219,49 +247,69 @@ def has_rivals(inputs: Inputs, evidence: Evidence) -> bool:
 
 def candidates(inputs: Inputs, evidence: Evidence | None = None) -> list[Candidate]:
     """Return the sensible models, the most important first."""
-    evidence = Evidence() if evidence is None else evidence
+    return _distinct(sides(inputs, Evidence() if evidence is None else evidence))
+
+
+def _distinct(sides: list[Side]) -> list[Candidate]:
+    by_name: dict[str, Candidate] = {}
+    for side in sorted(sides, key=lambda side: -side.weight):
+        for candidate in side.candidates:
+            by_name.setdefault(candidate.name, candidate)
+    return list(by_name.values())
+
+
+def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
+    """Return models of independent and of dependent errors, with weights by the evidence."""
     responses = inputs.responses
     if inputs.sequences is not None:
-        return _of_sequences(inputs, evidence)
+        return [Side(1.0, _of_sequences(inputs, evidence))]
     if inputs.graph is not None:
-        if not inputs.has_only_labels:
-            return GRAPH
-        if has_rivals(inputs, evidence):
-            return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
-        return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
+        return [Side(1.0, _of_graph(inputs, evidence))]
     if are_labelling_functions(responses):
         every_class_has_votes = np.bincount(responses.label, minlength=responses.n_classes).all()
         # vote shares have no evidence on a class for which no rule votes
-        return [RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)]
+        rules = RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)
+        return [Side(1.0, [rules])]
     return _of_items(inputs, evidence)
+
+
+def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
+    if not inputs.has_only_labels:
+        return GRAPH
+    if has_rivals(inputs, evidence):
+        return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
+    return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
 
 
 def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
     tags = mark_spans(inputs.responses.classes.tolist())
     votes = SPAN_VOTES if tags else SEQUENCE_VOTES
-    votes = 0.0 if evidence.independent else votes
+    votes *= 1.0 - evidence.independence
     # rows are pooled without silence and statements; those of spans depend on the last tag
     chains = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
     chains += [TAGS] if tags and inputs.covariates is None else []
     return [replace(candidate, votes=votes) for candidate in chains]
 
 
-def _of_items(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
+def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
     """Return models of items without order, whose sources are people or classifiers."""
     sources = [] if inputs.groups is None else [GROUPS]
     if not inputs.has_only_labels:
-        return sources or [OTHERS]
+        return [Side(1.0, sources or [OTHERS])]
     n_classes = inputs.responses.n_classes
     graded = [GRADED] if inputs.graded and n_classes > 2 else []
     if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
-        return [FEW_RATERS, ITEMS[0], *graded]
-    if evidence.independent:
-        return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
-    if sources and not (evidence.groups or isinstance(inputs.groups, str)):
-        return sources  # the groups are the user's
-    if n_classes == 2:
-        return [*sources, *ITEMS[:2]]
-    return [*sources, *ITEMS, *graded]
+        return [Side(1.0, [FEW_RATERS, ITEMS[0], *graded])]
+    independent = [INDEPENDENT, ONE_ACCURACY]
+    dependent = [*ITEMS[:2]] if n_classes == 2 else [*ITEMS, *graded]
+    if sources:
+        are_estimated = evidence.groups or isinstance(inputs.groups, str)
+        of_groups = replace(GROUPS, votes=FEW_VOTES)
+        independent = [of_groups, *independent] if are_estimated else [of_groups]
+        dependent = [GROUPS, *dependent] if are_estimated else [GROUPS]
+    share = evidence.independence
+    both = [Side(share, independent, by_prediction=True), Side(1.0 - share, dependent)]
+    return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:

@@ -12,6 +12,7 @@ import xarray as xr
 from bayesfuse.checks.advice import Advice
 from bayesfuse.ensemble import advice, diagnostics
 from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
+from bayesfuse.ensemble.candidates import INDEPENDENT, ONE_ACCURACY
 from bayesfuse.ensemble.diagnostics import chain_findings
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.explanation import code_of_answer
@@ -58,7 +59,7 @@ def combine(
         labels = groups["label_posterior"]["probability"].transpose("item", "class").values
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
-    notes = word(_subset(inputs, fits))
+    notes = word(_subset(inputs, fits) + _dependence(evidence, fits))
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {
         "models": list(shares),
@@ -110,6 +111,15 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
         return []
     n_fitted, n_items = fits.inputs.responses.n_items, inputs.responses.n_items
     return [Finding("subset", {"fitted": n_fitted, "items": n_items})]
+
+
+def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
+    """Return a finding if models of independent and of dependent errors are weighed."""
+    names = {fit.name for fit in fits.complete}
+    if len(names) < 2 or not names & {INDEPENDENT.name, ONE_ACCURACY.name}:
+        return []
+    values = {name: getattr(evidence, name) for name in ("correlation", "error", "independence")}
+    return [] if np.isnan(evidence.correlation) else [Finding("dependence", values)]
 
 
 def _advice(

@@ -35,10 +35,14 @@ MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
 REPLICATES = 8  # simulated tables with which the correlation is compared
 
-DEPENDENCE_THRESHOLD, INDEPENDENCE_THRESHOLD = 0.015, 0.005
-"""Correlations of errors: dependent above the first, independent below the second. Between .024 and
-1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most .0024 where
-errors were independent, and .0025 to .01 where a quarter of the items were hard."""
+LIMIT = 0.015
+"""Correlation of errors up to which models of independent errors have the better labels. Between
+.024 and 1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most
+.0024 where errors were independent, and .0025 to .01 where a quarter of the items were hard."""
+
+INFORMATIVE = 0.3
+"""Standard error of the correlation at which it has half the weight: where next to no error is
+seen, nothing speaks for independence."""
 
 SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
 
@@ -58,18 +62,22 @@ class Evidence:
     groups: Mapping[Any, list[Any]] = field(default_factory=dict)
 
     @property
-    def independent(self) -> bool:
-        """Whether the errors of sources are clearly independent given the class.
+    def independence(self) -> float:
+        """Weight of models of independent errors, the others have the rest: 0 without evidence.
 
-        Less has to be clear where groups explain why errors are shared.
+        The probability that the correlation is below :data:`LIMIT`, times the reliability of its
+        estimate.
         """
-        threshold = DEPENDENCE_THRESHOLD if self.groups else INDEPENDENCE_THRESHOLD
-        return self.correlation + self.error < threshold
+        if math.isnan(self.correlation):
+            return 0.0
+        z = (LIMIT - self.correlation) / max(self.error, 1e-12)
+        is_below = 0.5 * math.erfc(-z / math.sqrt(2.0))
+        return is_below / (1.0 + (self.error / INFORMATIVE) ** 2)
 
     @property
     def dependent(self) -> bool:
         """Whether the errors of raters are clearly dependent given the class."""
-        return bool(self.groups) or self.correlation - self.error > DEPENDENCE_THRESHOLD
+        return bool(self.groups) or self.correlation - self.error > LIMIT
 
 
 def examine(inputs: Inputs) -> Evidence:

@@ -136,7 +136,7 @@ def fuse(
         fits = run(selection, drafts, evidence, session)
         # the first press ends what may be left out, a second all
         interruption.wait(0 if interruption.requested else 1)
-        weights = weigh(fits, evidence)
+        weights = weigh(fits, selection, evidence)
         findings = check(fits, weights, session) if checks else {}
         progress.say("averaging")
         fused = combine(inputs, evidence, fits, weights, findings, session)

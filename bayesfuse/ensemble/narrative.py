@@ -48,6 +48,9 @@ SENTENCES = {
     "so their accuracies are less certain than in the table of raters: see "
     "bf.sources(fused['models/{model}']).",
     # of the table
+    "dependence": "The errors of two raters on an item are correlated by {correlation:.2f} ± "
+    "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "
+    "that are hard for all raters the others.",
     "subset": "Models are fitted to {fitted:,} of the {items:,} items, drawn at random, and "
     "predict the labels of the others; more minutes= allow a larger part.",
     "mended tags": "Known tags that continue a span that has not begun were read as its beginning "
@@ -183,7 +186,7 @@ def _sources(evidence: Evidence, n_known: int) -> str:
     counted = "Votes of a group count as one."
     if n_known:
         counted = "The known labels correct the weight of each group."
-    elif not evidence.independent:
+    elif evidence.independence < 0.5:
         counted = (
             "They share a source, or agree because they are right more often than the others; "
             "labels are between the two, and some known labels would decide."
