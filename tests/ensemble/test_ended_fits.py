@@ -10,7 +10,7 @@ import bayesfuse as bf
 from bayesfuse.ensemble import combine, diagnostics, fits, schedule
 from bayesfuse.errors import ImpossibleDataError, QuickAnswerWarning
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
 fuse_module = import_module("bayesfuse.ensemble.fuse")  # the package's name is that of the function
 

@@ -270,6 +270,7 @@ def test_too_little_time_gives_vote_shares(crowd):
     assert bf.class_shares(quick).shares["share"].sum() == pytest.approx(1)
 
 
+@pytest.mark.usefixtures("shared_errors")
 def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     """Models see a part with all raters; all items get labels, and known ones keep theirs."""
     monkeypatch.setattr("bayesfuse.ensemble.candidates.PART", (80, 80))

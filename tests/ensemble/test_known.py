@@ -10,7 +10,7 @@ import bayesfuse as bf
 from bayesfuse.ensemble.inputs import Inputs, hold_out_gold, mend_tags
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
 
 
