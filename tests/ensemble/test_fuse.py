@@ -125,6 +125,7 @@ def test_what_reads_results_reads_answers(fused):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_errors")
 def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd, unchecked):
     frame = crowd.responses.to_frame().sample(frac=1.0, random_state=1)
     frame = frame.rename(columns={"item": "task", "rater": "worker", "label": "answer"})

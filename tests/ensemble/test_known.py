@@ -28,6 +28,7 @@ def gold(crowd):
 def told(crowd, gold, few_draws):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bayesfuse.ensemble.fuse.check", lambda *_: {})
+        patch.setattr("bayesfuse.ensemble.evidence.Evidence.independence", 0.0)
         return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
 
 
