@@ -263,9 +263,9 @@ def call(home, name, /, **odd):
 
 
 LEFT_OUT = {  # need what a signature does not say: an open model, or the table of a check
-    "bayesfuse.observe",
-    "bayesfuse.dirichlet",
-    "bayesfuse.label_partitions",  # to any folder
+    "bayesfuse.build.observe",
+    "bayesfuse.build.dirichlet",
+    "bayesfuse.io.label_partitions",  # to any folder
     *(f"bayesfuse.{of}" for of in ("load", "read_conll", "write_conll", "read_verdicts")),
     *(f"bayesfuse.{of}" for of in ("read_spans", "token_features")),
     "moments.transition",
@@ -340,7 +340,7 @@ def strangers():
         "item_difficulty": partial(bf.checks.item_difficulty, **few),
         "pairwise_agreement": partial(bf.checks.pairwise_agreement, **few),
         "conditional_dependence": partial(bf.checks.conditional_dependence, **few),
-        "align_labels": bf.align_labels,
+        "align_labels": bf.checks.align_labels,
     }
     for name, function in uses.items():
         for title, other in others.items():

@@ -139,7 +139,7 @@ def test_help_of_a_model_begins_with_its_own_arguments(name):
 
 def test_graphs_are_compiled_anew_when_kernels_are(monkeypatch):
     """PyTensor keeps compiled graphs by a key, in which the kernels' helpers must be."""
-    kernel = bf.Confusion.likelihood_kernel
+    kernel = bf.build.Confusion.likelihood_kernel
     before = _key("op", kernel)
     assert _key("op", kernel) == before
     monkeypatch.setattr("bayesfuse.pymc.numba.DIGEST", "of other sources")

@@ -56,7 +56,7 @@ def common_units(
     >>> chain = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
     >>> models = {"independent": bf.models.DawidSkene(responses), "chain": chain}
     >>> results = {name: bf.fit(each, draws=20, random_seed=1) for name, each in models.items()}
-    >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
+    >>> bf.checks.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
     _require_results(results, models)

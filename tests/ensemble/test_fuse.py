@@ -320,7 +320,7 @@ def test_vote_shares_know_of_which_responses_they_are():
     for other in (bf.vote_shares(crowd), bf.vote_shares(crowd.relabelled(crowd.label * 0))):
         with pytest.raises(ModelError, match="same responses and gold labels"):
             bf.average({"one": votes, "other": other}, {"one": 1, "other": 1})
-    assert bf.grades(votes).sizes["item"] == 20
+    assert bf.decisions.item_grades(votes).sizes["item"] == 20
 
 
 def test_chains_that_disagree_about_labels_are_seen(fused):

@@ -43,7 +43,7 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.fuse("table.csv"), r"path of a CSV.*Got: 'table\.csv' \(No such file"),
         (lambda: bf.fuse(TABLE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
         (lambda: bf.sample(TABLE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
-        (lambda: bf.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
+        (lambda: bf.build.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
     ],
 )
 def test_the_error_says_the_remedy(call, message):

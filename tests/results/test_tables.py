@@ -33,13 +33,13 @@ def own_model(chain):
         share = pm.Dirichlet("type_of_class", np.ones((3, 24)))
         competence = pm.Beta("competence", 2.0, 1.0, dims="rater")
         first = pm.Dirichlet("first", np.ones(3))
-        labels = bf.Independent(first)
+        labels = bf.build.Independent(first)
         if chain:
             sequences = bf.Sequences.from_lengths([9, 7], items=responses.items)
             transition = pm.Dirichlet("transition", 1 + 4 * np.eye(3))
-            labels = bf.MarkovChain(first, transition, sequences)
-        channel = bf.Consensus(share, competence, pairs=[(0, 1), (2, 0)])
-        bf.observe(responses, labels=labels, raters=channel, gold={"item 1": 2, "item 15": 0})
+            labels = bf.build.MarkovChain(first, transition, sequences)
+        channel = bf.build.Consensus(share, competence, pairs=[(0, 1), (2, 0)])
+        bf.build.observe(responses, labels=labels, raters=channel, gold={"item 1": 2, "item 15": 0})
     return model
 
 
@@ -70,7 +70,7 @@ def test_difficulty_is_that_of_sums_over_classes_and_types(kind):
         model = own_model(kind == "chain")
     result = bf.sample(model, 4, tune=5, chains=2, random_seed=1, **QUIET)
     rows = observed(model)[1].raters.dictionary(3).rows
-    found = bf.difficulty(result, model, draws=8, ci_prob=0.8)
+    found = bf.decisions.difficulty(result, model, draws=8, ci_prob=0.8)
     types = types_by_hand(model, result, rows, "m::" if kind == "item types" else "")
     differ = 1 - (rows**2).sum(axis=1)
     np.testing.assert_allclose(found["disagreement"], types @ differ)
@@ -100,7 +100,7 @@ def test_hard_items_and_the_classes_they_are_confused_with():
     responses, hard = hard_and_easy()
     model = ItemTypes(responses)
     result = bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
-    found = bf.difficulty(result, model, draws=50)
+    found = bf.decisions.difficulty(result, model, draws=50)
     differ = found["disagreement"].values
     assert differ[hard].mean() > 0.35 and differ[~hard].mean() < 0.2
     assert (found["low"] <= found["high"]).all() and (found["high"] <= 1).all()
@@ -113,15 +113,19 @@ def test_hard_items_and_the_classes_they_are_confused_with():
     best = bf.label_probabilities(result)
     assert (found["label"].values == best["class"].values[best.values.argmax(axis=1)]).all()
     np.testing.assert_allclose(found["error"], 1 - best.max("class"))
-    wider, narrower = (bf.difficulty(result, model, draws=50, ci_prob=p) for p in (0.95, 0.5))
+    wider, narrower = (
+        bf.decisions.difficulty(result, model, draws=50, ci_prob=p) for p in (0.95, 0.5)
+    )
     assert (wider["low"] <= narrower["low"]).all() and (wider["high"] >= narrower["high"]).all()
 
 
 def test_models_without_types_are_refused():
     model = DawidSkene(bf.datasets.anesthesia())
     result = bf.find_map(model)
-    refused(r"models\.ItemTypes.* Got: a model of Confusion", bf.difficulty, result, model)
-    refused("draws", bf.difficulty, result, model, draws=0)
+    refused(
+        r"models\.ItemTypes.* Got: a model of Confusion", bf.decisions.difficulty, result, model
+    )
+    refused("draws", bf.decisions.difficulty, result, model, draws=0)
 
 
 def counted(responses):
@@ -200,7 +204,7 @@ def test_grades_of_known_probabilities():
     labels = xr.DataArray(
         share, dims=("item", "class"), coords={"item": list("abcd"), "class": [10, 20, 40]}
     )
-    found = bf.grades(labels, ci_prob=0.8)
+    found = bf.decisions.item_grades(labels, ci_prob=0.8)
     assert found["mean"].values == pytest.approx([15, 19.8, 33, 40])
     assert found["sd"].values[0] == pytest.approx(5)
     assert found["median"].values.tolist() == [10, 20, 40, 40]
@@ -225,7 +229,7 @@ def test_bias_is_the_mean_of_given_minus_true_grades():
 
 def test_classes_without_an_order_are_refused():
     result = bf.sample(DawidSkene(table(["low", "middle", "high"])), **SHORT)
-    for function in (bf.grades, bf.rater_grades):
+    for function in (bf.decisions.item_grades, bf.rater_grades):
         refused(r"need ordered classes.* Got: ", function, result)
 
 

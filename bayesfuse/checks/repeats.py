@@ -15,7 +15,6 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
-from bayesfuse.ensemble.evidence import part_of
 from bayesfuse.errors import require_flag, require_seed, takes_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
@@ -66,9 +65,9 @@ def collapse_repeats(
 
     Notes
     -----
-    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.LatentGroups`, with a
-    rater in place of a group. Models count all repeats that a table has; :func:`bayesfuse.fuse`
-    collapses them first.
+    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.build.LatentGroups`,
+    with a rater in place of a group. Models count all repeats that a table has;
+    :func:`bayesfuse.fuse` collapses them first.
 
     References
     ----------
@@ -81,7 +80,7 @@ def collapse_repeats(
     >>> import bayesfuse as bf
     >>> rows = {"item": [*range(40)] * 5, "rater": ["a"] * 120 + ["b"] * 40 + ["c"] * 40}
     >>> rows["label"] = [0, 1, 1, 0] * 30 + [0, 1, 1, 1] * 10 + [0, 1, 0, 1] * 10
-    >>> kept, repeats = bf.collapse_repeats(bf.Responses.from_long(rows), random_seed=1)
+    >>> kept, repeats = bf.checks.collapse_repeats(bf.Responses.from_long(rows), random_seed=1)
     >>> kept.per_rater.tolist(), repeats.index.tolist(), repeats["repeats"].tolist()
     ([40, 40, 40], ['a'], [80])
     """
@@ -104,6 +103,29 @@ def collapse_repeats(
     else:
         collapsed = table
     return collapsed, _summary(table, pair, size, raters, independent, left_out)
+
+
+def part_of(
+    responses: Responses, most: int, rng: np.random.Generator, known: Any = ()
+) -> Responses:
+    """Return items drawn at random, with about ``most`` responses in all, and the known items.
+
+    Of raters without a response to these items, one item is added.
+    """
+    if responses.n_responses <= most:
+        return responses
+    order = rng.permutation(responses.n_items)
+    last = int(np.searchsorted(responses.per_item[order].cumsum(), most)) + 1
+    chosen = np.zeros(responses.n_items, dtype=bool)
+    chosen[order[:last]] = True
+    chosen[np.isin(responses.items, np.asarray(list(known)))] = True
+    is_present = (
+        np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
+    )
+    first = np.full(responses.n_raters, -1)
+    first[responses.rater[::-1]] = responses.item[::-1]
+    chosen[first[~is_present & (first >= 0)]] = True
+    return responses.take(np.flatnonzero(chosen))
 
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
@@ -130,7 +152,7 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     return [
         *sentences,
         "Repeated responses of a rater to an item may share an error: "
-        f"{_some(count, '; ')} (bf.collapse_repeats lists all).",
+        f"{_some(count, '; ')} (bf.checks.collapse_repeats lists all).",
     ]
 
 
