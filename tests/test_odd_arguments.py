@@ -198,10 +198,9 @@ def of_intervals():
 OF_MODEL = {
     "difficulty": "types",
     "plot_hard_items": "types",
-    "grades": "grades",
-    "rater_grades": "grades",
+    "item_grades": "grades",
     "plot_graders": "grades",
-    "sources": "votes",
+    "rater_table": "grades",
     "plot_sensitivity_specificity": "two",
     "position_bias": "two",
 }

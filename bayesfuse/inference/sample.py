@@ -74,8 +74,8 @@ def sample(
         table, run on threads, and draws do not depend on their number. NUTS runs processes.
     sampler, nuts_sampler : str
         "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.build.LabelGibbs`,
-        others with NUTS; "nuts" sums the labels out. "auto" is Gibbs if some parameter is conjugate.
-        ``nuts_sampler`` is as in :func:`pymc.sample`.
+        others with NUTS; "nuts" sums the labels out. "auto" is Gibbs if some parameter is
+        conjugate. ``nuts_sampler`` is as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default: up to ten, as many as take little time.
     precision, thin : optional

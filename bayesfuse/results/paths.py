@@ -322,10 +322,8 @@ def any_fully_known(sequences: Sequences, items: Iterable[Any]) -> bool:
     return bool(_is_fully_known(sequences, list(items)).any())
 
 
-def _is_fully_known(sequences: Sequences, items: Any) -> NDArray[np.bool_]:
-    is_known = np.isin(sequences.items, items)
-    by_sequence: NDArray[np.bool_] = np.logical_and.reduceat(is_known, sequences.start[:-1])
-    return by_sequence
+def _is_fully_known(sequences: Sequences, items: Any) -> Any:
+    return np.logical_and.reduceat(np.isin(sequences.items, items), sequences.start[:-1])
 
 
 def _fully_known(sequences: Sequences, known: pd.Series) -> Sequences:

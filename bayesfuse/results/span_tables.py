@@ -177,7 +177,7 @@ def rater_spans(
     """
     between = tails(ci_prob)
     responses = responses_of(result)
-    sequences = sequences_of(result, responses)
+    sequences: Any = sequences_of(result, responses)
     labels: Any = None if truth is None else read_gold(truth, responses)
     if labels is None or not any_fully_known(sequences, labels):
         labels = result

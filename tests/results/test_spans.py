@@ -11,7 +11,7 @@ import xarray as xr
 from refusals import refused, refused_table
 
 import bayesfuse as bf
-from bayesfuse.results.joint_labels import add_votes_in_sequence, stored
+from bayesfuse.results.joint_labels import add_votes_in_sequence, as_draws, stored
 
 SEQUENCES = bf.Sequences.from_lengths([4, 2], items=list("bacdfe"))
 DRAWS = xr.DataArray(
@@ -76,16 +76,23 @@ def test_spans_of_raters_by_hand():
     said = [list("OBO"), list("BIO"), list("IIO"), list("OOO"), ["O", None, "O"], ["B", None, "O"]]
     matrix = pd.DataFrame(said, list("bacdfe"), list("xyz"))
     responses = bf.Responses.from_matrix(matrix, classes=["O", "B", "I"])
-    result = bf.find_map(bf.models.DawidSkene(responses))
-    table = bf.rater_spans(result, SEQUENCES, DRAWS)
+    model = bf.models.HiddenMarkov(responses, SEQUENCES, raters="confusion")
+    result = bf.find_map(model)
+    codes = np.array([list("OBI").index(tag) for tag in DRAWS.values.ravel()]).reshape(DRAWS.shape)
+    codes = codes[:, DRAWS.indexes["item"].get_indexer(responses.items)]
+    result["label_draws"] = as_draws(codes, responses.items, responses.classes)
+    table = bf.rater_table(result).set_index("rater").sort_index()
     assert table["spans"].tolist() == [2, 1, 0]
-    assert table.loc["x", "precision"] == table.loc["x", "recall"] == pytest.approx(0.5)
-    assert table.loc["y", ["precision", "recall", "f1"]].tolist() == pytest.approx([0.25] * 3)
+    scores = ["span_precision", "span_recall", "span_f1"]
+    assert table.loc["x", scores[:2]].tolist() == pytest.approx([0.5] * 2)
+    assert table.loc["y", scores].tolist() == pytest.approx([0.25] * 3)
     part = dict(zip("bacd", "OBIO", strict=True))
-    found = bf.rater_spans(result, SEQUENCES, part)
-    assert found["spans"].tolist() == [1, 1, 0] and found.loc["x", "f1"] == 1.0
-    assert np.isnan(table.loc["z", "precision"])
-    assert table.loc["z", "recall"] == table.loc["z", "f1"] == 0.0  # spans, and none marked
+    known = bf.rater_table(result, truth=part).set_index("rater").sort_index()
+    assert known["spans"].tolist() == [1, 1, 0] and known.loc["x", "span_f1"] == 1.0
+    assert np.isnan(table.loc["z", "span_precision"])
+    assert table.loc["z", scores[1:]].tolist() == [0.0, 0.0]  # spans, and none marked
+    few = bf.rater_table(result, truth={"b": "O"}).set_index("rater").sort_index()
+    assert few["span_f1"].equals(table["span_f1"])  # no sequence is fully known
 
 
 @pytest.mark.parametrize("found", [FOUND, FOUND[:1], FOUND[:0], FOUND.assign(start=0, stop=1)])
