@@ -71,7 +71,7 @@ def repeated(n_classes):
 
 def check_repeats(table, expected):
     """Check what remains of a table, and that its code path is that of `bf.fuse`."""
-    kept, found = bf.checks.collapse_repeats(table, random_seed=1)
+    kept, found = bf.checks.collapse_repeats(table)
     if isinstance(expected, int):
         left = int((np.asarray(kept.to_frame()["rater"]) == "e").sum())
         assert left > 0.9 * expected, f"{left} of {expected} independent responses kept"

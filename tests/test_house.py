@@ -128,6 +128,13 @@ def test_names_are_the_public_ones():
         assert all(hasattr(module, public) for public in module.__all__)
 
 
+@pytest.mark.parametrize("place", ["build", "models", "io", "checks", "decisions", "priors"])
+def test_errors_name_the_module_of_a_name(place):
+    for name in set(getattr(bf, place).__all__).difference(bf.__all__):
+        with pytest.raises(AttributeError, match=rf"it is bf\.{place}\.{name}$"):
+            getattr(bf, name)
+
+
 @pytest.mark.parametrize("name", bf.models.__all__)
 def test_help_of_a_model_begins_with_its_own_arguments(name):
     model = getattr(bf.models, name)

@@ -190,12 +190,9 @@ def fuse(
     seed = _seed(random_seed)
     has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
     copies = not has_groups and not is_rules(table)
-    table, repeats = collapse_repeats(table, copies=copies, random_seed=seed)
+    table, repeats = collapse_repeats(table, copies=copies)
     if len(repeats):
-        calls += (
-            "\nresponses, repeats = bf.checks.collapse_repeats("
-            f"responses, copies={copies}, random_seed={seed})"
-        )
+        calls += f"\nresponses, repeats = bf.checks.collapse_repeats(responses, copies={copies})"
     # also where no time is left for a model that would refuse them
     if covariates is not None:
         read_covariates(table, covariates)
