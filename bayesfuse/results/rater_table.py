@@ -138,18 +138,17 @@ def rater_table(
 
 def accuracies(result: xr.DataTree, by: Any = None, ci_prob: float | None = None) -> pd.DataFrame:
     """Return the accuracy of every rater: counted in joint draws, of votes, or of parameters."""
-    if not judges_raters(result):
+    if _is_vote_shares(result):
         raise ModelError(
-            "The accuracy of raters needs a model of raters: vote shares have no parameters of "
-            f"raters. Got: a result with the groups {sorted(result.children)}."
+            "The accuracy of raters needs models: vote shares have no parameters of raters. Got: "
+            f"an answer by {', '.join(result.attrs['models'])}."
         )
-    if by is not None:
-        return rater_accuracy(result, by, ci_prob)
-    observation = _vote_model(result)
+    observation = None if by is not None else _vote_model(result)
     if observation is not None:
         return _vote_accuracy(result, observation, ci_prob)
-    if set(result.children) >= COUNTED and of_all_draws(result):
-        return rater_accuracy(result, None, ci_prob)
+    is_counted = set(result.children) >= COUNTED and of_all_draws(result)
+    if by is not None or is_counted or named(all_draws(result), "sensitivity") is None:
+        return rater_accuracy(result, by, ci_prob)
     columns = _with_ends({"balanced_accuracy": balanced_accuracy(result)}, ci_prob)
     table = xr.Dataset(columns).to_dataframe().reset_index()
     table.insert(1, "responses", responses_per_rater(result))
@@ -158,11 +157,15 @@ def accuracies(result: xr.DataTree, by: Any = None, ci_prob: float | None = None
 
 def judges_raters(result: xr.DataTree) -> bool:
     """Return whether raters can be judged, by joint draws of the labels or by parameters."""
-    draws = all_draws(result)
-    if result.attrs.get("models") == [VOTES] and "known_labels" not in result.children:
+    if _is_vote_shares(result):
         return False
-    has_parameters = named(draws, "sensitivity") is not None or "vote" in draws.dims
-    return has_parameters or set(result.children) >= COUNTED
+    is_counted = set(result.children) >= COUNTED
+    has_rates = "vote_weight" in result.attrs or named(all_draws(result), "sensitivity") is not None
+    return is_counted or has_rates
+
+
+def _is_vote_shares(answer: xr.DataTree) -> bool:
+    return answer.attrs.get("models") == [VOTES] and "known_labels" not in answer.children
 
 
 def _of_this_model(
