@@ -94,7 +94,8 @@ def average(
     Parameters
     ----------
     results, models
-        As in :func:`common_units`, of the same classes; models also if results have been thinned.
+        As in :func:`bayesfuse.checks.common_units`, of the same classes; models also if results
+        have been thinned.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
         Stacking is for left-out units [1]_. Numbers are scaled to sum to one.
 
@@ -108,7 +109,8 @@ def average(
     Raises
     ------
     ModelError
-        Other items or classes; invalid weights; as :func:`common_units` unless these are numbers.
+        Other items or classes; invalid weights; as :func:`bayesfuse.checks.common_units` unless
+        these are numbers.
 
     References
     ----------
