@@ -276,7 +276,8 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
 
 def odd_arguments():
     """Yield every public function with one invalid argument, and one valid call."""
-    for home in (bf, bf.checks, bf.decisions, bf.moments, bf.plots, bf.datasets, bf.priors):
+    homes = "build checks decisions io moments plots datasets priors".split()
+    for home in (bf, *(getattr(bf, name) for name in homes)):
         for function in dir(home):
             name = f"{home.__name__.removeprefix('bayesfuse.')}.{function}"
             if name in LEFT_OUT or not isinstance(getattr(home, function), types.FunctionType):
