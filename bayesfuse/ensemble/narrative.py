@@ -46,7 +46,7 @@ SENTENCES = {
     "near copies": "Near copies count as one rule: {copies}.",
     "dispersed votes": "Votes are {factor:.1f} times as dispersed as those of independent rules, "
     "so their accuracies are less certain than in the table of raters: see "
-    "bf.sources(fused['models/{model}']).",
+    "bf.rater_table(fused['models/{model}']).",
     # of the table
     "subset": "Models are fitted to {fitted:,} of the {items:,} items, drawn at random, and "
     "predict the labels of the others; more minutes= allow a larger part.",

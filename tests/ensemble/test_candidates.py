@@ -11,6 +11,7 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
+from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import candidates
 from bayesfuse.ensemble.evidence import (
@@ -18,7 +19,6 @@ from bayesfuse.ensemble.evidence import (
     are_labelling_functions,
     error_correlation,
     measure_dependence,
-    part_of,
 )
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
