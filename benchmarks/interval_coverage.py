@@ -8,8 +8,8 @@ with items as independent (which "new" items always are). Numbers are whole, so 
 errors cover more than 90 %.
 
 Then the 90 % intervals of the accuracies of labelling functions that are as modelled, chains on
-simulated tables (the largest R-hat, and how many chains have classes in another order), and the 89 %
-intervals of accuracies of one to three raters by ``bf.fuse``.
+simulated tables (the largest R-hat, and how many chains have classes in another order), and 89 %
+intervals of the accuracies of one to three raters by ``bf.fuse``.
 
     python benchmarks/interval_coverage.py [--quick] [--sets 60] [--write]
 """
