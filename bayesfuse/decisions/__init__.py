@@ -9,11 +9,15 @@ from bayesfuse.decisions.next_items import accept_labels, errors_after, next_ite
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
 from bayesfuse.decisions.select_panel import position_bias, select_panel
 from bayesfuse.decisions.value_of_response import value_of_response
+from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.item_grades import item_grades
 
 __all__ = [
     "accept_labels",
+    "difficulty",
     "errors_after",
     "expected_errors",
+    "item_grades",
     "next_items",
     "position_bias",
     "rank_items",

@@ -102,7 +102,9 @@ def select_panel(
     labels_by_rater = pd.Series(rows[2]).groupby(rows[1])
     n_varying = int((labels_by_rater.nunique() > 1).sum())
     if n_varying == 0:
-        raise ModelError("Raters of one label have no correlation: see bf.sources. Got: no others.")
+        raise ModelError(
+            "Raters of one label have no correlation: see bf.rater_table. Got: no others."
+        )
     truths = labels[evenly_spaced(draws, len(labels))]
     correlation = _correlations(truths, rows, len(names), rng)
     between = correlation[:, ~np.eye(len(names), dtype=bool)]

@@ -12,7 +12,6 @@ import xarray as xr
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.weights import VOTES
 from bayesfuse.errors import ModelError
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
@@ -21,6 +20,7 @@ from bayesfuse.results.contents import all_draws, evenly_spaced, gold_of, named,
 from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import predict, vote_shares
+from bayesfuse.results.rater_table import VOTES
 
 MIXED = "models"  # name of the average of the models, as an input of WeightedVotes
 SOURCES = "raters"  # group of predictions: whether raters were fitted

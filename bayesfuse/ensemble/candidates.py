@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 import bayesfuse.models
+from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions, part_of
+from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.labels.couplings import bethe_coupling

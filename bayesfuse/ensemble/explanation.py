@@ -10,7 +10,7 @@ from bayesfuse.ensemble.fits import Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import Finding
 from bayesfuse.ensemble.schedule import CHAINS
-from bayesfuse.ensemble.weights import VOTES
+from bayesfuse.results.rater_table import VOTES
 
 ARGUMENTS = "sequences", "graph", "groups", "covariates", "gold"  # of bf.fuse and the models
 
@@ -55,9 +55,8 @@ def code_of_answer(
         calls = [finding.call for finding in findings.get(fit.name, []) if finding.call]
         lines += [f"print({call}.verdict)" for call in calls]
         if fit is fits.with_types:
-            lines.append(
-                f"difficulty = bf.difficulty(result, model, draws={diagnostics.REPLICATED})"
-            )
+            draws = diagnostics.REPLICATED
+            lines.append(f"difficulty = bf.decisions.difficulty(result, model, draws={draws})")
         lines += [f"results[{fit.name!r}] = result", ""]
     if VOTES in weights:
         gold_argument = ", gold" if inputs.gold is not None else ""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.checks import identifiability
+from bayesfuse.checks.repeats import collapse_repeats, in_words
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.known import gold_labels, read_covariates
@@ -19,7 +20,6 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table, require_few_classes
 from bayesfuse.data.tags import legal_tags, spans_begin_with_b
 from bayesfuse.ensemble.evidence import are_labelling_functions
-from bayesfuse.ensemble.repeats import collapse_repeats, in_words
 from bayesfuse.errors import (
     ModelError,
     require_choice,
@@ -127,7 +127,7 @@ def read(
     copies = not has_groups and not are_labelling_functions(responses)
     responses, repeats = collapse_repeats(responses, copies=copies)
     if len(repeats):
-        calls += f"\nresponses, repeats = bf.collapse_repeats(responses, copies={copies})"
+        calls += f"\nresponses, repeats = bf.checks.collapse_repeats(responses, copies={copies})"
     inputs = Inputs(responses, **structure, gold=gold, ordered=ordered, read=how, calls=calls)
     inputs = _with_checked_structure(inputs)
     limits: list[str] = []

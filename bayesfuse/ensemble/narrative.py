@@ -46,7 +46,7 @@ SENTENCES = {
     "near copies": "Near copies count as one rule: {copies}.",
     "dispersed votes": "Votes are {factor:.1f} times as dispersed as those of independent rules, "
     "so their accuracies are less certain than in the table of raters: see "
-    "bf.sources(fused['models/{model}']).",
+    "bf.rater_table(fused['models/{model}']).",
     # of the table
     "dependence": "The errors of two raters on an item are correlated by {correlation:.2f} ± "
     "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "

@@ -19,13 +19,13 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.averaging import common_units
 from bayesfuse.results.collapse import lost_spans
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_table import VOTES
 
 FULL_WEIGHT, NO_WEIGHT = 0.03, 0.07
 """Nats per response by which a model predicts worse than the best: its weight falls from the first
 to the second, where it has none. Even guesses were behind by at most .04 on six public crowds where
 they gave better or equal labels, by .05 to .14 on five where they gave equal or worse ones."""
 
-VOTES = "vote shares"  # name of the vote shares among the models
 COUNTED = "counted"  # outcome of vote shares, which are not fitted
 
 

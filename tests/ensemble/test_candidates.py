@@ -12,6 +12,7 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
+from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import Selection, candidates, sides
 from bayesfuse.ensemble.evidence import (
@@ -19,7 +20,6 @@ from bayesfuse.ensemble.evidence import (
     are_labelling_functions,
     error_correlation,
     measure_dependence,
-    part_of,
 )
 from bayesfuse.ensemble.fits import FITTED, Fit, Fits
 from bayesfuse.ensemble.inputs import Inputs
