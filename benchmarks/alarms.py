@@ -149,7 +149,12 @@ def alarms(result, model, draws, seed):
 # ---------------------------------------------------------------- checks with data of their own
 
 
-def collapses(model, rules):
+def draw(model, random_seed):
+    """Return draws of two chains."""
+    return bf.sample(model, 100, chains=2, random_seed=random_seed, **QUIET)
+
+
+def collapses(model, rules, fit=lambda model, random_seed: bf.find_map(model)):
     """Return alarms of collapse: a rare class by raters, or rules of one label each."""
 
     def alarm(seed):
@@ -161,7 +166,7 @@ def collapses(model, rules):
         else:
             matrix = answers(rng, (rng.random(400) < 0.1).astype(int), 0.8, 5)
         fitted = model(table(matrix))
-        return bf.checks.collapse(bf.find_map(fitted), fitted).attrs["collapsed"]
+        return bf.checks.collapse(fit(fitted, seed), fitted).attrs["collapsed"]
 
     return alarm
 
@@ -175,7 +180,7 @@ def phases(**options):
         matrix = answers(rng, truth, 2 / 3, 4, 3)
         matrix[rng.random(matrix.shape) > 0.7] = -1
         model = MarkovRandomField(table(matrix, 3), bf.Graph.grid((16, 16)), **options)
-        result = bf.sample(model, 100, chains=2, random_seed=seed, **QUIET)
+        result = draw(model, seed)
         return bf.checks.phase_transition(result, model, random_seed=seed).attrs["trouble"]
 
     return alarm
@@ -200,7 +205,9 @@ def switches(planted):
 
 OTHERS: dict[tuple[str, str], tuple[Callable[[int], bool], float]] = {
     ("collapse", "a class of one item in ten"): (collapses(DawidSkene, False), 1.0),
+    ("collapse", "a class of one item in ten, draws"): (collapses(DawidSkene, False, draw), 1.0),
     ("collapse", "rules of one label each"): (collapses(DawidSkene, True), 0.5),
+    ("collapse", "rules of one label each, draws"): (collapses(DawidSkene, True, draw), 0.5),
     ("collapse", "these, by LabellingFunctions"): (collapses(LabellingFunctions, True), 0.5),
     ("phase_transition", "regions, coupling inferred"): (phases(), 0.5),
     ("phase_transition", "regions, far too strong a coupling"): (phases(trust=20.0), 0.5),

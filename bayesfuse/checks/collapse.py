@@ -18,7 +18,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.results.collapse import lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, stored_label_draws
+from bayesfuse.results.contents import evenly_spaced, joint_labels, stored_label_draws
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
@@ -49,7 +49,10 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
         whether it is favoured for at least 5 % of the items (and 20) but expected to have less than
         one item or 2 % of the favoured. By rater: ``one_label``, whether all responses (ten or
         more) give the same label. Only items of unknown class with responses count. Attributes:
-        ``collapsed``, whether any class is lost, or (of tags) half of the spans; ``verdict``.
+        ``lost_share``, the share of the joint draws of the labels in which a class is lost,
+        whatever its name (NaN without joint draws); ``collapsed``, whether any class is lost, or
+        is in half of the draws (classes that are permuted between draws have similar means), or
+        (of tags) half of the spans are; ``verdict``.
 
     Examples
     --------
@@ -60,7 +63,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """
     observation = observation_of(result, model)
     probability = label_probabilities(result, model).transpose("item", "class")
-    return lost_classes(probability.values, observation)
+    return lost_classes(probability.values, observation, joint_labels(result))
 
 
 def phase_transition(
