@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("bayesfuse: interrupted before there was a result to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
-        from bayesfuse.errors import discreet  # which imports NumPy
+        from bayesfuse.errors.messages import discreet  # which imports NumPy
 
         tell(f"bayesfuse: error: {discreet(str(error))}")
     except MemoryError as error:

@@ -14,7 +14,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.errors import SHORT, ResponsesError, abridged, brief, masked
+from bayesfuse.errors import ResponsesError
+from bayesfuse.errors.messages import SHORT, abridged, brief, masked
 
 LARGEST = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {

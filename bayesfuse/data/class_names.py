@@ -23,7 +23,8 @@ from bayesfuse.data.positive_class import (
 )
 from bayesfuse.data.reading import read_order
 from bayesfuse.data.silence import by_item
-from bayesfuse.errors import ResponsesError, abridged, require_flag, warn
+from bayesfuse.errors import ResponsesError, require_flag, warn
+from bayesfuse.errors.messages import abridged
 
 MAX_NAMES = 5  # names or groups of them that a sentence lists
 MAX_LETTERS = 60

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.class_names import class_rows
-from bayesfuse.errors import abridged
+from bayesfuse.errors.messages import abridged
 
 FEW = 5  # number of the first and the last rows of long tables to show
 LETTERS = 60  # length to which printed names are cut; plots cut them shorter

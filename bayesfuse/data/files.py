@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from bayesfuse.errors import ModelError, brief
+from bayesfuse.errors import ModelError
+from bayesfuse.errors.messages import brief
 
 SNIFFED = 20  # lines from which separator and width of a file are taken
 UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.names import places
-from bayesfuse.errors import ResponsesError, brief
+from bayesfuse.errors import ResponsesError
+from bayesfuse.errors.messages import brief
 
 INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")  # such as a byte-order mark
 DASHES = re.compile("[\u2010-\u2015\u2212]")  # printed as minus signs

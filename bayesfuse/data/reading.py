@@ -27,7 +27,8 @@ from bayesfuse.data.arrays import (
 from bayesfuse.data.column_roles import odd_column
 from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
 from bayesfuse.data.silence import require_abstain, silence_of, split_abstentions
-from bayesfuse.errors import ResponsesError, brief, require_flag
+from bayesfuse.errors import ResponsesError, require_flag
+from bayesfuse.errors.messages import brief
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 

@@ -38,7 +38,8 @@ from bayesfuse.data.headings import without_headings
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, ResponsesError, brief
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.errors.messages import brief
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 NAMED = 5  # raters that are named when a table is read

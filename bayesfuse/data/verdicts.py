@@ -15,7 +15,8 @@ from bayesfuse.data.arrays import quoted, refuse, shown
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import read_file, require_few_classes
-from bayesfuse.errors import SHORT, ResponsesError, require_kind
+from bayesfuse.errors import ResponsesError, require_kind
+from bayesfuse.errors.messages import SHORT
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
 """Verdicts that are none, in any case."""
