@@ -51,11 +51,9 @@ Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 
 
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
-
-RENAMED = (
-    "responses = bf.Responses.from_long(\n    responses.to_frame(), items=responses.items, "
-    "raters=responses.raters{},\n)"
-)
+RENAMED = """responses = bf.Responses.from_long(
+    responses.to_frame(), items=responses.items, raters=responses.raters{},
+)"""
 
 
 def read_table(
@@ -82,28 +80,23 @@ def read_table(
             f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
     if isinstance(source, Responses):
-        pairs = zip((ITEM, RATER, LABEL), wanted, strict=True)
-        if renamed := {role: name for role, name in pairs if name != role}:
+        names = {ITEM: item, RATER: rater, LABEL: label}
+        if renamed := {role: name for role, name in names.items() if name != role}:
             raise ModelError(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
             )
         if positive is None and normalise is False:
             return source, "", CODE
-        renamed_table = renamed_classes(source, positive, normalise)
-        return renamed_table, "", f"{CODE}\n{RENAMED.format(naming_code(naming))}"
+        code_of_names = RENAMED.format(naming_code(naming))
+        return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}"
     code = ["# frame is your table, as read by pandas"]
     frame = _as_frame(source)
     if not isinstance(frame, pd.DataFrame):
         table = Responses.from_matrix(frame, **naming)
         code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
         return table, wide(table, frame, "numbered from 0"), "\n".join(code)
-    levels = [name for name in frame.index.names if name is not None and name not in frame]
-    meant = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
-    if levels := [name for name in levels if name in meant]:  # such as items of a long table
-        frame = frame.reset_index(levels)
-        code.append(f"frame = frame.reset_index({levels})")
-    frame, note = tidy(frame, code)
+    frame, note = tidy(_with_index_columns(frame, wanted, code), code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
     if roles.is_long:
@@ -115,6 +108,18 @@ def read_table(
             code.append(f"frame = frame.set_index({roles.item!r})")
         table, words = read_wide(frame, where, naming, code)
     return table, words + note, "\n".join(code)
+
+
+def _with_index_columns(
+    frame: pd.DataFrame, wanted: tuple[str, str, str], code: list[str]
+) -> pd.DataFrame:
+    """Move levels of the index that are columns of a long table, such as items, to columns."""
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    known = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
+    if not (levels := [name for name in levels if name in known]):
+        return frame
+    code.append(f"frame = frame.reset_index({levels})")
+    return frame.reset_index(levels)
 
 
 def naming_code(naming: dict[str, Any]) -> str:
