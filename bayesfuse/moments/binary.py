@@ -75,23 +75,21 @@ def sml(responses: Responses) -> xr.Dataset:
     return fused.assign_coords(rater=responses.raters)
 
 
-def accuracies(
-    responses: Responses, prevalence: float | None = None, method: str = "likelihood"
-) -> xr.Dataset:
+def accuracies(responses: Responses, prevalence: float | None = None) -> xr.Dataset:
     """Estimate the accuracies of all raters, without true labels.
 
     Parameters
     ----------
     responses : Responses of two classes; the last one is the positive one
-    prevalence : float, optional: share of items whose true class is positive, if known, in (0, 1)
-    method : str: that of :func:`class_imbalance`, which estimates it otherwise; also for errors
+    prevalence : float, optional
+        Share of items whose true class is positive, if known, in (0, 1). Default the estimate of
+        :func:`class_imbalance`, also for errors.
 
     Returns
     -------
     xarray.Dataset
         ``sensitivity[rater]``, ``specificity[rater]`` and their mean ``balanced_accuracy[rater]``,
-        clipped to [0, 1], NaN for undetermined raters. Attributes: ``prevalence``, ``method``
-        (``"given"`` for a known prevalence) and ``positive``.
+        clipped to [0, 1], NaN for undetermined raters. Attributes: ``prevalence``, ``positive``.
 
     References
     ----------
@@ -104,24 +102,18 @@ def accuracies(
     array([0.43, 0.73, 0.6 , 0.49, 0.92])
     """
     moments = covariance(responses)
-    return accuracies_of(responses, moments, rank_one(moments), prevalence, method)
+    return accuracies_of(responses, moments, rank_one(moments), prevalence)
 
 
 def accuracies_of(
-    responses: Responses,
-    moments: xr.Dataset,
-    v: xr.DataArray,
-    prevalence: float | None,
-    method: str = "likelihood",
+    responses: Responses, moments: xr.Dataset, v: xr.DataArray, prevalence: float | None
 ) -> xr.Dataset:
     """Return :func:`accuracies` from responses, their covariance and v."""
     if prevalence is None:
-        prevalence = estimate_imbalance(responses, moments, v, method).prevalence
-    else:
-        method = "given"
-        prevalence = errors.require_probability("prevalence", prevalence)
-    raw = quality(moments["mean"].values, v.values, prevalence)
-    sensitivity, specificity = np.clip(raw, 0.0, 1.0)
+        prevalence = estimate_imbalance(responses, moments, v, "likelihood").prevalence
+    prevalence = errors.require_probability("prevalence", prevalence)
+    rates = quality(moments["mean"].values, v.values, prevalence)
+    sensitivity, specificity = np.clip(rates, 0.0, 1.0)
     return xr.Dataset(
         {
             "sensitivity": ("rater", sensitivity),
@@ -129,20 +121,12 @@ def accuracies_of(
             "balanced_accuracy": ("rater", (sensitivity + specificity) / 2),
         },
         coords={"rater": responses.raters},
-        attrs={
-            "prevalence": prevalence,
-            "method": method,
-            "positive": responses.classes.tolist()[-1],
-        },
+        attrs={"prevalence": prevalence, "positive": responses.classes.tolist()[-1]},
     )
 
 
 def improved_sml(
-    responses: Responses,
-    prevalence: float | None = None,
-    method: str = "likelihood",
-    *,
-    prior: bool = False,
+    responses: Responses, prevalence: float | None = None, *, prior: bool = False
 ) -> xr.Dataset:
     """Fuse labels by i-SML: the maximum-likelihood vote at the estimated accuracies.
 
@@ -151,7 +135,7 @@ def improved_sml(
 
     Parameters
     ----------
-    responses, prevalence, method : as in :func:`accuracies`, also for errors
+    responses, prevalence : as in :func:`accuracies`, also for errors
     prior : bool
         Whether to add the log odds of the prevalence, which minimises the errors. The default is
         the published vote with equal classes, which suits balanced accuracy.
@@ -172,13 +156,11 @@ def improved_sml(
     array(['carious', 'carious'], dtype='<U7')
     """
     errors.require_flag("prior", prior)
-    estimate = accuracies(responses, prevalence, method)
+    estimate = accuracies(responses, prevalence)
     share = estimate.attrs["prevalence"]
+    votes = log_odds(estimate.sensitivity.values, estimate.specificity.values)
     start = float(np.log(share / (1 - share))) if prior else 0.0
-    fused = _fuse(
-        responses, log_odds(estimate.sensitivity.values, estimate.specificity.values), start
-    )
-    return fused.assign_attrs(estimate.attrs)
+    return _fuse(responses, votes, start).assign_attrs(estimate.attrs)
 
 
 def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
@@ -198,7 +180,7 @@ def labels_by_sign(responses: Responses, score: Array) -> NDArray[Any]:
     return names
 
 
-def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
+def one_vs_rest(responses: Responses) -> xr.Dataset:
     """Estimate the prevalence of every class and the sensitivity of every rater, class by class.
 
     The binary estimators compare each class k with the rest. They give the diagonals of the
@@ -208,7 +190,7 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
 
     Parameters
     ----------
-    responses, method : as in :func:`accuracies`, also for errors; of two or more classes
+    responses : Responses of two or more classes; as in :func:`accuracies`, also for errors
 
     Returns
     -------
@@ -231,7 +213,7 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
     by_class = []
     for k, name in enumerate(responses.classes.tolist()):
         try:
-            by_class.append(accuracies(against_rest(responses, k), method=method))
+            by_class.append(accuracies(against_rest(responses, k)))
         except errors.MomentsError as error:
             raise errors.MomentsError(f"Class {name!r} against the rest: {error}") from error
     prevalence = np.array([part.attrs["prevalence"] for part in by_class])
@@ -242,7 +224,7 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
     return xr.Dataset(
         {"prevalence": ("class", prevalence / prevalence.sum()), **rates},
         coords={"rater": responses.raters, "class": responses.classes},
-        attrs={"method": method, "total": float(prevalence.sum())},
+        attrs={"total": float(prevalence.sum())},
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.fingerprint import first_occurrences
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.errors import MomentsError, require_count, require_flag
+from bayesfuse.errors import MomentsError, require_count
 from bayesfuse.moments import binary
 from bayesfuse.moments.pairs import covariance, least_squares, orient, require_binary, scaled
 from bayesfuse.moments.partition import PairMoments, find_groups, fit_groups
@@ -24,9 +24,7 @@ from bayesfuse.numerics.kernels import Array
 Assignment = xr.Dataset | Mapping[Any, Any] | ArrayLike
 
 
-def latent_sml(
-    responses: Responses, groups: Assignment | None = None, *, prior: bool = False
-) -> xr.Dataset:
+def latent_sml(responses: Responses, groups: Assignment | None = None) -> xr.Dataset:
     r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
 
     Raters of a group report on its hidden verdict, and the verdicts are independent given the
@@ -40,7 +38,6 @@ def latent_sml(
     groups : Dataset, mapping or array-like, optional
         The result of :func:`find_groups` (default), a mapping from raters to groups, or the group
         of every rater in order, shape (raters,).
-    prior : bool: as in :func:`improved_sml`
 
     Returns
     -------
@@ -70,7 +67,6 @@ def latent_sml(
     >>> fused.verdict_sensitivity.round(2).values
     array([1.  , 0.71, 1.  , 1.  , 0.91])
     """
-    require_flag("prior", prior)
     require_binary(responses)
     group = _assignment(responses, groups)
     several = np.flatnonzero(np.bincount(group) > 1)
@@ -115,8 +111,6 @@ def latent_sml(
     votes = np.where(np.repeat(alone, 2), binary.log_odds(*overall), 0.0)
     score = np.bincount(responses.item, votes[responses.cell], len(evidence))
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
-    if prior:
-        score += scipy.special.logit(top.prevalence)
     return xr.Dataset(
         {
             "label": ("item", binary.labels_by_sign(responses, score)),
