@@ -16,9 +16,15 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
+from bayesfuse.observation import ResponseModel
 from bayesfuse.results.collapse import lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, joint_labels, stored_label_draws
+from bayesfuse.results.contents import (
+    all_draws,
+    evenly_spaced,
+    joint_labels,
+    stored_label_draws,
+)
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
@@ -102,24 +108,9 @@ def phase_transition(
     False
     """
     observation = expanded(observation_of(result, model))
-    labels = observation.labels
-    if not isinstance(labels, Potts):
-        raise ModelError(
-            "The model must have labels on a graph, because only these have phases. Got: a model "
-            f"of {type(labels).__name__} labels."
-        )
-    if not labels.graph.n_edges:
-        raise ModelError(
-            "The graph must have edges, because only neighbours can agree. Got: a graph of "
-            f"{labels.graph.n_items} items without edges."
-        )
+    table = _critical_table(observation)
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
-    table = labels.table
-    if table is None:  # the model's coupling is fixed
-        graph = labels.graph.ordered(responses)
-        prevalence = observation.label_structure[0]
-        table = log_partition(graph, prevalence, reach(graph, len(prevalence)))
     probability = label_probabilities(result, model).values
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
@@ -128,26 +119,17 @@ def phase_transition(
     if label_draws is None:
         share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
     else:  # (chain, draw, class)
-        share = np.stack(
-            [(label_draws == k).mean(axis=2) for k in range(responses.n_classes)], axis=2
-        )
+        shares = [(label_draws == k).mean(axis=2) for k in range(responses.n_classes)]
+        share = np.stack(shares, axis=2)
     require_count("draws", draws)
-    rng, up_to = require_seed(random_seed), probability.cumsum(axis=1)
-    draws = max(draws, 2 * len(coupling))
-    chain, draw = np.divmod(evenly_spaced(draws, coupling.size), coupling.shape[1])
-    replicated = np.empty(draws)
-    for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
-        if label_draws is None:  # labels of the same draw are unknown
-            truth = invert(up_to, rng.random(len(up_to)))
-        else:
-            truth = label_draws[chain[n], draw[n]].astype(np.int64)
-        channel, _ = observation.raters.at(rows, observation.rater_structure)
-        label = channel.simulate(observation.tables(rows), truth, responses, rng)
-        replicated[n] = responses.relabelled(label).agreement()
-    agreement_by_chain = [
-        replicated[(chain == c) | (label_draws is None)] for c in range(len(coupling))
-    ]
-    expected = np.array([one.mean() for one in agreement_by_chain])
+    chain, replicated = _replicated(
+        result, model, observation, max(draws, 2 * len(coupling)), require_seed(random_seed)
+    )
+    if label_draws is None:
+        agreement_by_chain = [replicated] * len(coupling)
+    else:
+        agreement_by_chain = [replicated[chain == c] for c in range(len(coupling))]
+    expected = np.array([agreement.mean() for agreement in agreement_by_chain])
     deviation = max(float(np.mean([one.std() for one in agreement_by_chain])), 1e-12)
     z = np.nan_to_num((responses.agreement() - expected) / deviation)  # 0 without shared items
     by_chain = share.mean(axis=1)
@@ -177,6 +159,50 @@ def phase_transition(
     }
     coords = {"class": responses.classes, "chain": np.arange(len(coupling))}
     return xr.Dataset(variables, coords, attrs)
+
+
+def _critical_table(observation: ResponseModel) -> Any:
+    """Return the log partition function by the coupling, and the critical coupling."""
+    labels = observation.labels
+    if not isinstance(labels, Potts):
+        raise ModelError(
+            "The model must have labels on a graph, because only these have phases. Got: a model "
+            f"of {type(labels).__name__} labels."
+        )
+    if not labels.graph.n_edges:
+        raise ModelError(
+            "The graph must have edges, because only neighbours can agree. Got: a graph of "
+            f"{labels.graph.n_items} items without edges."
+        )
+    if labels.table is not None:
+        return labels.table
+    graph = labels.graph.ordered(observation.responses)  # the model's coupling is fixed
+    prevalence = observation.label_structure[0]
+    return log_partition(graph, prevalence, reach(graph, len(prevalence)))
+
+
+def _replicated(
+    result: xr.DataTree,
+    model: pm.Model,
+    observation: ResponseModel,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the chains of evenly spaced draws, and the agreement of responses drawn at these."""
+    sizes, labels = all_draws(result).sizes, stored_label_draws(result)
+    up_to = label_probabilities(result, model).values.cumsum(axis=1)
+    chosen = evenly_spaced(draws, sizes["chain"] * sizes["draw"])
+    chain, draw = np.divmod(chosen, sizes["draw"])
+    agreement = np.empty(draws)
+    for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
+        if labels is None:  # those of the same draw are unknown
+            truth = invert(up_to, rng.random(len(up_to)))
+        else:
+            truth = labels[chain[n], draw[n]].astype(np.int64)
+        channel, _ = observation.raters.at(rows, observation.rater_structure)
+        label = channel.simulate(observation.tables(rows), truth, observation.responses, rng)
+        agreement[n] = observation.responses.relabelled(label).agreement()
+    return chain, agreement
 
 
 def _is_bimodal(coupling: Array, share: Array) -> bool:

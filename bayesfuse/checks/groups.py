@@ -194,8 +194,10 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     chosen = evenly_spaced(min(n_draws, MOST_DRAWS), n_draws)
     sources = _by_draw(result)[0][chosen]
     drawn = [value.values.reshape(n_draws, *value.shape[2:])[chosen] for value in draws.values()]
-    points = zip(sources, *drawn, strict=True)
-    values = np.array([sum(_implied(c, *point) for c in classes) for point in points])
+    values = np.zeros((len(sources), *observed.shape))
+    for value, *point in zip(values, sources, *drawn, strict=True):
+        for label in classes:
+            value += _implied(label, *point)
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (observed - implied) / np.sqrt(variance + values.var(axis=0))

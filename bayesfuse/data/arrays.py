@@ -145,22 +145,18 @@ def _times(values: NDArray[Any]) -> NDArray[Any]:
 
 def _objects(values: Any) -> NDArray[Any]:
     """Return a (nested) list as an array of objects, anything else as a scalar array."""
-    if (
-        not is_list_like(values)
-        or isinstance(values, Set | Mapping)
-        or scipy.sparse.issparse(values)
-    ):
+    is_scalar = not is_list_like(values) or isinstance(values, Set | Mapping)
+    if is_scalar or scipy.sparse.issparse(values):
         array = np.empty((), dtype=object)
         array[()] = values
         return array
-    listed = [
-        _unmasked(value).tolist() if isinstance(value, np.ma.MaskedArray) else value
-        for value in values
+    rows = [
+        _unmasked(row).tolist() if isinstance(row, np.ma.MaskedArray) else row for row in values
     ]
     try:
-        return np.array(listed, dtype=object)
-    except ValueError:  # ragged rows
-        return np.fromiter(listed, dtype=object, count=len(listed))
+        return np.array(rows, dtype=object)
+    except ValueError:  # of several lengths
+        return np.fromiter(rows, dtype=object, count=len(rows))
 
 
 def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:

@@ -88,12 +88,12 @@ def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -
 def as_columns(header: list[str], rows: list[list[str]]) -> str:
     """Return rows of text as left-aligned columns; a row may end early."""
     lines = [header, *rows]
-    columns = range(len(header))
-    widths = [max(len(line[at]) for line in lines if at < len(line)) for at in columns]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
-        for line in lines
-    )
+    widths = [0] * len(header)
+    for line in lines:
+        for at, cell in enumerate(line):
+            widths[at] = max(widths[at], len(cell))
+    padded = [map(str.ljust, line, widths) for line in lines]
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:

@@ -243,6 +243,12 @@ def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
     return [name for name in declared[0] if name not in marks]
 
 
+def _joined(pattern: str | tuple[Any, ...]) -> str:
+    """Return the labels of a pattern as one name."""
+    labels = list(map(str, pattern))
+    return ("," if any(len(label) != 1 for label in labels) else "").join(labels)
+
+
 def read_counts(
     patterns: Any, counts: Any, items: Sequence[Any] | None
 ) -> tuple[Any, NDArray[Any], Sequence[Any] | None]:
@@ -260,15 +266,9 @@ def read_counts(
                 "A pattern in a mapping must be a tuple of labels, or text with one character per "
                 f"rater. Got: {odd[0]!r}."
             )
-        if items is None:  # labels joined, if that is unique
-            labels = [[str(label) for label in pattern] for pattern in patterns]
-            short = [
-                "" if all(len(label) == 1 for label in labels_of) else "," for labels_of in labels
-            ]
-            items = [
-                between.join(labels_of) for between, labels_of in zip(short, labels, strict=True)
-            ]
-            items = items if len(set(items)) == len(items) else [repr(row) for row in patterns]
+        items = [_joined(pattern) for pattern in patterns] if items is None else items
+        if len(set(items)) < len(items):
+            items = [repr(pattern) for pattern in patterns]
         patterns = [list(pattern) for pattern in patterns]
     count = as_array(counts)
     numbers = count.size > 0 and count.shape == (len(patterns),) and count.dtype.kind in "iuf"

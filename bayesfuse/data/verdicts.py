@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
 from bayesfuse.data.positive_class import normal_form
@@ -127,21 +129,13 @@ def read_verdicts(
     used = [*(wide or [*judge_columns, verdict]), *([swapped] if swapped else [])]
     _require_columns(frame, item_columns, used, [] if wide else judge_columns)
     frame = frame.assign(**{"": _joined(frame, item_columns, " / ")})
-    is_swapped = np.zeros(len(frame), dtype=bool)
-    if swapped:
-        answers = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
-        rule = "swapped= says true, yes or 1, or false, no or 0, in every row."
-        odd = frame[swapped][answers.isna()].unique()
-        refuse(answers.isna(), rule, lambda _: shown(odd))
-        is_swapped = answers.to_numpy(dtype=bool)
+    is_swapped = _read_order(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
     columns = {name: name for name in wide} or {verdict: _joined(frame, judge_columns, " ")}
-    long = pd.concat(
-        [
-            pd.DataFrame({"item": frame[""], "judge": names, "verdict": frame[column]})
-            for column, names in columns.items()
-        ],
-        ignore_index=True,
-    )
+    parts = [
+        pd.DataFrame({"item": frame[""], "judge": names, "verdict": frame[column]})
+        for column, names in columns.items()
+    ]
+    long = pd.concat(parts, ignore_index=True)
     is_swapped = np.tile(is_swapped, len(columns))
     text = long["verdict"].map(_as_text).str.strip()
     verdicts = _parse(text, missing)
@@ -190,6 +184,13 @@ def _require_columns(
     row_in_words = "nothing in row {}, counted from 0, of column {!r}".format
     rule = "Every row must name an item and a judge."
     refuse(empty.any(axis=1), rule, lambda n: row_in_words(n, naming[empty[n].argmax()]))
+
+
+def _read_order(column: pd.Series) -> NDArray[np.bool_]:
+    answers = column.astype(str).str.strip().str.casefold().map(ORDER)
+    rule = "swapped= must be true, yes or 1, or false, no or 0, in every row."
+    refuse(answers.isna(), rule, lambda _: shown(column[answers.isna()].unique()))
+    return answers.to_numpy(dtype=bool)
 
 
 def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
@@ -318,10 +319,6 @@ def _labels(
 def _constant(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the first row of every item, of the columns that are the same in all its rows."""
     groups = frame.groupby("", sort=False)
-    constant = [
-        name
-        for name in frame.columns.drop("")
-        if frame[name].map(pd.api.types.is_hashable).all()
-        and groups[name].nunique(dropna=False).max() == 1
-    ]
+    names = [name for name in frame.columns.drop("") if frame[name].map(is_hashable).all()]
+    constant = [name for name in names if groups[name].nunique(dropna=False).max() == 1]
     return frame.drop_duplicates("").set_index("")[constant].rename_axis("item")

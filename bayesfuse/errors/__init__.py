@@ -127,9 +127,8 @@ def _refuse(name: str, rule: str, value: object) -> NoReturn:
 def require_shape(name: str, shape: tuple[int | None, ...], **expected: int) -> None:
     """Raise ModelError unless ``shape`` is the expected one; None matches any size."""
     sizes = tuple(expected.values())
-    if len(shape) != len(sizes) or any(
-        actual is not None and actual != size for actual, size in zip(shape, sizes, strict=True)
-    ):
+    known = [size if actual is None else actual for actual, size in zip(shape, sizes, strict=False)]
+    if len(shape) != len(sizes) or tuple(known) != sizes:
         axes = ", ".join(f"{size} {axis}" for axis, size in expected.items())
         raise ModelError(f"{name} must have shape ({axes}). Got: shape {shape}.")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -217,15 +218,11 @@ def one_vs_rest(responses: Responses) -> xr.Dataset:
         except errors.MomentsError as error:
             raise errors.MomentsError(f"Class {name!r} against the rest: {error}") from error
     prevalence = np.array([part.attrs["prevalence"] for part in by_class])
-    rates = {
-        name: (("rater", "class"), np.stack([part[quantity].values for part in by_class], axis=1))
-        for name, quantity in (("diagonal", "sensitivity"), ("specificity", "specificity"))
-    }
-    return xr.Dataset(
-        {"prevalence": ("class", prevalence / prevalence.sum()), **rates},
-        coords={"rater": responses.raters, "class": responses.classes},
-        attrs={"total": float(prevalence.sum())},
-    )
+    classes = pd.Index(responses.classes, name="class")
+    rates = xr.concat(by_class, classes, combine_attrs="drop").transpose("rater", "class")
+    rates = rates.rename(sensitivity="diagonal").drop_vars("balanced_accuracy")
+    rates["prevalence"] = "class", prevalence / prevalence.sum()
+    return rates.assign_attrs(total=float(prevalence.sum()))
 
 
 @dataclass(frozen=True)

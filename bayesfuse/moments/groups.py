@@ -70,30 +70,7 @@ def latent_sml(responses: Responses, groups: Assignment | None = None) -> xr.Dat
     require_binary(responses)
     group = _assignment(responses, groups)
     several = np.flatnonzero(np.bincount(group) > 1)
-    evidence = np.zeros((responses.n_items, len(several)))
-    verdict = np.full_like(evidence, np.nan)
-    inner = np.ones((2, responses.n_raters))  # sensitivity and specificity for the verdict
-    sources = []
-    # Within a group v is proportional to ψ + η - 1, for the verdict as for the truth (eq. 24).
-    directions = np.zeros(responses.n_raters)
-    if len(several):
-        directions = fit_groups(PairMoments.of(responses), group).v_off[0]
-    for column, g in enumerate(several):
-        members = group == g
-        rater = np.where(members, np.cumsum(members) - 1, -1)
-        within_group = _table(
-            responses, rater, responses.raters[members], np.zeros((3, 0), dtype=np.int64)
-        )
-        source = _source(within_group, directions[members])
-        inner[:, members] = source.quality
-        votes = binary.log_odds(*source.quality)[within_group.cell]
-        evidence[:, column] = np.bincount(within_group.item, votes, len(evidence))
-        answered = within_group.per_item > 0
-        verdict[answered, column] = scipy.special.expit(
-            evidence[answered, column] + scipy.special.logit(source.prevalence)
-        )
-        sources.append(source)
-
+    inner, evidence, verdict, determined = _verdicts(responses, group, several)
     alone = ~np.isin(group, several)
     item, at = np.nonzero(evidence)  # no evidence, no verdict
     verdicts = np.stack([item, several[at], evidence[item, at] > 0])
@@ -123,7 +100,7 @@ def latent_sml(responses: Responses, groups: Assignment | None = None) -> xr.Dat
             "verdict": (("item", "group"), verdict),
             "group_sensitivity": ("group", outer[0, several]),
             "group_specificity": ("group", outer[1, several]),
-            "determined": ("group", np.array([source.determined for source in sources], bool)),
+            "determined": ("group", determined),
         },
         coords={"item": responses.items, "rater": responses.raters, "group": several},
         attrs={
@@ -132,6 +109,43 @@ def latent_sml(responses: Responses, groups: Assignment | None = None) -> xr.Dat
             "determined": top.determined,
         },
     )
+
+
+class Verdicts(NamedTuple):
+    """Verdicts of the groups of several raters."""
+
+    quality: Array  # sensitivity and specificity for the verdict, (2, raters)
+    evidence: Array  # log odds of the responses (items, groups)
+    probability: Array  # of a positive verdict (items, groups), NaN without responses
+    determined: NDArray[np.bool_]
+
+
+def _verdicts(responses: Responses, group: Indices, several: Indices) -> Verdicts:
+    evidence = np.zeros((responses.n_items, len(several)))
+    verdicts = Verdicts(
+        np.ones((2, responses.n_raters)),
+        evidence,
+        np.full_like(evidence, np.nan),
+        np.zeros(len(several), dtype=bool),
+    )
+    # Within a group v is proportional to ψ + η - 1, for the verdict as for the truth (eq. 24).
+    directions = np.zeros(responses.n_raters)
+    if len(several):
+        directions = fit_groups(PairMoments.of(responses), group).v_off[0]
+    no_rows = np.zeros((3, 0), dtype=np.int64)
+    for column, g in enumerate(several):
+        members = group == g
+        rater = np.where(members, np.cumsum(members) - 1, -1)
+        table = _table(responses, rater, responses.raters[members], no_rows)
+        source = _source(table, directions[members])
+        verdicts.quality[:, members] = source.quality
+        votes = binary.log_odds(*source.quality)[table.cell]
+        evidence[:, column] = np.bincount(table.item, votes, len(evidence))
+        odds = evidence[:, column] + scipy.special.logit(source.prevalence)
+        probability = np.where(table.per_item > 0, scipy.special.expit(odds), np.nan)
+        verdicts.probability[:, column] = probability
+        verdicts.determined[column] = source.determined
+    return verdicts
 
 
 def select_raters(responses: Responses, size: int, groups: Assignment | None = None) -> list[Any]:
