@@ -28,9 +28,11 @@ from bayesfuse.results.contents import (
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
-FAR = 4.0  # standard deviations by which raters agree more than collapsed labels explain
-LOST = 0.2  # share of the responses for a class below which its share of the labels counts as lost
-NEARLY_ALL = 0.95  # share of the items without responses in one class that is reported
+MIN_Z = 4.0  # standard deviations by which raters agree more than collapsed labels explain
+MAX_LOST_RATIO = (
+    0.2  # share of the responses for a class below which its share of the labels counts as lost
+)
+MIN_ONE_CLASS_SHARE = 0.95  # share of the items without responses in one class that is reported
 PHASE_DISTANCE = 0.1  # share of the items (of the coupling) between chains in different phases
 MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
@@ -133,17 +135,17 @@ def phase_transition(
     deviation = max(float(np.mean([one.std() for one in agreement_by_chain])), 1e-12)
     z = np.nan_to_num((responses.agreement() - expected) / deviation)  # 0 without shared items
     by_chain = share.mean(axis=1)
-    lost = (voted > 0) & (by_chain < LOST * voted)
+    lost = (voted > 0) & (by_chain < MAX_LOST_RATIO * voted)
     attrs: dict[str, Any] = {
         "critical": table.critical,
         "above": float((coupling >= table.critical).mean()),
         "agreement": responses.agreement(),
-        "collapsed": bool((lost.any(axis=1) & (z > FAR)).any()),
+        "collapsed": bool((lost.any(axis=1) & (z > MIN_Z)).any()),
         "apart": _is_bimodal(coupling, share),
-        "one_class": bool(np.nanmax(alone, initial=0.0) > max(NEARLY_ALL, by_chain.max())),
+        "one_class": bool(np.nanmax(alone, initial=0.0) > max(MIN_ONE_CLASS_SHARE, by_chain.max())),
     }
     attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
-    lost_names = responses.classes[(lost & (z > FAR)[:, None]).any(axis=0)]
+    lost_names = responses.classes[(lost & (z > MIN_Z)[:, None]).any(axis=0)]
     attrs["verdict"] = _in_words(attrs, float(coupling.mean()), lost_names)
     variables = {
         "voted": ("class", voted),

@@ -1,4 +1,4 @@
-"""What a table of responses can tell, before any model is fitted."""
+"""Identifiability: questions that a table of responses can answer before any fit."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from bayesfuse.results.contents import gold_of, responses_of
 
 YES, ASSUMED, NO = "yes", "with assumptions", "no"
 
-OF_CLASS = 5  # known labels of a class that show how raters answer it
-OF_RATER = 20  # responses of a rater to known items that show how often the rater is right
+MIN_GOLD_OF_CLASS = 5  # known labels of a class that show how raters answer it
+MIN_GOLD_OF_RATER = 20  # responses of a rater to known items that show how often the rater is right
 
-SUBSETS = 12  # raters up to which every subset that responds to an item is counted
-PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
+MAX_RATERS_FOR_SUBSETS = 12  # raters up to which every subset that responds to an item is counted
+MAX_PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
 
 FACT_NAMES = {
     "meetings": "pairs of responses to one item",
@@ -43,8 +43,8 @@ FACT_NAMES = {
 MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
 """Names of classes that may be marks of missing responses."""
 
-FEW_AGREED = 20  # items with several responses on which raters may agree by chance
-LISTED = 3  # names or parts that a sentence lists
+MIN_UNANIMOUS = 20  # items with several responses on which raters may agree by chance
+MAX_LISTED = 3  # names or parts that a sentence lists
 WIDTH = 88
 
 
@@ -138,7 +138,7 @@ def identifiability(
     facts = _facts(table, visits, codes, population)
     short = facts["degrees_of_freedom"] < facts["parameters"]
     # a lower bound for many raters, and silence is informative, too
-    few = short and visits.n_sources <= SUBSETS and table.silent is None
+    few = short and visits.n_sources <= MAX_RATERS_FOR_SUBSETS and table.silent is None
     judged = visits.odd & (not few)
     if facts["populations"] > 1 and visits.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
@@ -203,7 +203,7 @@ class _Visited:
         """Return the degrees of freedom of the responses, with ``others`` + 1 classes, to items."""
         is_among = among[self.item]
         item, source = self.item[is_among], self.source[is_among]
-        if self.n_sources <= SUBSETS:
+        if self.n_sources <= MAX_RATERS_FOR_SUBSETS:
             masks = np.bincount(item, 2.0**source, self.n_items)
             subsets: set[int] = set()
             for mask in np.unique(masks.astype(np.int64)).tolist():
@@ -213,7 +213,7 @@ class _Visited:
                     part = (part - 1) & mask
             return sum(others ** part.bit_count() for part in subsets)
         singles = len(np.unique(source))
-        if int((self.number[among].astype(np.int64) ** 2).sum()) > PAIRS:
+        if int((self.number[among].astype(np.int64) ** 2).sum()) > MAX_PAIRS:
             return singles * others
         ones, shape = np.ones(len(item), dtype=np.int32), (self.n_items, self.n_sources)
         responded = coo_array((ones, (item, source)), shape).tocsr()
@@ -239,16 +239,16 @@ def _questions(
     known = codes[np.unique(visits.item)]
     per_class = np.bincount(known[known >= 0], minlength=table.n_classes)
     is_used = np.bincount(table.label, minlength=table.n_classes) > 0
-    every_class = bool((per_class[is_used] >= OF_CLASS).all()) and is_used.any()
+    every_class = bool((per_class[is_used] >= MIN_GOLD_OF_CLASS).all()) and is_used.any()
     per_rater = np.bincount(table.rater, codes[table.item] >= 0, minlength=table.n_raters)
     assumed = "raters err independently given the class, and most are better than guessing"
     if n_populations > 1:
         assumed += ", and alike in all populations"
         assumed += "" if visits.odd.any() else ", whose class shares differ"
     items = judged[visits.source[np.unique(visits.item, return_index=True)[1]]]
-    more = f"{OF_CLASS} known labels of every class"
+    more = f"{MIN_GOLD_OF_CLASS} known labels of every class"
     if every_class:
-        labels = YES, f"at least {OF_CLASS} items of every class are known", ""
+        labels = YES, f"at least {MIN_GOLD_OF_CLASS} items of every class are known", ""
         shares = YES, "items are known; if these were chosen at random", ""
     elif items.any():
         why = f"if {assumed}{_but_not(items, 'items')}"
@@ -258,18 +258,20 @@ def _questions(
         if visits.number.max(initial=0) <= 1:
             why = "no item has responses of two raters"
         labels = shares = NO, why, "three raters on the same items, or known labels"
-    by_gold = per_rater >= OF_RATER
+    by_gold = per_rater >= MIN_GOLD_OF_RATER
     by_agreement = judged[visits.source_of]
     if by_gold.all():
-        raters = YES, f"every rater answered {OF_RATER} known items or more", ""
+        raters = YES, f"every rater answered {MIN_GOLD_OF_RATER} known items or more", ""
     elif (by_gold | by_agreement).any():
         why = f"only of {int(by_gold.sum()):,} raters, by known items"
         if by_agreement.any():
             why = f"if {assumed}{_but_not(by_gold | by_agreement, 'raters')}"
-        raters = ASSUMED, why, f"responses of every rater to {OF_RATER} known items"
+        raters = ASSUMED, why, f"responses of every rater to {MIN_GOLD_OF_RATER} known items"
     else:
-        why = "agreement of fewer than three connected raters is no evidence of who is right"
-        remedy = f"three raters on the same items, or responses to {OF_RATER} known items each"
+        why = "agreement of fewer than three connected raters does not show who is right"
+        remedy = (
+            f"three raters on the same items, or responses to {MIN_GOLD_OF_RATER} known items each"
+        )
         raters = NO, why, remedy
     return pd.DataFrame(
         [labels, raters, shares],
@@ -286,7 +288,7 @@ def _but_not(is_included: NDArray[np.bool_], what: str) -> str:
 def _of_raters(
     table: Responses, visits: _Visited, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
 ) -> list[Advice]:
-    """Return in a sentence why responses do not show who is right, with the remedy."""
+    """Return advice if the responses do not identify the accuracies of the raters."""
     raters = "raters" if facts["raters"] == visits.n_sources else "sources of raters"
     alone = f"No item has responses of two {raters}"
     if len(visits.active) == 1:
@@ -323,7 +325,7 @@ def _of_raters(
             f"No three {raters} have items in common pair by pair, so their agreement does not "
             "show who is right. Let some items have three responses."
         )
-    elif is_unanimous and (several >= FEW_AGREED or len(np.unique(table.label)) == 1):
+    elif is_unanimous and (several >= MIN_UNANIMOUS or len(np.unique(table.label)) == 1):
         words = (
             f"All responses to an item agree (of {several:,} items with several), so the table "
             "does not show how often raters are wrong together, and labels look too certain: known "
@@ -342,8 +344,8 @@ def _of_parts(table: Responses, visits: _Visited) -> str:
     is_active = np.isin(visits.source_of, visits.active)
     part = np.where(is_active, visits.part[visits.source_of], -1)
     parts = np.unique(visits.part[visits.active]).tolist()
-    named = "; ".join(listed(table.raters[part == n], LISTED) for n in parts[:LISTED])
-    more = f"; and {len(parts) - LISTED:,} more" if len(parts) > LISTED else ""
+    named = "; ".join(listed(table.raters[part == n], MAX_LISTED) for n in parts[:MAX_LISTED])
+    more = f"; and {len(parts) - MAX_LISTED:,} more" if len(parts) > MAX_LISTED else ""
     weak = sum(not visits.odd[visits.part == n].any() for n in parts)
     lacks = f" In {weak:,} of them no three raters meet." if weak else ""
     return (
@@ -377,7 +379,7 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     if is_named.all():
         return []
     words = (
-        f"No response names the class {listed(table.classes[~is_named], LISTED)}, so only the "
+        f"No response names the class {listed(table.classes[~is_named], MAX_LISTED)}, so only the "
         "prior determines its share: leave it out of classes= of bf.Responses if it does not "
         "occur, or give known labels."
     )
@@ -391,7 +393,7 @@ def _silent(table: Responses, visits: _Visited, codes: NDArray[np.int64]) -> lis
         return []
     words = (
         f"Items without responses: {table.multiplicity[silent].sum():,} "
-        f"({listed(table.items[silent], LISTED)}). Unless their neighbours tell more "
+        f"({listed(table.items[silent], MAX_LISTED)}). Unless their neighbours are informative "
         "(sequences=, graph=), their labels have the probabilities of the class shares: collect "
         "responses, or leave them out."
     )

@@ -23,11 +23,11 @@ from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
 
 ITEM_TYPES = "bayesfuse.models.ItemTypes"
-BINS = 10  # bins of the agreement of an item's raters
-LEAST = 10  # items that two raters must share to be compared: fewer carry little information
+N_BINS = 10  # bins of the agreement of an item's raters
+MIN_ITEMS = 10  # items that two raters must share to be compared: fewer carry little information
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
 
-MOST_MEETINGS = 10_000_000
+MAX_MEETINGS = 10_000_000
 """Meetings of two raters at an item that are kept in memory; if there are more, those of evenly
 spaced items."""
 
@@ -38,7 +38,7 @@ def pairwise_agreement(
     result: xr.DataTree,
     model: pm.Model | None = None,
     *,
-    least: int = LEAST,
+    least: int = MIN_ITEMS,
     draws: int = predictive.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
@@ -94,7 +94,7 @@ def conditional_dependence(
     result: xr.DataTree,
     model: pm.Model | None = None,
     *,
-    least: int = LEAST,
+    least: int = MIN_ITEMS,
     draws: int = predictive.DRAWS,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -156,7 +156,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
     if not groups and _is_saturated(observation):
         return (
             f"{observation.responses.n_raters} raters cannot show shared mistakes: the model "
-            "explains their agreement by accuracies, whatever they share."
+            "can explain any agreement by accuracies."
         )
     if not groups:
         return f"No pair of {n_pairs} shares more mistakes than the model expects."
@@ -226,14 +226,14 @@ def item_difficulty(
         raise InapplicableError(
             "Agreement needs items with two or more responses. Got: no such item."
         )
-    edges = np.linspace(0, 1, BINS + 1)
+    edges = np.linspace(0, 1, N_BINS + 1)
 
     def by_agreement(responses: Responses) -> tuple[Array, float, float]:
         agreement = _agreement(responses)
         counts = np.histogram(agreement, edges)[0].astype(float)
         return counts, float(agreement.std()), float(agreement.mean())
 
-    entries, total = ("agreement", (edges[1:] + edges[:-1]) / 2), np.full(BINS, float(n_items))
+    entries, total = ("agreement", (edges[1:] + edges[:-1]) / 2), np.full(N_BINS, float(n_items))
     comparison, (deviation, mean) = data.compared(by_agreement, entries, total, ci_prob)
     attrs = deviation | {f"mean_{name}": value for name, value in mean.items()}
     return comparison.assign_attrs(attrs, verdict=_of_difficulty(deviation, mean, data.observation))
@@ -310,7 +310,7 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     require_count("least", least)
     n_raters, per_item = responses.n_raters, responses.per_item
     number = (per_item * (per_item - 1) // 2).sum()
-    part = np.arange(responses.n_items) % max(-(-int(number) // MOST_MEETINGS), 1) == 0
+    part = np.arange(responses.n_items) % max(-(-int(number) // MAX_MEETINGS), 1) == 0
     rows = np.flatnonzero(part[responses.item])
     rows = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
     item, rater = responses.item[rows].astype(np.int64), responses.rater[rows].astype(np.int64)
@@ -382,8 +382,8 @@ def _common_mistake(observation: ResponseModel, rows: LogParameters, pairs: Pair
         group = channel.assignment
         for g in range(group.max() + 1):
             (within,) = np.nonzero((group[first] == g) & (group[second] == g))
-            heard = inner[first[within]] * inner[second[within]]
-            common[within] = np.einsum("kv,pvc,kc->pk", outer[g], heard, wrong)
+            by_verdict = inner[first[within]] * inner[second[within]]
+            common[within] = np.einsum("kv,pvc,kc->pk", outer[g], by_verdict, wrong)
     return common
 
 

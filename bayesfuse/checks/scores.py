@@ -30,11 +30,11 @@ from bayesfuse.results.contents import known_classes, responses_of
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
-AT_ONCE = 10_000_000  # numbers in memory for bootstrap weights
+MAX_WEIGHTS = 10_000_000  # numbers in memory for bootstrap weights
 
 FLOOR = 1e-4  # probability of a true class that a log-loss counts at least
 
-MOST_PAIRS = 20_000_000  # pairs of responses to one item above which no raters are compared
+MAX_PAIRS = 20_000_000  # pairs of responses to one item above which no raters are compared
 
 
 def label_scores(
@@ -181,7 +181,7 @@ def _reliability(
 
 
 def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:
-    """Return probability, true class and name of the known items that the result was not told."""
+    """Return probability, true class and name of the known items that were not gold in the fit."""
     probability = label_probabilities(labels)
     names, inputs_gold = Names(probability["item"].values, probability["class"].values), set[Any]()
     if isinstance(labels, xr.DataTree):
@@ -301,7 +301,7 @@ def _measures(
     ordered = responses.ordered and responses.n_classes > 2
     coefficients = _coefficients(votes, number[None], ordered)
     total = int(number.sum())
-    step = max(AT_ONCE // len(votes), 1)
+    step = max(MAX_WEIGHTS // len(votes), 1)
     sampled = [
         _coefficients(votes, rng.multinomial(total, number / total, min(step, draws - at)), ordered)
         for at in range(0, draws, step)
@@ -310,7 +310,7 @@ def _measures(
     for name, (value,) in coefficients.items():
         values = np.concatenate([sample[name] for sample in sampled])
         known = values[np.isfinite(values)]
-        differs = np.isfinite(value) and np.ptp(known) > 0  # alike items say nothing of others
+        differs = np.isfinite(value) and np.ptp(known) > 0  # no interval from equal items
         low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
         rows.append([name, value, low, high, int(number[several].sum())])
     return pd.DataFrame(rows, columns=["measure", "value", "low", "high", "items"])
@@ -357,7 +357,7 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
     """Return Cohen's kappa of every two raters with common items."""
     columns = ["first", "second", "items", "agreement", "kappa", "low", "high"]
     per_item, n_classes = responses.per_item, responses.n_classes
-    if (per_item * (per_item - 1)).sum() / 2 > MOST_PAIRS or per_item.max(initial=0) < 2:
+    if (per_item * (per_item - 1)).sum() / 2 > MAX_PAIRS or per_item.max(initial=0) < 2:
         return pd.DataFrame(columns=columns)
     at = responses.item, responses.cell.astype(np.int64)
     shape = responses.n_items, responses.n_raters * n_classes
@@ -381,7 +381,7 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         influence = influence / (1 - chance)[:, None, None]
         influence -= ((1 - same) / (1 - chance) ** 2)[:, None, None] * pull
         error = np.sqrt((share * influence**2).sum(axis=(1, 2)) / number)
-    error[error < 1e-9] = np.nan  # items that are alike say nothing of others
+    error[error < 1e-9] = np.nan  # no interval from equal items
     low, high = (np.clip(kappa + scipy.stats.norm.ppf(q) * error, -1, 1) for q in level)
     names = [responses.raters[end] for end in np.divmod(pair, responses.n_raters)]
     values = [*names, number.astype(np.int64), same, kappa, low, high]

@@ -14,7 +14,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.checks.collapse import MIXED
-from bayesfuse.command_line.console import say, tell
+from bayesfuse.command_line.console import write_stderr, write_stdout
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
@@ -28,21 +28,21 @@ from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import require_draws
 from bayesfuse.results.summaries import VISIBLE, coverage, least_certain, posterior_draws
 
-LARGE = 200_000_000  # bytes of an answer above which its models are left out
+MAX_BYTES = 200_000_000  # bytes of an answer above which its models are left out
 
-ITEMS = 10  # number of the least certain items to print
-MOST = 36  # largest number of entries of a parameter that are printed
+N_UNCERTAIN = 10  # number of the least certain items to print
+MAX_ENTRIES = 36  # largest number of entries of a parameter that are printed
 
 PARAMETERS = ("prevalence", "initial", "transition", "coupling")  # of the labels
 
-LARGE_RHAT, SMALL_ESS = 1.01, 400
+MAX_RHAT, MIN_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
 ESTIMATE = "{:.2f} ({:.2f}–{:.2f})".format  # mean and interval
 
 SEED = 1  # seed of the checks, so that the same fit gives the same report
 
-CHECKED = 1000  # approximate number of parameters whose convergence is checked
+MAX_CHECKED = 1000  # approximate number of parameters whose convergence is checked
 
 
 def write_labels(
@@ -77,7 +77,7 @@ def write_labels(
         columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
     table = pd.DataFrame(columns)
     if path == STDOUT:
-        say(table.to_csv(**settings).rstrip("\n"))
+        write_stdout(table.to_csv(**settings).rstrip("\n"))
     else:
         table.to_csv(path, **settings)
 
@@ -98,7 +98,9 @@ def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) 
     """Write the items to label next, with an empty column of labels, as ``--gold`` reads it."""
     asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
     if len(asked) < arguments.ask:
-        tell(f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels")
+        write_stderr(
+            f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels"
+        )
     asked[["item"]].assign(label="").to_csv(path, index=False)
 
 
@@ -108,12 +110,14 @@ def draw(result: xr.DataTree, path: Path) -> None:
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> str:
-    """Write a result as NetCDF, and say what was left out."""
+    """Write a result as NetCDF, and return a remark on what was left out."""
     left_out = ""
-    if isinstance(result, bf.Fused) and result.nbytes > LARGE and "models" in result.children:
+    if isinstance(result, bf.Fused) and result.nbytes > MAX_BYTES and "models" in result.children:
         result = result.copy(deep=False)
         del result["models"]
-        left_out = f"; its models, above {LARGE / 1e6:.0f} MB, which predictions need, are left out"
+        left_out = (
+            f"; its models, above {MAX_BYTES / 1e6:.0f} MB, which predictions need, are left out"
+        )
     content = result.to_netcdf(engine="h5netcdf")  # in memory, as a full disk would crash HDF5
     with path.open("wb") as file:
         file.write(content)
@@ -164,7 +168,7 @@ def _parameter_table(result: xr.DataTree) -> str:
     import arviz as az
 
     draws = result["posterior"].dataset
-    names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MOST]
+    names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MAX_ENTRIES]
     if not names:
         return ""
     table = az.summary(draws[names], kind="stats", ci_kind="eti", round_to="none")
@@ -196,7 +200,7 @@ def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> st
     """Return the least certain items with more than one visible class."""
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
     several = probability[(probability.values >= VISIBLE).sum(axis=1) > 1]
-    shown = least_certain(several, ITEMS, owner)
+    shown = least_certain(several, N_UNCERTAIN, owner)
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
     table = in_columns(shown) + "\n"
@@ -209,7 +213,7 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
 
     names = [variable.name for variable in model.free_RVs]
     draws = posterior_draws(result, *names)
-    step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
+    step = -(-sum(array[0, 0].size for array in draws.values()) // MAX_CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
     with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
         diagnostics = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
@@ -228,12 +232,12 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
 
 def _advice(rhat: float, ess: float, sampler: str) -> str:
     """Return advice: longer chains if they mix slowly, more if they disagree."""
-    if rhat <= LARGE_RHAT and ess >= SMALL_ESS:
+    if rhat <= MAX_RHAT and ess >= MIN_ESS:
         return ""
     more = "more sweeps per draw (--sweeps)" if sampler == "gibbs" else "more draws (--draws)"
     words = (
-        f"The chains should run longer: R-hat should be below {LARGE_RHAT}, the effective "
-        f"sample size above {SMALL_ESS}. Try {more}."
+        f"The chains should run longer: R-hat should be below {MAX_RHAT}, the effective "
+        f"sample size above {MIN_ESS}. Try {more}."
     )
     if rhat > MIXED:
         words = (

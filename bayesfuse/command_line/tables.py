@@ -23,7 +23,7 @@ from bayesfuse.command_line.columns import (
     require_lines,
     require_unique,
 )
-from bayesfuse.command_line.console import tell
+from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import STDIN
 from bayesfuse.data import gold_tables, tables
 from bayesfuse.data.arrays import shown
@@ -306,7 +306,7 @@ def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Ser
     require_complete(item[label.notna()].to_frame(), path, "a gold label needs an item and a label")
     gold: Any = gold_tables.read_gold(gold_tables.known_as_text(item, label, responses), responses)
     if n_empty := int(item.notna().sum()) - len(gold):
-        tell(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
+        write_stderr(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
     return gold
 
 

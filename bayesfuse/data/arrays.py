@@ -17,7 +17,7 @@ from pandas.api.types import infer_dtype, is_list_like
 from bayesfuse.errors import ResponsesError
 from bayesfuse.errors.messages import SHORT, abridged, brief, masked
 
-LARGEST = 2**53  # above this, floats do not hold every whole number
+MAX_EXACT_FLOAT = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),
     "boolean": (np.bool_,),
@@ -33,7 +33,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
 SKIPPED = {"ignore", "ignored", "skip", "skipped"}
 """Labels of tools for tasks that an annotator left out, in any case."""
 
-MAX_TEXT = 40  # letters of a cell that a message shows
+MAX_LETTERS = 40  # letters of a cell that a message shows
 
 
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
@@ -212,7 +212,7 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def quoted(value: Any, most: int = MAX_TEXT) -> str:
+def quoted(value: Any, most: int = MAX_LETTERS) -> str:
     """Return a cell or name as a message shows it: masked, then abridged."""
     return abridged(masked(repr(as_python(value))), most)
 
@@ -228,4 +228,6 @@ def shown(values: Any, most: int = 8) -> str:
 def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:
     """Return whether floats hold all these numbers exactly."""
     integers = [array for array in arrays if array.dtype.kind != "f" and array.size]
-    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in integers)
+    return all(
+        array.min() >= -MAX_EXACT_FLOAT and array.max() <= MAX_EXACT_FLOAT for array in integers
+    )

@@ -91,7 +91,7 @@ def one_spelling(
 ) -> Any:
     """Return a table in which classes that are spelt alike are one, or warn of them.
 
-    ``in_order`` says that the user chose the order of the classes, and ``marks`` are of missing
+    ``in_order``: whether the user chose the order of the classes; ``marks``: labels of missing
     responses and of silence.
     """
     require_flag("normalise", normalise)
@@ -155,8 +155,8 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
     of_marks -= {normal_form(str(name)) for name in ([] if declared is None else declared)}
     if odd := [name for name, form in zip(spellings, forms, strict=True) if form in of_marks]:
         raise ResponsesError(
-            "Labels that are spelt like a missing response or silence are no class: name them in "
-            f"missing= or abstain=, or drop them. Got: {shown(odd, 3)}."
+            "Labels that are spelt like a missing response or silence are not classes: name them "
+            f"in missing= or abstain=, or drop them. Got: {shown(odd, 3)}."
         )
     if declared is not None:
         names = unique_names(declared, "class")

@@ -12,10 +12,10 @@ from bayesfuse.data.class_names import class_rows
 from bayesfuse.errors.messages import abridged
 
 FEW = 5  # number of the first and the last rows of long tables to show
-LETTERS = 60  # length to which printed names are cut; plots cut them shorter
+MAX_LETTERS = 60  # length to which printed names are cut; plots cut them shorter
 
 
-def in_one_line(name: Any, most: int = LETTERS) -> str:
+def in_one_line(name: Any, most: int = MAX_LETTERS) -> str:
     """Return a name without line breaks, quoted if empty, with the middle cut out if long."""
     # control characters and unpaired surrogates can be neither printed nor drawn
     text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in str(name))
@@ -101,4 +101,8 @@ def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:
     left_out = len(rows) - 2 * FEW
     if left_out <= 1:
         return rows
-    return [*rows[:FEW], [f"… {left_out:,} more", *[""] * (n_columns - 1)], *rows[-FEW:]]
+    return [
+        *rows[:FEW],
+        [f"… {left_out:,} more", *[""] * (n_columns - 1)],
+        *rows[-FEW:],
+    ]

@@ -29,21 +29,21 @@ def of_responses(responses: Any) -> dict[str, str]:
         part = slice(at, at + ROWS_AT_ONCE)
         row = _mixed(asked[item[part]], label_digest[responses.cell[part]])
         total += row.sum(dtype=np.uint64), (row ^ (row >> np.uint64(29))).sum(dtype=np.uint64)
-    heard = [total]
+    contents = [total]
     if (silent := responses.silent) is not None:
         word = _mixed(raters, np.ones_like(raters))  # the hash of the number 0 is 0
-        unheard = _mixed(silent.sums(word, responses.n_items), asked).sum(dtype=np.uint64)
-        heard.append(np.array([int(silent.complete), unheard], dtype=np.uint64))
+        uncontents = _mixed(silent.sums(word, responses.n_items), asked).sum(dtype=np.uint64)
+        contents.append(np.array([int(silent.complete), uncontents], dtype=np.uint64))
     if (stated := responses.stated) is not None:
         spread = pd.util.hash_array(stated.probability.ravel()).reshape(stated.probability.shape)
         word = _mixed(np.broadcast_to(classes, spread.shape), spread).sum(axis=1, dtype=np.uint64)
         row = _mixed(asked[stated.item], _mixed(raters[stated.rater], word))
-        heard.append(np.array([len(row), row.sum(dtype=np.uint64)], dtype=np.uint64))
+        contents.append(np.array([len(row), row.sum(dtype=np.uint64)], dtype=np.uint64))
     return {
         "items": _digest([items]),
         "raters": _digest([raters]),
         "classes": _digest([classes]),
-        "responses": _digest(heard),
+        "responses": _digest(contents),
     }
 
 

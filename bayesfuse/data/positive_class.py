@@ -21,7 +21,7 @@ POSITIVE = set(
     "+ +1 1 +ve p pos positive positives y yes t true present detected case cases relevant".split()
 )
 NEGATIVE = set("- -1 0 -ve n neg negative negatives f false irrelevant".split())
-"""Names that are negative beside a positive one only: "negative" and "neutral" are no such pair."""
+"""Names that are negative beside a positive one only: not "negative" beside "neutral"."""
 
 ABSENCE = set(
     "no not none nein nee nej non não nao нет absent undetected healthy normal control controls "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import (
-    LARGEST,
+    MAX_EXACT_FLOAT,
     as_array,
     as_python,
     column_names,
@@ -79,15 +79,15 @@ def _rows(
     raters, classes = declared
     if classes is None and len(labels) == 0:
         raise ResponsesError(
-            "Some source must speak, or the classes must be declared with classes=, because they "
+            "Some source must respond, or the classes must be declared with classes=, because they "
             f"are unknown otherwise. Got: silence in all {len(pair)} rows."
         )
-    key, mute = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
+    key, silent_pairs = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
     code, distinct = encode(labels, classes, "class", column, quiet)
     key *= len(distinct)  # in place, to save memory
     key += code
     names = [*names, distinct]
-    silent = None if quiet is None else silence_of(mute, key, names, raters is not None)
+    silent = None if quiet is None else silence_of(silent_pairs, key, names, raters is not None)
     return key, *names, silent
 
 
@@ -180,10 +180,12 @@ def _require_cells(values: NDArray[Any], matrix: Any) -> None:
 
 def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers as integers and half ones unchanged, or raise ResponsesError."""
-    is_integer = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
+    is_integer = (labels == np.floor(labels)) & (np.abs(labels) <= MAX_EXACT_FLOAT)
     if is_integer.all():
         return labels.astype(np.int64)
-    is_half = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
+    is_half = np.all(np.abs(labels) <= MAX_EXACT_FLOAT) and np.all(
+        2 * labels == np.floor(2 * labels)
+    )
     if not (is_half and labels.max() > 1):  # scores such as 3.5
         raise ResponsesError(
             "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
@@ -278,7 +280,7 @@ def read_counts(
             f"patterns, and not all zero. Got: {shown(count)}."
         )
     most = max((np.size(pattern) for pattern in patterns), default=1)
-    if sum(map(int, count.tolist())) * most >= LARGEST:
+    if sum(map(int, count.tolist())) * most >= MAX_EXACT_FLOAT:
         raise ResponsesError(
             "Counts times raters must stay below 2⁵³, because larger sums are not exact. Got: "
             f"{shown(count)}."

@@ -114,7 +114,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             Whether the classes are grades, the lowest first. Default for increasing numbers and
             ordered categoricals; text needs classes= to define the order.
         positive : scalar, optional
-            The positive one of two classes, of which sensitivities are; it becomes the last.
+            The positive one of two classes, to which sensitivities refer; it becomes the last.
         normalise : bool, default False
             Whether class names that differ only in case, spaces or Unicode form ("yes", "Yes ") are
             one class, spelt as in ``classes`` or as most responses are. If False, they differ, with

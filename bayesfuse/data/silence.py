@@ -103,7 +103,7 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
     """Raise ResponsesError unless ``abstain`` is one label, not a class or a missing mark."""
     if is_list_like(abstain) or pd.isna(abstain):
         raise ResponsesError(
-            "abstain must be one label, and NaN and None mean that there is no response at all. "
+            "abstain must be one label, and NaN and None mean a missing response. "
             f"Got: abstain={abstain!r}."
         )
     for where, values in (("classes", classes), ("missing", marks)):
@@ -135,16 +135,16 @@ def silence_of(
 ) -> Silence:
     """Return the silence of pairs, item × raters + rater, in a table of responses with a key."""
     items, raters, classes = names
-    spoke = np.unique(key // len(classes))
-    mute = np.setdiff1d(pair % len(raters), spoke % len(raters))
-    if len(mute) and not declared:
+    responded = np.unique(key // len(classes))
+    silent_pairs = np.setdiff1d(pair % len(raters), responded % len(raters))
+    if len(silent_pairs) and not declared:
         raise ResponsesError(
-            "Every source must speak at least once, because nothing is learnt from silence alone: "
+            "Every source must respond at least once, because silence alone is not informative: "
             "leave the source out, or declare all with raters= (as in a few new items). "
-            f"Got: {shown(raters[mute])}, only silent ({len(mute)} such)."
+            f"Got: {shown(raters[silent_pairs])}, only silent ({len(silent_pairs)} such)."
         )
     n_pairs = len(items) * len(raters)
-    if len(spoke) + len(pair) == n_pairs and len(np.union1d(spoke, pair)) == n_pairs:
+    if len(responded) + len(pair) == n_pairs and len(np.union1d(responded, pair)) == n_pairs:
         return Silence()
     return of_pairs(pair, len(items), len(raters))
 

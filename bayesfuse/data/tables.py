@@ -42,9 +42,9 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.errors.messages import brief
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-NAMED = 5  # raters that are named when a table is read
-KEEP = "classes= of bf.Responses"  # what declares a class that would mean none
-MANY = 20  # responses of which most are of one kind each only if they are measurements or text
+MAX_NAMED = 5  # raters whose names a description lists
+DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
+MIN_RESPONSES = 20  # of a table in which most labels occur once only if they are free text
 
 Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
@@ -223,7 +223,11 @@ def _read_long(
 
 
 def read_wide(
-    frame: pd.DataFrame, where: str, naming: dict[str, Any], code: list[str], keep: str = KEEP
+    frame: pd.DataFrame,
+    where: str,
+    naming: dict[str, Any],
+    code: list[str],
+    keep: str = DECLARED_BY,
 ) -> tuple[Responses, str]:
     """Return the responses in a table with items in the index, and how they were read."""
     classes = naming["classes"]
@@ -273,7 +277,7 @@ def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
     return labels.mask(labels.isin(marks)) if labels.dtype.kind not in "biufM" else labels
 
 
-def skipped(labels: pd.Series, keep: str = KEEP) -> str:
+def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
     """Return in words which responses were read as missing because the item was skipped."""
     return "".join(
         f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
@@ -286,7 +290,7 @@ def skipped(labels: pd.Series, keep: str = KEEP) -> str:
 def require_few_classes(table: Responses) -> None:
     """Raise ResponsesError if most responses have a label that no other has."""
     alone = int((np.bincount(table.label) == 1).sum())
-    if table.n_responses >= MANY and 2 * alone > table.n_responses:
+    if table.n_responses >= MIN_RESPONSES and 2 * alone > table.n_responses:
         raise ResponsesError(
             "Labels must be few classes, shared by responses: round measurements or cut them into "
             f"classes (pd.cut). Got: {alone:,} labels of one response among {table.n_responses:,}."
@@ -307,7 +311,9 @@ def without_labels(number: int, lost: Sequence[Any]) -> str:
 
 
 def _first(names: Sequence[Any]) -> str:
-    return ", ".join(map(in_one_line, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+    return ", ".join(map(in_one_line, names[:MAX_NAMED])) + (
+        ", …" if len(names) > MAX_NAMED else ""
+    )
 
 
 def wide(table: Responses, cells: Any, items: str) -> str:

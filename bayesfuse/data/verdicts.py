@@ -85,7 +85,7 @@ def read_verdicts(
     judges : sequence of str, optional
         Columns of a wide table, one for every judge, in place of ``judge`` and ``verdict``.
     swapped : str, optional
-        Column that says (true, yes, 1 or false, no, 0) whether the judge saw the two outputs in the
+        Column (true, yes, 1 or false, no, 0) of whether the judge saw the two outputs in the
         other order. Verdicts are turned back, and are of a judge with " (swapped)" in its name.
     missing : sequence
         Verdicts that count as none, in upper or lower case: silence and failures.
@@ -122,7 +122,7 @@ def read_verdicts(
     (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """
     frame = read_file(table) if isinstance(table, str | PathLike) else table
-    require_kind("A table of verdicts that is no path", frame, pd.DataFrame)
+    require_kind("A table of verdicts that is not a path", frame, pd.DataFrame)
     item_columns = [item] if isinstance(item, str) else [*item]
     judge_columns = [judge] if isinstance(judge, str) else [*judge]
     wide = [*(judges or ())]

@@ -12,7 +12,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 
 CLIP = 1e-3
-"""Smallest probability of a class whose logarithm enters: a model's zeros are no certainties."""
+"""Smallest probability of which the logarithm is taken: zeros of a model are not certain."""
 
 
 class Agreement(NamedTuple):

@@ -18,7 +18,7 @@ from bayesfuse.moments.views import incidence
 from bayesfuse.numerics.kernels import Array
 
 EDGE = 0.01  # imbalances within this of ±1 look like a missing class
-SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
+MIN_RATE = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
 
 
 def rank_raters(responses: Responses) -> xr.DataArray:
@@ -306,7 +306,7 @@ def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
 def log_table(sensitivity: Array, specificity: Array) -> Array:
     """Return log P(response | class), with clipped rates, (2 raters, 2); zero if unknown (NaN)."""
     says_positive = np.stack([1 - specificity, sensitivity], axis=-1)
-    says_positive = np.clip(says_positive, SMALLEST, 1 - SMALLEST)
+    says_positive = np.clip(says_positive, MIN_RATE, 1 - MIN_RATE)
     table = np.log(np.stack([1 - says_positive, says_positive], axis=1)).reshape(-1, 2)
     return np.nan_to_num(table)
 

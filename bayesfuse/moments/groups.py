@@ -261,14 +261,14 @@ def _corrected(
         return observed
     agreement = (weight * right).sum(axis=1) / total
     informed = agreement.sum() - 1
-    if informed < binary.SMALLEST:
+    if informed < binary.MIN_RATE:
         return observed
     return np.clip((observed - (1 - agreement[::-1])) / informed, 0.0, 1.0)
 
 
 def _summed_out(evidence: Array, rates: Array) -> Array:
     """Return the log odds of the truth given every group's evidence on its verdict."""
-    rates = np.clip(np.nan_to_num(rates, nan=0.5), binary.SMALLEST, 1 - binary.SMALLEST)
+    rates = np.clip(np.nan_to_num(rates, nan=0.5), binary.MIN_RATE, 1 - binary.MIN_RATE)
     sensitive, specific = np.log(rates)
     insensitive, unspecific = np.log1p(-rates)
     positive = np.logaddexp(sensitive + evidence, insensitive)

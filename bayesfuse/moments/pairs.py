@@ -14,7 +14,7 @@ from bayesfuse.errors import MomentsError, require_choice, require_kind
 from bayesfuse.numerics.kernels import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
-LARGE = 100  # raters above which the starting eigenvector is approximate
+MAX_EXACT_RATERS = 100  # raters above which the starting eigenvector is approximate
 
 
 def require_binary(responses: Responses) -> None:
@@ -276,7 +276,7 @@ def least_squares(q: Array, weight: Array) -> Array:
 
     observed = np.where(weight > 0, q, 0.0)
     matrix = weight * observed
-    if len(q) <= LARGE or not matrix.any():
+    if len(q) <= MAX_EXACT_RATERS or not matrix.any():
         direction = leading(matrix)[1]
     else:
         begin = np.random.default_rng(0).standard_normal(len(q))

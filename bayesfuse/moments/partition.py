@@ -17,8 +17,8 @@ from bayesfuse.moments.pairs import class_moments, least_squares, orient
 from bayesfuse.moments.score import Indices, score_matrix
 from bayesfuse.numerics.kernels import Array
 
-MOST_CLUSTERS = 100  # tried
-EVERY = 30  # every number of clusters up to this is tried
+MAX_CLUSTERS = 100  # tried
+DENSE_SIZES = 30  # every number of clusters up to this is tried
 
 
 def find_groups(
@@ -113,14 +113,14 @@ def find_groups(
 def _sizes(n_raters: int, min_groups: int, criterion: str) -> Indices:
     """Return the numbers of clusters to try, with "all independent" for the penalised criterion."""
     require_count("min_groups", min_groups, least=2)  # one group means independent raters
-    if min_groups > min(MOST_CLUSTERS, n_raters):
+    if min_groups > min(MAX_CLUSTERS, n_raters):
         raise MomentsError(
-            f"min_groups must not exceed {MOST_CLUSTERS} or the number of raters. Got: "
+            f"min_groups must not exceed {MAX_CLUSTERS} or the number of raters. Got: "
             f"{min_groups} for {n_raters} raters."
         )
-    sizes = np.arange(min_groups, min(MOST_CLUSTERS, n_raters - 1) + 1)
-    tenths = np.floor(np.log(sizes / EVERY) / np.log(1.1))
-    sizes = sizes[(sizes <= EVERY) | np.append(np.diff(tenths) > 0, True)]
+    sizes = np.arange(min_groups, min(MAX_CLUSTERS, n_raters - 1) + 1)
+    tenths = np.floor(np.log(sizes / DENSE_SIZES) / np.log(1.1))
+    sizes = sizes[(sizes <= DENSE_SIZES) | np.append(np.diff(tenths) > 0, True)]
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 

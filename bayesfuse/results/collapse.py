@@ -50,8 +50,8 @@ def lost_classes(
     expected = copies @ probability[unknown]
     lost = _is_lost(expected, favoured)
     lost_share = np.nan if draws is None else _share_of_draws(draws[:, unknown], copies, favoured)
-    counts = np.bincount(responses.cell, minlength=responses.n_raters * responses.n_classes)
-    counts = counts.reshape(responses.n_raters, responses.n_classes)
+    shape = responses.n_raters, responses.n_classes
+    counts = np.bincount(responses.cell, minlength=shape[0] * shape[1]).reshape(shape)
     one_label = (np.count_nonzero(counts, axis=1) == 1) & (counts.max(axis=1) >= MIN_RESPONSES)
     spans = lost_spans(probability[unknown], responses)
     is_swapping = not lost.any() and bool(lost_share >= MIN_LOST_SHARE)

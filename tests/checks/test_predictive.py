@@ -68,7 +68,7 @@ def test_counts_over_pairs_are_those_of_loops(small):
 
 def test_of_very_many_meetings_those_of_evenly_spaced_items_are_kept(small, monkeypatch):
     every = rater_pairs._pairs(small, 1)[2]
-    monkeypatch.setattr(rater_pairs, "MOST_MEETINGS", len(every.pair) // 2)
+    monkeypatch.setattr(rater_pairs, "MAX_MEETINGS", len(every.pair) // 2)
     some = rater_pairs._pairs(small, 1)[2]
     assert 0 < len(some.pair) < len(every.pair)
     assert set(small.item[some.first]) <= set(range(0, small.n_items, 2)) | set(

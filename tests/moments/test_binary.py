@@ -268,8 +268,8 @@ def test_score_is_the_sum_over_all_pairs_that_are_known():
 def test_scores_of_many_raters_are_sampled_without_bias(monkeypatch):
     r = random_covariance(np.random.default_rng(3), 10)
     exact = score.scores(r)
-    monkeypatch.setattr(score, "EXACT", 9)
-    monkeypatch.setattr(score, "SAMPLED", 40)
+    monkeypatch.setattr(score, "MAX_EXACT_RATERS", 9)
+    monkeypatch.setattr(score, "N_SAMPLED_PAIRS", 40)
     draws = np.array([score.scores(r, seed) for seed in range(400)])
     error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
     off = ~np.eye(10, dtype=bool)
