@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from bayesfuse.data.arrays import (
 )
 from bayesfuse.data.column_roles import odd_column
 from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
-from bayesfuse.data.silence import require_abstain, silence_of, split_abstentions
+from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
 from bayesfuse.errors import ResponsesError, require_flag
 from bayesfuse.errors.messages import brief
 
@@ -36,13 +36,20 @@ EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 UNDECLARED = (-1,)
 """The default mark of missing responses: −1, unless that is a declared class."""
 
-TableRows = tuple[Any, ...]
-"""``(item * raters + rater) * classes + label`` of every response, three names, and silence."""
+
+class CodedRows(NamedTuple):
+    """The rows of a table in numbers, with the names that these index."""
+
+    key: NDArray[np.int64]  # (item * raters + rater) * classes + label
+    items: NDArray[Any]
+    raters: NDArray[Any]
+    classes: NDArray[Any]
+    silent: Silence | None
 
 
 def read_long(
     frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
-) -> TableRows:
+) -> CodedRows:
     """Read the item, rater and label columns of a table."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise ResponsesError(
@@ -69,13 +76,13 @@ def read_long(
         "missing=\"drop\"), or give abstain=''.",
         lambda n: f"'' in row {numbers(quiet, n)}, counted from 0",
     )
-    return _rows(pair, labels, quiet, names_of, declared[1:], names[2])
+    return _coded(pair, labels, quiet, names_of, declared[1:], names[2])
 
 
-def _rows(
+def _coded(
     pair: NDArray[np.int64], labels: Any, quiet: Any, names: list[Any], declared: Any, column: str
-) -> TableRows:
-    """Return the rows of pairs, item × raters + rater, of which some are ``quiet``."""
+) -> CodedRows:
+    """Return the rows of pairs, item × raters + rater; those that are ``quiet`` have no label."""
     raters, classes = declared
     if classes is None and len(labels) == 0:
         raise ResponsesError(
@@ -86,9 +93,11 @@ def _rows(
     code, distinct = encode(labels, classes, "class", column, quiet)
     key *= len(distinct)  # in place, to save memory
     key += code
-    names = [*names, distinct]
-    silent = None if quiet is None else silence_of(silent_pairs, key, names, raters is not None)
-    return key, *names, silent
+    items, rater_names = names
+    silent = None
+    if quiet is not None:
+        silent = silence_of(silent_pairs, key, [*names, distinct], raters is not None)
+    return CodedRows(key, items, rater_names, distinct, silent)
 
 
 def read_matrix(
@@ -98,7 +107,7 @@ def read_matrix(
     raters: Sequence[Any] | None,
     classes: Any,
     abstain: Any = None,
-) -> TableRows:
+) -> CodedRows:
     """Read a matrix of labels, shape (items, raters)."""
     matrix, declared = present(matrix), raters
     if classes is not None:
@@ -131,11 +140,9 @@ def read_matrix(
         labels = narrow(labels)
     if labels.dtype.kind == "f":
         labels = _without_decimals(labels)
-    ends = zip(values.shape, (items, raters), ("item", "rater"), strict=True)
+    names = [names_of(len(values), items, "item"), names_of(values.shape[1], raters, "rater")]
     pair = np.flatnonzero(answered)
-    return _rows(
-        pair, labels, quiet, [names_of(*end) for end in ends], (declared, classes), "labels"
-    )
+    return _coded(pair, labels, quiet, names, (declared, classes), "labels")
 
 
 def _frame_values(

@@ -104,9 +104,9 @@ class KnowsStatements:
         """
         frame = present(frame)
         if column_names(frame) is not None and not isinstance(frame, xr.DataArray):
-            pair, names, probability = read_table(frame, (item, rater), (items, raters), classes)
+            pair, names, probability = _read_frame(frame, (item, rater), (items, raters), classes)
         else:
-            pair, names, probability = read_array(frame, items, raters, classes)
+            pair, names, probability = _read_array(frame, items, raters, classes)
         stated = statements_of(pair, probability, len(names[0]), len(names[1]))
         table = replace(table_of(cls, np.empty(0, np.int64), *names), stated=stated)
         return cast(Self, positive_last(table, classes, False, positive))
@@ -158,7 +158,7 @@ class KnowsStatements:
         return replace(cast(Any, self), stated=None)
 
 
-def read_table(
+def _read_frame(
     frame: Any, ends: tuple[str, str], declared: tuple[Any, Any], classes: Any
 ) -> tuple[NDArray[np.int64], Any, Array]:
     """Return ``item * raters + rater`` of every row of a table, the names, and probabilities."""
@@ -178,7 +178,7 @@ def read_table(
     return pair, (items, raters, names), np.column_stack(probability)
 
 
-def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array]:
+def _read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array]:
     """Return ``item * raters + rater`` of the statements of an array, the names, and these."""
     coordinates: Any = [None] * 3
     if isinstance(values, xr.DataArray) and values.ndim == 3:

@@ -49,7 +49,10 @@ def lost_classes(
     favoured = copies @ (most / most.sum(axis=1, keepdims=True))  # tied classes share an item
     expected = copies @ probability[unknown]
     lost = _is_lost(expected, favoured)
-    lost_share = np.nan if draws is None else _share_of_draws(draws[:, unknown], copies, favoured)
+    lost_share = np.nan
+    if draws is not None:
+        some = draws[:: max(len(draws) // MAX_DRAWS, 1)]
+        lost_share = _share_of_draws(some[:, unknown], copies, favoured)
     shape = responses.n_raters, responses.n_classes
     counts = np.bincount(responses.cell, minlength=shape[0] * shape[1]).reshape(shape)
     one_label = (np.count_nonzero(counts, axis=1) == 1) & (counts.max(axis=1) >= MIN_RESPONSES)
@@ -103,7 +106,6 @@ def _is_lost(n_items: Array, favoured: Array) -> NDArray[np.bool_]:
 
 def _share_of_draws(draws: NDArray[Any], copies: Array, favoured: Array) -> float:
     """Return the share of the draws in which a class is lost, whatever the names of the classes."""
-    draws = draws[:: max(len(draws) // MAX_DRAWS, 1)]
     n_items = np.stack([(draws == k) @ copies for k in range(len(favoured))], axis=1)
     # classes are matched by size, which is invariant to permutations
     by_size = np.sort(n_items, axis=1)[:, ::-1]
