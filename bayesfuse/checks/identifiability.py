@@ -243,8 +243,8 @@ def _questions(
     per_rater = np.bincount(table.rater, codes[table.item] >= 0, minlength=table.n_raters)
     assumed = "raters err independently given the class, and most are better than guessing"
     if n_populations > 1:
-        assumed += ", and alike in all populations"
-        assumed += "" if visits.odd.any() else ", whose class shares differ"
+        differ = "" if visits.odd.any() else ", whose class shares differ"
+        assumed += f", and alike in all populations{differ}"
     items = judged[visits.source[np.unique(visits.item, return_index=True)[1]]]
     more = f"{MIN_GOLD_OF_CLASS} known labels of every class"
     if every_class:
@@ -281,8 +281,7 @@ def _questions(
 
 
 def _but_not(is_included: NDArray[np.bool_], what: str) -> str:
-    number = int((~is_included).sum())
-    return f"; not of {number:,} {what}" if number else ""
+    return "" if is_included.all() else f"; not of {(~is_included).sum():,} {what}"
 
 
 def _of_raters(

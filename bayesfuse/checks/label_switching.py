@@ -295,9 +295,8 @@ def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
 def _uses_names(target: Array, weight: Array) -> bool:
     """Return whether no permutation of the classes makes more raters mostly right."""
     identity = np.arange(len(target))
-    label = (
-        target[:, 1:].reshape(len(identity), len(weight), -1).argmax(axis=-1)
-    )  # (classes, raters)
+    rows = target[:, 1:].reshape(len(identity), len(weight), -1)
+    label = rows.argmax(axis=-1)  # (classes, raters)
     votes = (label[..., None] == identity).swapaxes(1, 2) @ weight
     _, best = scipy.optimize.linear_sum_assignment(votes, maximize=True)
     return bool(votes[identity, best].sum() <= np.trace(votes) + 1e-9)

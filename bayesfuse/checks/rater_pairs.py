@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import predictive
+from bayesfuse.checks.advice import listed
 from bayesfuse.checks.predictive import Replicated
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import InapplicableError, require_count
@@ -160,10 +161,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
         )
     if not groups:
         return f"No pair of {n_pairs} shares more mistakes than the model expects."
-    named = "; ".join(
-        ", ".join(map(str, g[:6])) + (f" and {len(g) - 6} more" if len(g) > 6 else "")
-        for g in groups
-    )
+    named = "; ".join(listed(group, 6) for group in groups)
     sentence = f"These raters share more mistakes than the model expects: {named}."
     if not _has_only_labels(observation.responses):  # which no other model takes
         return f"{sentence} Some items may be harder than others, or these raters share a source."
@@ -223,9 +221,7 @@ def item_difficulty(
     data = Replicated(result, model, draws, random_seed)
     n_items = len(_agreement(data.responses))
     if n_items == 0:
-        raise InapplicableError(
-            "Agreement needs items with two or more responses. Got: no such item."
-        )
+        raise InapplicableError("Agreement needs items with two responses. Got: no such item.")
     edges = np.linspace(0, 1, N_BINS + 1)
 
     def by_agreement(responses: Responses) -> tuple[Array, float, float]:
@@ -240,9 +236,8 @@ def item_difficulty(
 
 
 def _of_difficulty(deviation: dict[str, float], mean: dict[str, float], observation: Any) -> str:
-    sentence = (
-        f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
-    )
+    observed = f"{deviation['observed']:.3f}"
+    sentence = f"The agreement of raters has standard deviation {observed} over items"
     if mean["p_value"] <= predictive.LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
         model = _model_of_hard_items(observation)
@@ -317,9 +312,7 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     cells = np.unique(item * n_raters + rater)
     shape = responses.n_items, n_raters
     answered = scipy.sparse.csr_array((np.ones(len(cells)), np.divmod(cells, n_raters)), shape)
-    shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr()
-    shared.sort_indices()
-    shared = shared.tocoo()
+    shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr().sorted_indices().tocoo()
     is_frequent = shared.data >= least
     if not is_frequent.any():
         raise InapplicableError(

@@ -192,10 +192,8 @@ def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray
         raise ResponsesError(
             f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
         )
-    columns = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
-    item, code = (
-        places(as_array(list(names_of)), probability[dim].values) for dim, names_of in columns
-    )
+    items, classes = (as_array(list(column)) for column in zip(*pairs, strict=True))
+    item, code = places(items, names.items), places(classes, names.classes)
     for what, place in (("items", item), ("classes", code)):
         if place.min() < 0:
             name, label = pairs[place.argmin()]
@@ -276,19 +274,18 @@ def agreement(
     parts = [(ALL, responses)]
     if by is not None:
         names, code = read_populations(responses.items, by, what="by=", group="group")
-        parts += [
-            (name, responses.take(np.flatnonzero(code == at)))
-            for at, name in enumerate(names.tolist())
-        ]
-    tables = []
-    for name, part in parts:
-        tables.append((_measures(part, draws, level, rng), _kappas(part, level)))
-        for table in tables[-1]:
-            table.insert(0, "group", [name] * len(table))
-    measures, pairs = (
-        pd.concat(tables_of, ignore_index=True) for tables_of in zip(*tables, strict=True)
-    )
-    return Agreement(measures, pairs)
+        for at, name in enumerate(names.tolist()):
+            parts.append((name, responses.take(np.flatnonzero(code == at))))
+    measures = [(name, _measures(part, draws, level, rng)) for name, part in parts]
+    pairs = [(name, _kappas(part, level)) for name, part in parts]
+    return Agreement(_with_groups(measures), _with_groups(pairs))
+
+
+def _with_groups(tables: list[tuple[Any, pd.DataFrame]]) -> pd.DataFrame:
+    """Return tables in one, with the group of every row as the first column."""
+    for name, table in tables:
+        table.insert(0, "group", [name] * len(table))
+    return pd.concat([table for _, table in tables], ignore_index=True)
 
 
 def _measures(

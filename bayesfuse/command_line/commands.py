@@ -27,7 +27,6 @@ from bayesfuse.command_line.outputs import (
     write_asked,
     write_labels,
     write_netcdf,
-    write_page,
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
@@ -101,7 +100,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
             Step("raters", write_raters, arguments.rater_table),
-            Step("report", partial(write_page, result), arguments.report),
+            Step("report", lambda path: result.report(path), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
             # after the labels: it takes most of the disk

@@ -82,11 +82,6 @@ def write_labels(
         table.to_csv(path, **settings)
 
 
-def write_page(result: Any, path: Path) -> None:
-    """Write the answer as a page."""
-    result.report(path)
-
-
 def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path) -> None:
     """Write the spans of tags, or the runs of other classes, with their probabilities."""
     tags = mark_spans(bf.label_probabilities(result)["class"].values.tolist())
@@ -184,16 +179,12 @@ def _group_table(result: xr.DataTree) -> str:
             "No raters were found to share a source, so this is the model of Dawid and Skene.\n"
             f"Groups: {result.attrs['groups']}."
         )
-    rows = [
-        [
-            in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2),
-            f"{row.probability:.2f}",
-            ESTIMATE(row.informedness, row.low, row.high),
-        ]
-        for row in groups.itertuples()
-    ]
-    header = ["raters who share a source", "probability", "informedness (0: none)"]
-    return as_columns(header, rows)
+    rows = []
+    for row in groups.itertuples():
+        names = in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2)
+        informedness = ESTIMATE(row.informedness, row.low, row.high)
+        rows.append([names, f"{row.probability:.2f}", informedness])
+    return as_columns(["raters who share a source", "probability", "informedness (0: none)"], rows)
 
 
 def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> str:
@@ -220,11 +211,9 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
     if diagnostics.isna().all().any():
         return "Convergence cannot be assessed: that needs two or more chains and more draws."
     rhat, ess = diagnostics["r_hat"].max(), diagnostics["ess_bulk"].min()
-    where = (
-        in_one_line(diagnostics["r_hat"].idxmax()),
-        in_one_line(diagnostics["ess_bulk"].idxmin()),
-    )
-    line = f"Largest R-hat {rhat:.3f} ({where[0]}), smallest ESS {ess:,.0f} ({where[1]})."
+    worst_rhat = in_one_line(diagnostics["r_hat"].idxmax())
+    worst_ess = in_one_line(diagnostics["ess_bulk"].idxmin())
+    line = f"Largest R-hat {rhat:.3f} ({worst_rhat}), smallest ESS {ess:,.0f} ({worst_ess})."
     if step > 1:
         line += f" Every {step}-th rater was checked."
     return line + _advice(rhat, ess, result.attrs["sampler"])

@@ -127,16 +127,15 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
     label = label[label != EMPTY]  # refused where the partition is read
     if layout.abstain is not None:
         label = label[label != layout.abstain]
-    raters, classes = (column.dropna().unique() for column in (frame[layout.rater], label))
     content = pd.util.hash_pandas_object(frame[layout.columns[:3]], index=False)
     return Survey(
-        len(frame),
-        int(frame[layout.item].nunique()),
-        raters,
-        classes,
-        (as_python(unit.min()), as_python(unit.max())),
-        tuple(_kind(frame[name]) for name in layout.columns[:3]),
-        int(content.to_numpy().sum(dtype=np.uint64)),
+        rows=len(frame),
+        items=int(frame[layout.item].nunique()),
+        raters=frame[layout.rater].dropna().unique(),
+        classes=label.dropna().unique(),
+        range=(as_python(unit.min()), as_python(unit.max())),
+        kinds=tuple(_kind(frame[name]) for name in layout.columns[:3]),
+        content=int(content.to_numpy().sum(dtype=np.uint64)),
     )
 
 
@@ -226,10 +225,10 @@ class Partitions:
         return sequences
 
     def __repr__(self) -> str:
-        sizes, counts = self.per_partition[:, 1], (len(self.raters), len(self.classes))
+        sizes = self.per_partition[:, 1]
         title = (
-            f"{self.n_responses:,} responses to {self.n_items:,} items by {counts[0]:,} raters, "
-            f"{counts[1]:,} classes"
+            f"{self.n_responses:,} responses to {self.n_items:,} items by {len(self.raters):,} "
+            f"raters, {len(self.classes):,} classes"
         )
         parts = f"{self.n_partitions:,} of {sizes.min():,} to {sizes.max():,} responses"
         rows = [("partitions", parts), ("classes", shown(self.classes))]
@@ -294,18 +293,13 @@ class ReadsPartitions:
             ``positive``, ``normalise``: as in :meth:`from_long`, except that undeclared names are
             always sorted.
         """
-        patterns = [
-            str(path_or_pattern)
-            for path_or_pattern in ([paths] if isinstance(paths, str | Path) else paths)
-        ]
+        patterns = list(map(str, [paths] if isinstance(paths, str | Path) else paths))
         files: list[str] = []
-        for path_or_pattern in patterns:
-            pattern = (
-                str(Path(path_or_pattern, "*.parquet"))
-                if Path(path_or_pattern).is_dir()
-                else path_or_pattern
-            )
-            files += sorted(glob(pattern)) or [path_or_pattern] * (pattern == path_or_pattern)
+        for pattern in patterns:
+            if Path(pattern).is_dir():
+                files += sorted(glob(str(Path(pattern, "*.parquet"))))
+            else:
+                files += sorted(glob(pattern)) or [pattern]
         if not files:
             raise ResponsesError(
                 f"There must be at least one parquet file. Got: none in {shown(patterns)}."

@@ -96,7 +96,7 @@ class InapplicableError(ModelError):
     >>> bf.checks.item_difficulty(bf.find_map(model), model)
     Traceback (most recent call last):
         ...
-    bayesfuse.errors.InapplicableError: Agreement needs items with two or more responses. ...
+    bayesfuse.errors.InapplicableError: Agreement needs items with two responses. Got: no such item.
     """
 
 

@@ -220,11 +220,8 @@ def confusion(
         n_items = max(1, round(responses.n_items * MAX_PILOT_RESPONSES / responses.n_responses))
         pilot = responses.take(np.sort(rng.choice(responses.n_items, n_items, replace=False)))
     small = table if pilot is responses else Table.build(pilot)
-    fits = [
-        (match(small, point, iterations, tolerance), name)
-        for name in STARTS
-        for point in starting_points(name, pilot, rng)
-    ]
+    points = [(name, point) for name in STARTS for point in starting_points(name, pilot, rng)]
+    fits = [(match(small, point, iterations, tolerance), name) for name, point in points]
     fit, start = min(fits, key=lambda candidate: candidate[0].objective)
     if small is not table:
         fit = match(table, fit.confusion, iterations, tolerance)
@@ -246,8 +243,8 @@ def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
             "prevalence": ("class", fit.prevalence[order]),
             "confusion": (("rater", "class", "answer"), confusion),
         },
-        coords={"rater": responses.raters, "class": responses.classes, "answer": responses.classes},
-        attrs={
+        {"rater": responses.raters, "class": responses.classes, "answer": responses.classes},
+        {
             "objective": fit.objective,
             "iterations": fit.iterations,
             "start": start,

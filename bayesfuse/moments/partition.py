@@ -84,16 +84,12 @@ def find_groups(
         return fit_groups(pair, np.frombuffer(group, dtype=np.int64))
 
     fitted = [fit(group.tobytes()) for group in clusters]
-    residual = value = np.array([fit_of_size.residual for fit_of_size in fitted])
+    residual = value = np.array([one.residual for one in fitted])
     dispersion = 1.0
     if criterion == "penalised":
-        dispersion = max(
-            1.0, min(fit_of_size.error / max(fit_of_size.freedom, 1) for fit_of_size in fitted)
-        )
-        fitted = [_dissolve(fit_of_size, fit, dispersion) for fit_of_size in fitted]
-        value = np.array(
-            [fit_of_size.error / dispersion + fit_of_size.cost.sum() for fit_of_size in fitted]
-        )
+        dispersion = max(1.0, min(one.error / max(one.freedom, 1) for one in fitted))
+        fitted = [_dissolve(one, fit, dispersion) for one in fitted]
+        value = np.array([one.error / dispersion + one.cost.sum() for one in fitted])
     best = fitted[int(np.argmin(value))]
     return xr.Dataset(
         {
@@ -192,9 +188,8 @@ def fit_groups(pair: PairMoments, group: Indices) -> GroupFit:
         v_off[c] = orient(least_squares(q, np.where(together, 0.0, w)))
         for raters in members:
             if len(raters) > 1:
-                v_on[c, raters] = orient(
-                    least_squares(q[np.ix_(raters, raters)], w[np.ix_(raters, raters)])
-                )
+                part = np.ix_(raters, raters)
+                v_on[c, raters] = orient(least_squares(q[part], w[part]))
     on, off = (pair.q - v[:, :, None] * v[:, None, :] for v in (v_on, v_off))
     left = np.where(together, on, off) ** 2
     saved = (pair.precision * np.where(together, off**2 - on**2, 0.0)).sum(axis=(0, 2)) / 2

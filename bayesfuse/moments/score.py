@@ -177,11 +177,9 @@ def spectrum(
     p_value = np.nan
     if isinstance(source, Responses):
         estimate = accuracies_of(source, moments, fitted, prevalence)
-        says_positive = np.stack(
-            [1 - estimate.specificity.values, estimate.sensitivity.values], axis=-1
-        )
+        rates = 1 - estimate.specificity.values, estimate.sensitivity.values
         # covariances of raters of unknown quality are not used, so any draw will do
-        chance = np.nan_to_num(says_positive, nan=0.5)
+        chance = np.nan_to_num(np.stack(rates, axis=-1), nan=0.5)
         table = source.expand()
         item, rater, beyond = table.item, table.rater, 0
         for _ in range(draws):  # with the truth as the only target

@@ -106,18 +106,16 @@ def _views(
     for t in range(3):
         team_responses = used[:, team == t]
         asked = team_responses.T @ (weight * (n_others[:, t] > 0))
-        views[:, t] = team_responses @ (
-            (team_responses.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None]
-        )
+        predicted = (team_responses.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None]
+        views[:, t] = team_responses @ predicted
     return views / np.maximum(n_votes, 1.0)[:, :, None], n_votes > 0
 
 
 def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -> Array:
     """Return the eigenvectors of T(η) P⁻¹ for the η, among many, with the largest eigengap."""
     scaled = np.linalg.solve(pair.T, triple.transpose(0, 2, 1)).transpose(0, 2, 1)
-    values, vectors = np.linalg.eig(
-        np.tensordot(rng.standard_normal((10 * len(pair), len(pair))), scaled, axes=1)
-    )
+    directions = rng.standard_normal((10 * len(pair), len(pair)))
+    values, vectors = np.linalg.eig(np.tensordot(directions, scaled, axes=1))
     ordered = np.sort(values.real, axis=1)
     gap = np.diff(ordered, axis=1).min(axis=1) / np.abs(ordered).max(axis=1)
     best = vectors[np.argmax(gap)]
