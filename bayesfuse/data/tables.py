@@ -311,9 +311,8 @@ def without_labels(number: int, lost: Sequence[Any]) -> str:
 
 
 def _first(names: Sequence[Any]) -> str:
-    return ", ".join(map(in_one_line, names[:MAX_NAMED])) + (
-        ", …" if len(names) > MAX_NAMED else ""
-    )
+    more = ", …" if len(names) > MAX_NAMED else ""
+    return ", ".join(map(in_one_line, names[:MAX_NAMED])) + more
 
 
 def wide(table: Responses, cells: Any, items: str) -> str:
