@@ -224,13 +224,15 @@ def _sampling_variance(responses: Responses) -> Array:
         index_of[:] = -1
         index_of[item[rater == m]] = np.flatnonzero(rater == m)
         shared = np.flatnonzero(index_of[item] >= 0)
-        who = rater[shared]
-        at = who, np.arange(len(who))
-        common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(who)))
+        other_rater = rater[shared]
+        at = other_rater, np.arange(len(other_rater))
+        common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(other_rater)))
         size = common.sum(axis=1)
         size[size < 2] = np.nan
         both = np.stack([answer[index_of[item[shared]]], answer[shared]])
-        centred = both - np.stack([common @ vector / size[:, None] for vector in both])[:, who]
+        centred = (
+            both - np.stack([common @ vector / size[:, None] for vector in both])[:, other_rater]
+        )
         product = centred.prod(axis=0).sum(axis=1)
         mean, square = common @ product / size, common @ product**2 / size
         variance[m] = (square - mean**2) / (size - 1.0)

@@ -227,7 +227,7 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
     profile = _profiles(result if reference is None else reference, _weights(result))
     profile = profile.reshape(-1, *profile.shape[2:])
     few = profile[contents.evenly_spaced(min(N_CANDIDATES, len(profile)), len(profile))]
-    distance = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
+    distance = [np.trace(_costs(few, candidate), axis1=1, axis2=2).sum() for candidate in few]
     target = few[np.argmin(distance)]
     for _ in range(MAX_ROUNDS):
         order = _orders(profile, target)
@@ -282,8 +282,8 @@ def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
     """Return the class that matches each class of the target at every draw, (…, class)."""
     flat, identity = profile.reshape(-1, *target.shape), np.arange(len(target))
     order = np.tile(identity, (len(flat), 1))
-    for n, one in enumerate(flat):
-        cost = _costs(one, target)
+    for n, draw in enumerate(flat):
+        cost = _costs(draw, target)
         _, best = scipy.optimize.linear_sum_assignment(cost)
         if cost[identity, best].sum() < MAX_DISTANCE_RATIO * np.trace(
             cost

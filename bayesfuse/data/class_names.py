@@ -55,11 +55,11 @@ def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
         several = [at for at, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
         for at in several:
             sets.setdefault(tuple(sorted(parts[at])), []).append(at)
-        twice = [group for group in sets.values() if len(group) > 1]
+        reordered = [group for group in sets.values() if len(group) > 1]
         number = Counter(part for labels in parts for part in set(labels))
         are_shared = all(number[part] > 1 for at in several for part in parts[at])
-        if twice or (len(several) > 1 and are_shared):
-            return separator, twice
+        if reordered or (len(several) > 1 and are_shared):
+            return separator, reordered
     return None
 
 
@@ -233,13 +233,13 @@ def class_notes(table: Any) -> list[str]:
     if groups := spelt_alike(table.classes):
         notes.append(f"{spelling_note(table, groups)} {REMEDY}")
     if (sets := looks_like_sets(table.classes)) is not None:
-        separator, twice = sets
+        separator, reordered = sets
         what = f"Class names look like sets of labels separated by {separator!r}"
-        if not twice:
+        if not reordered:
             return [*notes, f"{what}: every set counts as a class of its own."]
         notes.append(
-            f"{what}, and sets in two orders count as different classes: {_first(table, twice)}. "
-            "Sort the labels within each set."
+            f"{what}, and sets in two orders count as different classes: "
+            f"{_first(table, reordered)}. Sort the labels within each set."
         )
     return notes
 

@@ -182,14 +182,14 @@ class Partitions:
     def __init__(self, layout: Layout, origins: Sequence[Any]) -> None:
         sources = [Source(*origin) for origin in enumerate(origins)]
         surveys: list[Survey | None] = _parts(layout, sources).map(survey, (layout,))
-        if not (nonempty := [one for one in surveys if one is not None]):
+        if not (nonempty := [part for part in surveys if part is not None]):
             raise ResponsesError(
                 f"A table must have at least one row. Got: {len(sources)} partitions without rows."
             )
-        self.sources = [source for source, one in zip(sources, surveys, strict=True) if one]
+        self.sources = [source for source, part in zip(sources, surveys, strict=True) if part]
         _require_kinds(nonempty, self.sources, layout)
-        self.raters = _names([one.raters for one in nonempty], layout.raters, "rater")
-        self.classes = _names([one.classes for one in nonempty], layout.classes, "class")
+        self.raters = _names([part.raters for part in nonempty], layout.raters, "rater")
+        self.classes = _names([part.classes for part in nonempty], layout.classes, "class")
         dtypes, graded = [nonempty[0].classes.dtype], bool(layout.ordered)
         if layout.normalise and layout.classes is None and self.classes.dtype.kind == "U":
             self.classes = unique_names(sorted(spelt_once(self.classes.tolist())), "class")
@@ -198,10 +198,12 @@ class Partitions:
         )
         ordered = read_order(layout.ordered, dtypes, layout.classes, self.classes)
         self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
-        self.per_partition = np.array([(one.items, one.rows) for one in nonempty], dtype=np.int64)
+        self.per_partition = np.array(
+            [(part.items, part.rows) for part in nonempty], dtype=np.int64
+        )
         self.n_partitions = len(self.sources)
         self.n_items, self.n_responses = self.per_partition.sum(axis=0).tolist()
-        self.content = f"{sum(one.content for one in nonempty) % 2**64:016x}"
+        self.content = f"{sum(part.content for part in nonempty) % 2**64:016x}"
         _require_disjoint(nonempty, self.sources, self.layout)
 
     @cached_property
@@ -239,16 +241,16 @@ def _parts(layout: Layout, sources: Sequence[Any]) -> Parts:
     return Parts(read, layout, sources, [2**62] * len(sources))  # too large to be kept in memory
 
 
-def _names(names: list[Any], declared: Any, what: str) -> NDArray[Any]:
+def _names(names: list[Any], declared: Any, noun: str) -> NDArray[Any]:
     """Return the declared names, or the sorted ones of all partitions."""
     if declared is None:
         declared = np.unique(np.concatenate([np.asarray(part) for part in names]))
-    return unique_names(declared, what)
+    return unique_names(declared, noun)
 
 
 def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
-    for one, source in zip(surveys, sources, strict=True):
-        for name, first, kind in zip(layout.columns, surveys[0].kinds, one.kinds, strict=False):
+    for part, source in zip(surveys, sources, strict=True):
+        for name, first, kind in zip(layout.columns, surveys[0].kinds, part.kinds, strict=False):
             if kind != first:
                 raise ResponsesError(
                     f"Column {name!r} must be of one kind in all partitions, because names are "
@@ -258,7 +260,7 @@ def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) ->
 
 def _require_disjoint(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
     """Raise ResponsesError if an item, or a sequence, is in two partitions."""
-    spans = sorted(one.range for one in surveys)
+    spans = sorted(part.range for part in surveys)
     if all(before[1] < after[0] for before, after in pairwise(spans)):
         return
     by_partition = _parts(layout, sources).map(hashes, (layout,))

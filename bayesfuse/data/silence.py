@@ -82,10 +82,10 @@ def rows_of(
 
 
 def by_item(
-    key: NDArray[np.int64], n_items: int, size: int, what: str
+    key: NDArray[np.int64], n_items: int, size: int, noun: str
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return row starts of items, and the rest of a sorted ``item * size + rest`` (overwritten)."""
-    require_32_bits(len(key), what)
+    require_32_bits(len(key), noun)
     start = np.searchsorted(key, np.arange(n_items + 1, dtype=np.int64) * size)
     key %= size
     return start.astype(np.uint32), key.astype(np.uint32)
@@ -152,5 +152,5 @@ def silence_of(
 def of_pairs(pair: NDArray[np.int64], n_items: int, n_raters: int) -> Silence:
     """Return the silence of pairs, ``item * raters + rater``."""
     # a table in which every source was applied to every item stores none
-    what = "pairs of an item and a silent source"
-    return Silence(*by_item(np.sort(pair), n_items, n_raters, what))
+    noun = "pairs of an item and a silent source"
+    return Silence(*by_item(np.sort(pair), n_items, n_raters, noun))

@@ -249,8 +249,8 @@ def table_of(
     return kind(items, raters, classes, *rows, np.ones(len(items), dtype=np.int64), silent)
 
 
-def _united(both: list[NDArray[Any]], what: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
+def _united(both: list[NDArray[Any]], noun: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
     """Return the names of two tables, and the place of each table's own names among them."""
     new = both[1][places(as_array(both[1]), both[0]) < 0]
-    names = unique_names([*both[0].tolist(), *new.tolist()], what) if len(new) else both[0]
+    names = unique_names([*both[0].tolist(), *new.tolist()], noun) if len(new) else both[0]
     return names, [places(as_array(part), names) for part in both]

@@ -102,11 +102,11 @@ def read_table(
     if roles.is_long:
         table, words = _read_long(frame, roles, missing, naming, code)
     else:
-        where = "index" if roles.item is None else f"column {roles.item}"
+        item_source = "index" if roles.item is None else f"column {roles.item}"
         if roles.item is not None:
             frame = frame.set_index(roles.item)
             code.append(f"frame = frame.set_index({roles.item!r})")
-        table, words = read_wide(frame, where, naming, code)
+        table, words = read_wide(frame, item_source, naming, code)
     return table, words + note, "\n".join(code)
 
 
@@ -224,7 +224,7 @@ def _read_long(
 
 def read_wide(
     frame: pd.DataFrame,
-    where: str,
+    item_source: str,
     naming: dict[str, Any],
     code: list[str],
     keep: str = DECLARED_BY,
@@ -240,7 +240,7 @@ def read_wide(
         code.append(f"frame = frame.mask(frame.isin({marks}))")
     table = Responses.from_matrix(frame, **naming)
     code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-    return table, wide(table, frame, where) + skipped(cells[cells.isin(skips)], keep)
+    return table, wide(table, frame, item_source) + skipped(cells[cells.isin(skips)], keep)
 
 
 def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:

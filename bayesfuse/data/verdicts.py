@@ -218,7 +218,7 @@ class _Verdict(NamedTuple):
     is_marked: bool  # by signs that names of classes lack
     winner: str = ""
     number: float = np.nan
-    most: str = ""
+    maximum: str = ""
 
 
 def _read_verdict(text: str) -> _Verdict:
@@ -245,8 +245,8 @@ def _read_verdict(text: str) -> _Verdict:
             winner = side["wins"] or side["better"] or side["best"]
             return _Verdict(words, is_marked, winner.upper())
     if number:
-        most = number[2] or number[3] or ""
-        return _Verdict(words, is_marked or bool(most), "", float(number[1]), most)
+        maximum = number[2] or number[3] or ""
+        return _Verdict(words, is_marked or bool(maximum), "", float(number[1]), maximum)
     try:
         return _Verdict(words, is_marked, "", float(words))  # such as 1e2 and inf
     except ValueError:
@@ -288,10 +288,10 @@ def _labels(
             f"Got: also {shown(other)}."
         )
     if not any(np.isnan(verdict.number) for verdict in verdicts):
-        if len(most := {verdict.most for verdict in verdicts if verdict.most}) > 1:
+        if len(maximum := {verdict.maximum for verdict in verdicts if verdict.maximum}) > 1:
             raise ResponsesError(
                 "Scores out of a maximum (8/10) have one, because grades of several scales have no "
-                f"order: convert them. Got: out of {shown(sorted(most))}."
+                f"order: convert them. Got: out of {shown(sorted(maximum))}."
             )
         numbers = text.map({key: read[key].number for key in distinct}).to_numpy(dtype=float)
         grades = np.unique(numbers)

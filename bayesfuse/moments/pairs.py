@@ -39,7 +39,7 @@ def pair_sums(start, cell, multiplicity, n_raters):
     most = np.uint64(0)
     for n in range(n_items):
         most = max(most, np.uint64(start[n + 1] - start[n]))
-    who = np.empty(most, np.uint64)
+    rater_of = np.empty(most, np.uint64)
     answer = np.empty(most)
     for n in range(n_items):
         size = np.float64(multiplicity[n])
@@ -51,12 +51,12 @@ def pair_sums(start, cell, multiplicity, n_raters):
                 total += 2.0 * (cell[r] & 1) - 1.0
                 times += 1
                 r += 1
-            who[distinct], answer[distinct] = rater, total / times
+            rater_of[distinct], answer[distinct] = rater, total / times
             distinct += 1
         for a in range(distinct):
             weighted_answer = size * answer[a]
             for b in range(a + 1):
-                entry = sums[who[a], who[b]]
+                entry = sums[rater_of[a], rater_of[b]]
                 entry[0] += size
                 entry[1] += weighted_answer
                 entry[2] += size * answer[b]

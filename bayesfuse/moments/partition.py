@@ -84,12 +84,16 @@ def find_groups(
         return fit_groups(pair, np.frombuffer(group, dtype=np.int64))
 
     fitted = [fit(group.tobytes()) for group in clusters]
-    residual = value = np.array([one.residual for one in fitted])
+    residual = value = np.array([group_fit.residual for group_fit in fitted])
     dispersion = 1.0
     if criterion == "penalised":
-        dispersion = max(1.0, min(one.error / max(one.freedom, 1) for one in fitted))
-        fitted = [_dissolve(one, fit, dispersion) for one in fitted]
-        value = np.array([one.error / dispersion + one.cost.sum() for one in fitted])
+        dispersion = max(
+            1.0, min(group_fit.error / max(group_fit.freedom, 1) for group_fit in fitted)
+        )
+        fitted = [_dissolve(group_fit, fit, dispersion) for group_fit in fitted]
+        value = np.array(
+            [group_fit.error / dispersion + group_fit.cost.sum() for group_fit in fitted]
+        )
     best = fitted[int(np.argmin(value))]
     return xr.Dataset(
         {

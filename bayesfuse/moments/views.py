@@ -105,8 +105,8 @@ def _views(
     views = np.empty_like(votes)
     for t in range(3):
         team_responses = used[:, team == t]
-        asked = team_responses.T @ (weight * (n_others[:, t] > 0))
-        predicted = (team_responses.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None]
+        n_items = team_responses.T @ (weight * (n_others[:, t] > 0))
+        predicted = (team_responses.T @ others[:, t]) / np.maximum(n_items, 1.0)[:, None]
         views[:, t] = team_responses @ predicted
     return views / np.maximum(n_votes, 1.0)[:, :, None], n_votes > 0
 
