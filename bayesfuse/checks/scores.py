@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -96,7 +97,8 @@ def _scores(
     top = probability.max(axis=1)
     tied = np.isclose(probability, top[:, None], rtol=1e-12, atol=0)
     right = tied[every, true] / tied.sum(axis=1)
-    _, count, stated, accuracy = _reliability(top, right, np.arange(bins) / bins)
+    filled = _reliability(top, right, np.arange(bins) / bins)
+    error = np.abs(filled.stated - filled.right)
     with np.errstate(divide="ignore"):
         log_loss = -np.log(np.maximum(true_probability, floor)).mean()
     residual = probability - np.eye(probability.shape[1])[true]
@@ -104,7 +106,7 @@ def _scores(
         "accuracy": float(right.mean()),
         "log_loss": float(log_loss),
         "brier": float((residual**2).sum(axis=1).mean()),
-        "ece": float((count * np.abs(stated - accuracy)).sum() / count.sum()),
+        "ece": float((filled.count * error).sum() / filled.count.sum()),
         "items": len(true),
         "floor": float(floor),
         "clipped": int((true_probability < floor).sum()),
@@ -153,31 +155,39 @@ def calibration(
     scores, lower = _scores(probability, true, bins), np.arange(bins) / bins
     if equal == "count":  # bins with about the same number of items each
         lower = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
-    number, count, stated, share = _reliability(top, right, lower)
-    hits = share * count
-    low, high = (scipy.stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
+    filled = _reliability(top, right, lower)
+    hits = filled.right * filled.count
+    misses = filled.count - hits
+    low, high = (scipy.stats.beta.ppf(q, hits + 0.5, misses + 0.5) for q in tails(ci_prob))
     bins_of = {
-        "lower": lower[number],
-        "upper": np.append(lower, 1.0)[number + 1],
-        "count": count,
-        "stated": stated,
-        "right": share,
+        "lower": lower[filled.index],
+        "upper": np.append(lower, 1.0)[filled.index + 1],
+        "count": filled.count,
+        "stated": filled.stated,
+        "right": filled.right,
         "low": np.where(hits > 0, low, 0.0),
-        "high": np.where(hits < count, high, 1.0),
+        "high": np.where(misses > 0, high, 1.0),
     }
     by_bin = {name: ("bin", values) for name, values in bins_of.items()}
-    return xr.Dataset(by_bin, {"bin": number}, scores)
+    return xr.Dataset(by_bin, {"bin": filled.index}, scores)
 
 
-def _reliability(
-    top: Array, right: NDArray[Any], lower: Array
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """Return index, count, mean probability and share of right labels of the non-empty bins."""
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Bins of probabilities that are not empty."""
+
+    index: NDArray[np.int64]
+    count: NDArray[np.int64]
+    stated: Array  # mean probability
+    right: Array  # share of right labels
+
+
+def _reliability(top: Array, right: NDArray[Any], lower: Array) -> Reliability:
     bin_of = np.searchsorted(lower, top, side="right") - 1
     count = np.bincount(bin_of)
     used = np.flatnonzero(count)
-    stated, share = (np.bincount(bin_of, values)[used] / count[used] for values in (top, right))
-    return used, count[used], stated, share
+    means = (np.bincount(bin_of, values)[used] / count[used] for values in (top, right))
+    return Reliability(used, count[used], *means)
 
 
 def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:

@@ -27,10 +27,11 @@ from bayesfuse.command_line.outputs import (
     write_asked,
     write_labels,
     write_netcdf,
+    write_raters,
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.ensemble.fused import WIDTH, bullet, rater_table
+from bayesfuse.ensemble.fused import WIDTH, bullet
 from bayesfuse.ensemble.narrative import oddities
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plan, make_plans
@@ -88,18 +89,12 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             if note:
                 show(note)
 
-        def write_raters(path: Path) -> None:
-            table = rater_table(result)
-            if (positive := table.attrs.get("positive")) is not None:
-                table["positive"] = positive
-            table.to_csv(path, index=False, float_format="%.6g")
-
         picture = None if interruption.requested else arguments.picture
         labels = partial(write_labels, result, model, tables.places)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
-            Step("raters", write_raters, arguments.rater_table),
+            Step("raters", partial(write_raters, result), arguments.rater_table),
             Step("report", lambda path: result.report(path), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),

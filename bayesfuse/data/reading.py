@@ -187,13 +187,12 @@ def _require_cells(values: NDArray[Any], matrix: Any) -> None:
 
 def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers as integers and half ones unchanged, or raise ResponsesError."""
-    is_integer = (labels == np.floor(labels)) & (np.abs(labels) <= MAX_EXACT_FLOAT)
+    is_exact = np.abs(labels) <= MAX_EXACT_FLOAT
+    is_integer = is_exact & (labels == np.floor(labels))
     if is_integer.all():
         return labels.astype(np.int64)
-    is_half = np.all(np.abs(labels) <= MAX_EXACT_FLOAT) and np.all(
-        2 * labels == np.floor(2 * labels)
-    )
-    if not (is_half and labels.max() > 1):  # scores such as 3.5
+    is_half = is_exact & (2 * labels == np.floor(2 * labels))
+    if not (is_half.all() and labels.max() > 1):  # scores such as 3.5
         raise ResponsesError(
             "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
             "missing mark, because probabilities are not responses; other scores are read "
