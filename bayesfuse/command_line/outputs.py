@@ -19,7 +19,7 @@ from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.candidates import Inputs
-from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns, rater_table
+from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
 from bayesfuse.ensemble.narrative import SURE, of_model
 from bayesfuse.ensemble.page import picture
 from bayesfuse.ensemble.schedule import Schedule
@@ -84,7 +84,7 @@ def write_labels(
 
 def write_raters(result: xr.DataTree, path: Path) -> None:
     """Write the table of raters, with the positive one of two classes."""
-    table = rater_table(result)
+    table = bf.rater_table(result)
     if (positive := table.attrs.get("positive")) is not None:
         table["positive"] = positive
     table.to_csv(path, index=False, float_format="%.6g")
