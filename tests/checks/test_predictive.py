@@ -284,4 +284,4 @@ def test_bad_input_is_refused(good, small):
     with pytest.raises(ResponsesError, match="not among them"):
         bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))
     alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
-    refused("two or more responses", bf.checks.item_difficulty, bf.find_map(alone), alone)
+    refused("two responses", bf.checks.item_difficulty, bf.find_map(alone), alone)
