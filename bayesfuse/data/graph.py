@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,7 +19,9 @@ from bayesfuse.data.neighbours import (
     adjacency,
     greedy_colours,
     grid_pairs,
+    nearest_pairs,
     read_ends,
+    read_features,
     read_weights,
     sorted_edges,
 )
@@ -31,7 +34,7 @@ __all__ = ["Graph"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(Structured):
-    """Items with undirected, weighted edges: pixels, citing documents, similar items.
+    """Items with undirected, weighted edges: pixels, citing documents, neighbours in features.
 
     Items are matched to a table of responses by name, in any order, and may have no edges. Edges
     that are duplicate, join an item to itself or have a weight that is not positive, and names that
@@ -107,7 +110,6 @@ class Graph(Structured):
         ----------
         matrix : sparse matrix or array, shape (items, items)
             Symmetric, or with one entry per edge on either side of the diagonal; zeros are ignored.
-            ``sklearn.neighbors.kneighbors_graph(features, k)`` returns one of nearest neighbours.
         items : sequence, optional
             Names of the rows; by default 0, 1, 2, …
         """
@@ -176,6 +178,35 @@ class Graph(Structured):
             )
         pairs = grid_pairs(tuple(size.tolist()), neighbours == all_round)
         return cls._build(names_of(int(size.prod()), items, "item"), pairs, None)
+
+    @classmethod
+    def nearest_neighbours(
+        cls, features: Any, k: int, *, items: Sequence[Any] | None = None
+    ) -> Graph:
+        """Join every two items of which either is among the k nearest neighbours of the other.
+
+        Distances are Euclidean. Scale the features, or normalise their rows, first.
+
+        Parameters
+        ----------
+        features : array-like, shape (items, features)
+            With more than a few features all pairs of items are compared.
+        k : int
+            From 1 to the number of items minus 1.
+        items : sequence, optional
+            Names of the rows; by default a frame's index, else 0, 1, 2, …
+        """
+        if isinstance(features, pd.DataFrame):
+            items = features.index if items is None else items
+        table = read_features(features)
+        n_items = len(table)
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 < k < n_items:
+            raise ResponsesError(
+                f"k must be a whole number from 1 to {n_items - 1}, the number of other items. "
+                f"Got: {k!r}."
+            )
+        names = names_of(n_items, items, "item")
+        return cls._build(names, nearest_pairs(table, int(k)), None)
 
     @classmethod
     def _build(cls, items: NDArray[Any], pairs: NDArray[Any], weights: Any) -> Graph:

@@ -1,4 +1,4 @@
-"""Edges of a graph, read and checked or of a grid; adjacency, colouring and layout."""
+"""Edges of a graph, read and checked or found in space; adjacency, colouring and layout."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import kernel
 
 Pairs = NDArray[np.int64]
+
+TREE_DIMENSIONS = 15  # with more features than this, a k-d tree visits nearly every point
 
 
 def read_ends(edges: Any) -> list[Any]:
@@ -89,6 +91,24 @@ def sorted_edges(
     return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
 
 
+def read_features(features: Any) -> NDArray[np.float64]:
+    """Return features as floats, with the distances between items unchanged."""
+    columns = None if scipy.sparse.issparse(features) else column_names(features)
+    values = as_array(features if columns is None else np.asarray(features[columns]))
+    kind, description = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
+    if kind == "i" and values.ndim == 2 and values.size:
+        # large integers lose digits as floats, their differences do not
+        values = values.astype(np.int64) - values.min(axis=0)
+    table = values.astype(np.float64) if kind in "biuf" else np.array(np.nan)
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
+        missing = ", or missing values in it" if kind in "biuf" else ""
+        raise ResponsesError(
+            "Features must be a matrix of finite numbers with one row per item, because distances "
+            f"need them (of a sparse matrix its toarray()). Got: {description}{missing}."
+        )
+    return table
+
+
 def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
     """Return the pairs of touching cells of a grid numbered in C order, shape (pairs, 2)."""
     cell = np.arange(np.prod(shape)).reshape(shape)
@@ -104,6 +124,26 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
             ends.append(cell[inside].ravel())
         pairs.append(np.column_stack(ends))
     return np.concatenate(pairs)
+
+
+def nearest_pairs(features: NDArray[np.float64], k: int) -> Pairs:
+    """Return pairs of items of which either is among the k nearest of the other."""
+    from scipy.spatial import cKDTree  # a tenth of a second to import
+
+    n = len(features)
+    # scaled by a power of two, without rounding, so that no square over- or underflows
+    exponent = int(np.frexp(np.abs(features).max())[1])
+    half = exponent // 2  # the power itself may overflow
+    table = features * 2.0**-half * 2.0 ** (half - exponent)
+    # a single leaf compares all pairs by differences, which do not cancel as products do
+    leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
+    _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
+    is_self = nearest == np.arange(n)[:, None]
+    is_self[~is_self.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
+    one = np.repeat(np.arange(n), k)
+    other = nearest[~is_self]
+    key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
+    return np.column_stack(np.divmod(key, n))
 
 
 def adjacency(edges: NDArray[Any], n_items: int) -> tuple[Pairs, NDArray[Any], NDArray[Any]]:

@@ -120,6 +120,34 @@ def test_odd_graphs_of_networkx_are_refused():
         refused_table(told, bf.Graph.from_networkx, graph)
 
 
+@pytest.mark.parametrize("kind", ["tree", "leaf"])
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize(("offset", "scale"), [(0, 1), (2**40, 1), (0, 2.0**700), (0, 2.0**-700)])
+def test_nearest_neighbours_by_all_distances(kind, k, offset, scale):
+    """Whole numbers, whose distances are exact at any offset, times a power of two."""
+    rng = np.random.default_rng(k)
+    whole = rng.integers(-1000, 1000, size=(23, 3 if kind == "tree" else 20))
+    distance = ((whole[:, None] - whole) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, 2**40)
+    assert (np.diff(np.sort(distance, axis=1), axis=1) > 0).all()  # no ties
+    nearest = np.argsort(distance, axis=1)[:, :k]
+    expected = {tuple(sorted((n, m))) for n in range(23) for m in nearest[n].tolist()}
+    graph = bf.Graph.nearest_neighbours((whole + offset) * scale, k)
+    assert set(map(tuple, graph.edges.tolist())) == expected
+
+
+def test_whole_numbers_beyond_those_of_floats_keep_their_distances():
+    moments = 2**60 + np.array([0, 1, 5, 7, 8])  # 256 of them are one float
+    graph = bf.Graph.nearest_neighbours(moments[:, None], k=1)
+    assert graph.edges.tolist() == [[0, 1], [2, 3], [3, 4]]
+
+
+def test_rows_at_no_distance_are_neighbours():
+    copies = bf.Graph.nearest_neighbours(pd.DataFrame(np.zeros((5, 2)), index=list("vwxyz")), k=1)
+    assert copies.items.tolist() == list("vwxyz")
+    assert copies.degree.min() >= 1 and (copies.edges[:, 0] != copies.edges[:, 1]).all()
+
+
 def test_components_and_forests():
     graph = bf.Graph.from_edges([("a", "b"), ("c", "d"), ("d", "e")], items=list("abcdef"))
     assert graph.is_forest
@@ -140,7 +168,9 @@ def test_a_graph_follows_the_order_of_responses():
 
 
 SKEW = sparse.csr_matrix([[0.0, 1.0], [2.0, 0.0]])
-of_edges, of_scipy, grid = bf.Graph.from_edges, bf.Graph.from_scipy, bf.Graph.grid
+MASKED = np.ma.array([[0.0], [1.0]], mask=[[0], [1]])
+of_edges, of_scipy = bf.Graph.from_edges, bf.Graph.from_scipy
+grid, nearest = bf.Graph.grid, bf.Graph.nearest_neighbours
 
 
 @pytest.mark.parametrize(
@@ -166,6 +196,10 @@ of_edges, of_scipy, grid = bf.Graph.from_edges, bf.Graph.from_scipy, bf.Graph.gr
         (lambda: grid((3, 0)), "(3, 0)"),
         (lambda: grid((3, 3), neighbours=6), "must be 4 "),
         (lambda: grid((2, 2), items="abc"), "3 names"),
+        (lambda: nearest(np.eye(3), 3), "Got: 3"),
+        (lambda: nearest([[np.inf], [1.0]], 1), "missing values"),
+        (lambda: nearest(MASKED, 1), "missing values"),
+        (lambda: nearest(SKEW, 1), "of a sparse matrix its toarray()"),
     ],
 )
 def test_bad_graphs_are_refused(build, told):

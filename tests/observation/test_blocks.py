@@ -1,6 +1,5 @@
 """Large tables in blocks: what they add up is that of the whole, whoever does the work."""
 
-import itertools
 import threading
 
 import numpy as np
@@ -217,8 +216,7 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch):
 
 
 def graph(responses):
-    edges = [*itertools.pairwise(range(62)), (0, 2), (59, 61)]
-    return MarkovRandomField(responses, bf.Graph.from_edges(edges))
+    return MarkovRandomField(responses, bf.Graph.nearest_neighbours(np.arange(62.0)[:, None], 2))
 
 
 @pytest.mark.slow
