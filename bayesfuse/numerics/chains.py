@@ -27,21 +27,14 @@ MIN_LOG_RATIO = -16.0  # of a swap: others would be accepted once in 10⁷ sweep
 ROTATES, TRIED, ACCEPTED, MIN_ANGLE, SWAPS_CLASSES, N_SWAPS = range(6)
 
 
-@inner
-def no_pool(pool, counts, prior, at, rng):
-    """Leave priors as they are."""
-
-
 @cache
 def chain_of(
     draw: Any, count: Any, likelihood: Any, count_responses: Any, pooled: bool, rotates: bool
 ) -> Any:
     """Return the compiled chain of two factors, perhaps with a pool of raters, and rotations."""
-    draw_pool = draw_pooled if pooled else no_pool
     functions = (draw, count, likelihood, count_responses)
     variant = "-".join([f"{kernel.__module__}.{kernel.__name__}" for kernel in functions])
-    cached = compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
-    part = njit(nogil=True)  # of that function, with which it is cached
+    swaps = rotates and not pooled  # numba leaves out the branches of flags that are false
 
     def rotate_prevalence(labels, raters, table, weight, log_scale, moves, rng):
         """Propose a rotation; return the likelihood after it, or as it was."""
@@ -64,22 +57,9 @@ def chain_of(
         fill(rows[0], new_rows)
         return new_weight
 
-    def keep_prevalence(labels, raters, table, weight, log_scale, moves, rng):
-        return weight
+    move_prevalence = njit(nogil=True)(rotate_prevalence)  # cached with the chain
 
-    def swap(labels, raters, moves, rng):
-        """Propose to swap a pair of classes, one pair after the other."""
-        if moves[SWAPS_CLASSES] > 0.0:
-            swap_classes(*labels, *raters, int(moves[N_SWAPS]), rng)
-            moves[N_SWAPS] += 1.0
-
-    def keep_classes(labels, raters, moves, rng):
-        pass
-
-    move_prevalence = part(rotate_prevalence if rotates else keep_prevalence)
-    move_classes = part(swap if rotates and not pooled else keep_classes)
-
-    @cached
+    @compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, moves, rng):
         """Make draws, write them from ``first`` on unless negative, return how many are possible.
 
@@ -102,16 +82,25 @@ def chain_of(
         for made in range(n_draws):
             at = first + made if first >= 0 else -1
             for _ in range(n_sweeps):
-                move_classes((label_prior, label_tables), (rater_prior, rater_tables), moves, rng)
+                if swaps:
+                    if moves[SWAPS_CLASSES] > 0.0:
+                        pair = int(moves[N_SWAPS])
+                        swap_classes(
+                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
+                        )
+                        moves[N_SWAPS] += 1.0
                 weight, log_scale = likelihood(rater_tables, cells, n_classes)
-                if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
-                    shares, rows = (label_prior, label_tables), (rater_prior, rater_tables, cells)
-                    weight = move_prevalence(shares, rows, table, weight, log_scale, moves, rng)
+                if rotates:
+                    if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
+                        shares = label_prior, label_tables
+                        rows = rater_prior, rater_tables, cells
+                        weight = move_prevalence(shares, rows, table, weight, log_scale, moves, rng)
                 if not draw(label_tables, weight, drawn, rng, places):
                     return made
                 count(label_tables, drawn, label_counted, places, n_classes)
                 count_responses(rater_tables, drawn, rater_counted, cells, n_classes)
-                draw_pool(pool, rater_counts, rater_prior, at, rng)
+                if pooled:
+                    draw_pooled(pool, rater_counts, rater_prior, at, rng)
                 draw_rows(label_prior, label_counts, label_rows, rng)
                 draw_rows(rater_prior, rater_counts, rater_rows, rng)
             if at >= 0:
