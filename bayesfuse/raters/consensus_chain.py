@@ -49,7 +49,7 @@ def _trust_density(known, class_of_type, log_trust, mean, sd, log_share, kinds):
 
 @inner
 def _draw_trust(trust, known, class_of_type, log_rows, mean, sd, log_share, kinds, rng):
-    """Move the logarithm of the trust given types: of items of known class, unless kinds differ."""
+    """Update the logarithm of the trust given types."""
     if kinds is None and known.sum() == 0.0:
         trust[0] = math.exp(mean + sd * rng.standard_normal())
         fill_class_of_type(class_of_type, log_rows, trust[0])
@@ -128,7 +128,7 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
 
 @inner
 def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
-    """Draw types given their shares; count items and cells, but not where nothing is known."""
+    """Draw types given their shares; count items and cells, except uninformative items."""
     start, cell, gold, copies, types, _ = data
     n_items, n_types = gold.size, weight.shape[1]
     joint, parts = np.empty(n_types), np.empty(n_types)
