@@ -229,8 +229,16 @@ def _chains(
             scatters = compiled and not plan.pooled
             rows = initializer.start.rows if scatters else initializer.rows(stream)
             watch = None if summed is None else partial(summed.add, number)
-            state, how = sweep.init(rows), {"compiled": compiled, "watch": watch}
-            chains.append(Chain(sweep, state, stream, sweeps=sweeps * thin, **how, **sizes))
+            chain = Chain(
+                sweep,
+                sweep.init(rows),
+                stream,
+                sweeps=sweeps * thin,
+                compiled=compiled,
+                watch=watch,
+                **sizes,
+            )
+            chains.append(chain)
         _run_with_progress(chains, 1 if in_turn else cores, settings["progressbar"])
     hold()  # the draws must not be lost
     n_draws = min(chain.n_stored for chain in chains)
