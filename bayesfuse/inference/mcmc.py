@@ -286,7 +286,7 @@ def _next_to_nuts(
 ) -> xr.DataTree:
     """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
     plan = initializer.plan
-    step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
+    label_step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
     points = [
         initializer.values(stream) for stream in settings["random_seed"].spawn(settings["chains"])
     ]
@@ -294,12 +294,15 @@ def _next_to_nuts(
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
     rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
     data_settings = {"coords": rows} | settings.get("idata_kwargs", {})
-    settings = settings | {"step": step, "initvals": points, "idata_kwargs": data_settings}
+    settings = settings | {"step": label_step, "initvals": points, "idata_kwargs": data_settings}
     if summed is not None:
         settings["cores"] = 1  # sums over labels are in this process
-        step.watch = lambda chain, draw, rows, labels: (
-            None if draw % thin else summed.add(chain, rows, labels)
-        )
+
+        def add(chain: int, draw: int, rows: LogParameters, labels: Any) -> None:
+            if draw % thin == 0:
+                summed.add(chain, rows, labels)
+
+        label_step.watch = add
     return _by_pymc(settings)
 
 
