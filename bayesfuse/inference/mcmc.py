@@ -110,21 +110,20 @@ class ChainInitializer:
 
 def _without_pools(plan: Plan) -> tuple[ResponseModel, dict[str, Prior]]:
     """Return the model without pools, or with a confusion matrix per rater, and fixed priors."""
-    priors, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
-    unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
-    if len(unpooled) == len(pools):
-        return plan.observation, {**priors, **unpooled}
-    observation, table = plan.observation, plan.observation.responses
+    priors, observation, unpooled = plan.priors(), plan.observation, {}
+    for pooled in plan.pools:
+        if (prior := pooled.pool.unpooled()) is not None:
+            unpooled[pooled.pool.parameter] = prior
+    if len(unpooled) == len(plan.pools):
+        return observation, {**priors, **unpooled}
+    labels, table = observation.labels, observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))
-    labels = observation.labels
-    observation = with_matrices(observation)
-    if (
-        isinstance(labels, Independent)
-        and labels.axis
-        and not set(labels.parameters) <= set(priors)
-    ):
+    has_item_prior = isinstance(labels, Independent) and labels.axis is not None
+    if has_item_prior and not set(labels.parameters) <= set(priors):
         observation = through_matrices(table, observation.gold)  # one prevalence, moved by chains
+    else:
+        observation = with_matrices(observation)
     names = observation.labels.parameters
     return observation, {n: priors.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
 
