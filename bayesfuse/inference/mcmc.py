@@ -1,4 +1,4 @@
-"""Draws of a model by PyMC's chains or by Gibbs sweeps: whole chains, or steps next to NUTS."""
+"""Draws of a model by PyMC's chains, by chains of Gibbs sweeps, or by sweeps next to NUTS."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pytensor.tensor.type import TensorType
 from rich.progress import MofNCompleteColumn, Progress
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
-from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.chains import Chain, compilable, run
+from bayesfuse.inference.gibbs import Sweep, draw_parameters, draw_pools, step
 from bayesfuse.inference.gradients import GIVEN, Gradients, initialize, start_at, values_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import find_start
@@ -38,24 +38,23 @@ from bayesfuse.priors import diagonal
 from bayesfuse.pymc.evaluate import add_data, as_posterior
 from bayesfuse.results.draws import Draws
 
-COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
+SECONDS_PER_DRAW = 130e-6  # spent on a draw after sampling; cheaper sweeps are repeated
+MIN_SECONDS_OF_THREADS = 5e-4  # of an interpreted sweep, above which chains run side by side
 
-WORTH_A_THREAD = 5e-4  # seconds of a sweep in Python above which chains run side by side
+# arguments of pm.sample that have an effect if Gibbs sweeps draw all variables
+GIBBS_SETTINGS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar"}
+GIBBS_SETTINGS |= {"quiet", "compute_convergence_checks"}
 
-# arguments of pm.sample that mean something where Gibbs sweeps draw all variables
-OF_CHAINS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar", "quiet"}
-OF_CHAINS |= {"compute_convergence_checks"}
+POOL_DRAWS = 10  # of hyperparameters given the same labels, before a chain begins
 
-SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
-
-_log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
+_log = logging.getLogger("pymc")  # shown by PyMC, as for its own chains
 
 
 class ChainInitializer:
-    """The start that all chains share, and the points around it where they begin.
+    """The start that all chains share, and dispersed points around it.
 
-    Under a pool the density is highest where all raters are alike. So labels come from the model
-    without the pool, or from Dawid and Skene's.
+    With a pool, the density is highest where all raters are alike. So labels are drawn from the
+    model without the pool, or from Dawid and Skene's.
     """
 
     def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
@@ -71,7 +70,7 @@ class ChainInitializer:
         self.start = find_start(self.without_pools.first_chunk, priors, method)
 
     def rows(self, rng: np.random.Generator) -> LogParameters:
-        """Return all parameters, in kernel coordinates, where a chain begins."""
+        """Return the log parameters at which a chain begins."""
         if self.start.method == GIVEN:
             return self.start.rows
         if self.plan.pooled:
@@ -83,54 +82,48 @@ class ChainInitializer:
         drawn = tuple(name for name, prior in priors.items() if prior.free)
         sweep = Sweep(self.plan.observation, priors, drawn)
         initial = {n: prior.centre() for n, prior in priors.items()} | rows
-        sampled = step(sweep, sweep.begin(initial), rng).rows
+        sampled = step(sweep, sweep.init(initial), rng).rows
         if self.nonconjugate is None:
             return sampled
         _, counts = self.plan.observation.expected(rows)
         return self.nonconjugate.disperse(sampled, counts, rng)
 
     def _pooled(self, initial: LogParameters, rng: np.random.Generator) -> LogParameters:
-        """Draw labels, then all parameters given these."""
-        plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(initial)
-        rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
+        """Draw labels once, then all parameters given these."""
+        plan, sweep, observation = self.plan, Sweep.of(self.plan), self.plan.observation
+        rows = {name: prior.centre() for name, prior in sweep.priors.items()} | initial
         for pooled in plan.pools:
             rows |= pooled.rows(pooled.pool.begin(rng))
-        rows |= {name: prior.centre() for name, prior in sweep.below_pools(rows).items()}
-        # labels and hidden variables of the channel are drawn once
-        at = dict(initial)
-        for name in plan.observation.labels.parameters:  # maybe by kind of items
-            at[name] = np.broadcast_to(at.get(name, rows[name]), rows[name].shape)
-        counts = plan.observation.draw_counts(rows, rng, by=(self.without_pools.raters, at))
-        for _ in range(SETTLING):
-            for pooled in plan.pools:
-                values = pooled.values(rows)
-                rows |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
-        statistics = plan.observation.statistics(rows, counts)
-        priors = {**sweep.priors, **sweep.below_pools(rows)}
-        return rows | {n: priors[n].draw(statistics[n], rows[n], rng) for n in sweep.drawn}
+        rows |= {n: p.centre() for n, p in sweep.priors_at(rows).items() if n not in sweep.priors}
+        unpooled = dict(initial)
+        for name in observation.labels.parameters:  # maybe by kind of items
+            unpooled[name] = np.broadcast_to(initial.get(name, rows[name]), rows[name].shape)
+        counts = observation.draw_counts(rows, rng, by=(self.without_pools.raters, unpooled))
+        for _ in range(POOL_DRAWS):
+            rows |= draw_pools(sweep, rows, counts, rng)
+        return rows | draw_parameters(sweep, rows, {}, counts, rng)
 
     def values(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Return values of the model's variables at which a chain begins, off any boundary."""
+        """Return values of the model's variables at which a chain begins, in the interior."""
         return values_of(self.plan, self.nonconjugate, self.rows(rng))
 
 
 def _without_pools(plan: Plan) -> tuple[ResponseModel, dict[str, Prior]]:
     """Return the model without pools, or with a confusion matrix per rater, and fixed priors."""
-    priors, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
-    unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
-    if len(unpooled) == len(pools):
-        return plan.observation, {**priors, **unpooled}
-    observation, table = plan.observation, plan.observation.responses
+    priors, observation, unpooled = plan.priors(), plan.observation, {}
+    for pooled in plan.pools:
+        if (prior := pooled.pool.unpooled()) is not None:
+            unpooled[pooled.pool.parameter] = prior
+    if len(unpooled) == len(plan.pools):
+        return observation, {**priors, **unpooled}
+    labels, table = observation.labels, observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))
-    labels = observation.labels
-    observation = with_matrices(observation)
-    if (
-        isinstance(labels, Independent)
-        and labels.axis
-        and not set(labels.parameters) <= set(priors)
-    ):
+    has_item_prior = isinstance(labels, Independent) and labels.axis is not None
+    if has_item_prior and not set(labels.parameters) <= set(priors):
         observation = through_matrices(table, observation.gold)  # one prevalence, moved by chains
+    else:
+        observation = with_matrices(observation)
     names = observation.labels.parameters
     return observation, {n: priors.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
 
@@ -144,14 +137,14 @@ def sample_nuts(
     # the first table decides on variables that tables share
     points = [dict(ChainMap(*values)) for values in zip(*tables, strict=True)]
     if nuts_sampler is None:
-        # of several tables every chain has a start of its own, which nutpie does not take
+        # with several tables every chain has its own start, which nutpie does not support
         one = len(beginnings) == 1 and NUTPIE_INSTALLED
         nuts_sampler = "nutpie" if one else "pymc"
     settings = settings | {"nuts_sampler": nuts_sampler}
     # without jitter, which would undo the start
     if nuts_sampler == "nutpie":
         one = len(beginnings) == 1
-        settings["initvals"] = _drawn_anew(beginnings[0], points[0]) if one else points[0]
+        settings["initvals"] = _random_start(beginnings[0], points[0]) if one else points[0]
         values = settings.get("compile_kwargs", {})
         settings["compile_kwargs"] = {"jitter_rvs": set()} | values
     else:
@@ -165,13 +158,13 @@ def sample_nuts(
 
 
 def _by_pymc(settings: dict[str, Any]) -> xr.DataTree:
-    """Sample by PyMC, which calls a function of progress as it calls others."""
+    """Sample by PyMC, with a function of progress as callback."""
     if callable(shown := settings["progressbar"]):
         settings = settings | {"progressbar": False, "callback": lambda *_, **__: shown(1)}
     return pm.sample(**settings)
 
 
-def _drawn_anew(initializer: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
+def _random_start(initializer: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
     """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
     stream = pytensor.shared(np.random.default_rng(0))
     _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
@@ -198,7 +191,7 @@ def sample_gibbs(
     thin: int,
     log_likelihood: bool,
 ) -> tuple[xr.DataTree, Draws | None]:
-    """Return the draws and, where labels go on from the previous ones, the sums over these."""
+    """Return the draws and, if label updates form a Markov chain, the sums over labels."""
     plan = initializer.plan
     draws, summed = settings["draws"], None
     sweeps = sweeps or sweeps_of_draw(plan)
@@ -220,51 +213,43 @@ def _chains(
     """Run chains in which sweeps draw all variables."""
     plan, began = initializer.plan, time.perf_counter()
     tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
-    # more sweeps for each are as good as draws that are made and dropped
-    kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
+    # more sweeps per draw are equivalent to thinning
     sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
-    sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
-    chains: list[Chain] = []
-    # a sweep over many items is itself shared by threads, and a short one is mostly Python, which
-    # holds its lock: then chains take turns
+    n_chains, cores = settings["chains"], settings["cores"] or available()
+    compiled = compilable(plan)
+    # A sweep over many items is itself shared by threads, and a short one is mostly Python, which
+    # holds its lock: then chains take turns.
     shared = plan.observation.shared or n_chains == 1
-    in_turn = shared or (kind is SteppedChain and sweep_cost(plan) < WORTH_A_THREAD)
+    in_turn = shared or (not compiled and sweep_cost(plan) < MIN_SECONDS_OF_THREADS)
     with threads(cores) if shared else nullcontext():
+        sweep, chains = Sweep.of(plan), []
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
-            # a first sweep scatters chains as well as `rows` does, where no pool must begin
-            rows = (
-                initializer.rows(stream)
-                if plan.pooled or kind is SteppedChain
-                else initializer.start.rows
+            # the first sweep scatters compiled chains as well as `rows` does, except of a pool
+            scatters = compiled and not plan.pooled
+            rows = initializer.start.rows if scatters else initializer.rows(stream)
+            watch = None if summed is None else partial(summed.add, number)
+            chain = Chain(
+                sweep,
+                sweep.init(rows),
+                stream,
+                sweeps=sweeps * thin,
+                compiled=compiled,
+                watch=watch,
+                **sizes,
             )
-            state = sweep.begin(rows)
-            chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
-            if summed is not None and isinstance(chain, SteppedChain):
-                chain.watch = partial(summed.add, number)
             chains.append(chain)
-        shown = settings["progressbar"]
-        at_once = 1 if in_turn else cores
-        if callable(shown):
-            run(chains, at_once, shown)
-        else:
-            columns = *Progress.get_default_columns(), MofNCompleteColumn()
-            with Progress(*columns, disable=not shown) as bar:
-                task = bar.add_task("Sampling", total=n_chains * sum(sizes.values()))
-                run(chains, at_once, lambda made: bar.advance(task, made))
-    hold()  # what there is must not be lost
+        _run_with_progress(chains, 1 if in_turn else cores, settings["progressbar"])
+    hold()  # the draws must not be lost
     n_draws = min(chain.n_stored for chain in chains)
-    stored_draws = {
-        n: np.stack([chain.stored[n][:n_draws] for chain in chains]) for n in chains[0].stored
-    }
-    seconds = time.perf_counter() - began
     if n_draws == 0:  # interrupted before there were draws
         hold(False)
         check()
         raise KeyboardInterrupt
-    values = {
-        block.variable.name: block.support.from_kernel(stored_draws.pop(block.parameter))
-        for block in plan.all_blocks
-    }
+    seconds = time.perf_counter() - began
+    values = {}
+    for block in plan.all_blocks:
+        drawn = np.stack([chain.stored[block.parameter][:n_draws] for chain in chains])
+        values[block.variable.name] = block.support.from_kernel(drawn)
     attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
     posterior = as_posterior(plan.model, values).assign_attrs(attrs)
     groups = {"posterior": posterior, "sample_stats": xr.Dataset(attrs=attrs)}
@@ -280,6 +265,17 @@ def _chains(
     return result
 
 
+def _run_with_progress(chains: list[Chain], cores: int, progressbar: Any) -> None:
+    """Run chains, and show the draws of all by a bar or a function of their number."""
+    if callable(progressbar):
+        run(chains, cores, progressbar)
+        return
+    columns = *Progress.get_default_columns(), MofNCompleteColumn()
+    with Progress(*columns, disable=not progressbar) as bar:
+        task = bar.add_task("Sampling", total=sum(c.tune + c.draws for c in chains))
+        run(chains, cores, lambda made: bar.advance(task, made))
+
+
 def _next_to_nuts(
     initializer: ChainInitializer,
     settings: dict[str, Any],
@@ -289,7 +285,7 @@ def _next_to_nuts(
 ) -> xr.DataTree:
     """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
     plan = initializer.plan
-    step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
+    label_step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
     points = [
         initializer.values(stream) for stream in settings["random_seed"].spawn(settings["chains"])
     ]
@@ -297,28 +293,33 @@ def _next_to_nuts(
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
     rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
     data_settings = {"coords": rows} | settings.get("idata_kwargs", {})
-    settings = settings | {"step": step, "initvals": points, "idata_kwargs": data_settings}
+    settings = settings | {"step": label_step, "initvals": points, "idata_kwargs": data_settings}
     if summed is not None:
-        settings["cores"] = 1  # the labels of every draw are here
-        step.watch = lambda chain, draw, rows, labels: (
-            None if draw % thin else summed.add(chain, rows, labels)
-        )
+        settings["cores"] = 1  # sums over labels are in this process
+
+        def add(chain: int, draw: int, rows: LogParameters, labels: Any) -> None:
+            if draw % thin == 0:
+                summed.add(chain, rows, labels)
+
+        label_step.watch = add
     return _by_pymc(settings)
 
 
 def require_settings(settings: Mapping[str, Any], is_fully_conjugate: bool) -> None:
     """Raise ModelError for settings that have no effect: of NUTS, or of PyMC's loop."""
-    known = OF_CHAINS
+    known = GIBBS_SETTINGS
     rule = (
-        "settings of PyMC's own steps and loop, such as target_accept=, have no effect where "
-        "Gibbs steps draw all variables, as here (sampler='nuts' uses them)"
+        "settings of PyMC's steps and loop, such as target_accept=, have no effect if Gibbs steps "
+        "draw all variables, as here (sampler='nuts' uses them)"
     )
     if not is_fully_conjugate:
         known = {*inspect.signature(pm.sample).parameters, "nuts", "target_accept"}
-        rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
+        rule = "settings of NUTS, which draws the other variables, belong in nuts={…}"
     if unknown := set(settings) - known:
         if "minutes" in unknown:
-            rule = "a time is of bf.fuse and the shell, and Ctrl-C keeps the draws made until then"
+            rule = (
+                "only bf.fuse and the command line take a time limit; Ctrl-C keeps the draws made"
+            )
         raise ModelError(
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
             f"{sorted(unknown)}."
@@ -329,19 +330,19 @@ def sweeps_of_draw(plan: Plan) -> int:
     """Return the default number of sweeps of a draw."""
     if plan.observation.first_chunk is not plan.observation:  # in partitions
         return 1
-    least = plan.observation.raters.least_sweeps if compilable(plan) else 1
-    return int(np.clip(COMPLETING / sweep_cost(plan), least, 10))
+    min_sweeps = plan.observation.raters.least_sweeps if compilable(plan) else 1
+    return int(np.clip(SECONDS_PER_DRAW / sweep_cost(plan), min_sweeps, 10))
 
 
 def sweep_cost(plan: Plan) -> float:
-    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies."""
+    """Estimate the seconds of a Gibbs sweep from sizes alone, so that results are reproducible."""
     table = plan.observation.table
     priors = plan.continuous_priors().values()
     entries = sum(np.size(getattr(prior, "concentration", ())) for prior in priors)
     adds = table.n_responses * table.n_classes
-    pools = sum(by_item.pool.seconds(plan.observation.n_responses) for by_item in plan.pools)
+    pools = sum(pooled.pool.seconds(plan.observation.n_responses) for pooled in plan.pools)
     fixed = 1e-6 if compilable(plan) else 20e-6
-    by_item = 2e-9 * table.n_classes  # of an item
+    by_item = 2e-9 * table.n_classes
     if plan.observation.labels.unit == "sequence":  # the product with a transition matrix
         by_item += 5e-9 * table.n_classes**2
     return fixed + 0.4e-9 * adds + by_item * table.n_items + 60e-9 * entries + pools

@@ -231,7 +231,7 @@ def _refine(
         rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):
             rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
-        state = sweep.begin(rows)
+        state = sweep.init(rows)
         for moments, times in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
             for _ in range(times):
                 state = gibbs.step(sweep, state, rng)

@@ -19,7 +19,7 @@ import bayesfuse as bf
 from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands
 from bayesfuse.ensemble import schedule
-from bayesfuse.inference.chains import CompiledChain
+from bayesfuse.inference.chains import Chain
 from bayesfuse.inference.mcmc import thinned
 
 QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]
@@ -116,14 +116,14 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
 def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
     """Draws are then those after more sweeps: the work is counted in these."""
     swept = []
-    plain = CompiledChain.advance
+    plain = Chain.advance
 
     def counted(self, seconds):
         before = self.done
         plain(self, seconds)
         swept.append((self.done - before) * self.sweeps)
 
-    monkeypatch.setattr(CompiledChain, "advance", counted)
+    monkeypatch.setattr(Chain, "advance", counted)
     assert fit("--quiet", "--sweeps", "2", "--thin", "10") == 0
     assert sum(swept) == 2 * 2 * (40 + bf.build.LabelGibbs.default_tune_steps)
     assert tables()["posterior"].sizes["draw"] == 4

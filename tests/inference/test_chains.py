@@ -7,13 +7,15 @@ import pymc as pm
 import pytest
 import xarray as xr
 from conjugate_models import MODELS
-from scipy import stats
+from scipy import special, stats
 from squares import square_of_pixels
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import chains
-from bayesfuse.models import LatentGroup, MarkovRandomField
+from bayesfuse.inference.gibbs import Sweep
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
 from bayesfuse.numerics import rows
 from bayesfuse.numerics.kernels import kernel
 from bayesfuse.pymc.model import observed
@@ -31,7 +33,7 @@ ALL = MODELS | {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_point_that_is_copied_between_steps_changes_nothing(small, name):
+def test_steps_accept_copies_of_points(small, name):
     """PyMC keeps it in shared memory where chains have processes of their own."""
     model = ALL[name](small)
     found = []
@@ -48,7 +50,7 @@ def test_a_point_that_is_copied_between_steps_changes_nothing(small, name):
 
 
 @pytest.mark.parametrize("name", ["rows", "groups", "square"])
-def test_two_cores_draw_what_one_draws(small, small_model, name):
+def test_draws_do_not_depend_on_the_number_of_cores(small, small_model, name):
     """Labels on a graph go from one draw to the next."""
     model = {
         "rows": lambda: small_model,
@@ -62,6 +64,41 @@ def test_two_cores_draw_what_one_draws(small, small_model, name):
             xr.testing.assert_equal(one[group].dataset, other[group].dataset)
 
 
+@pytest.mark.parametrize("backend", ["compiled", "interpreted"])
+def test_both_backends_draw_from_the_posterior(backend):
+    """Posterior means of all parameters, by enumeration of the labels."""
+    answers = np.array([[0, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 1, 1]])
+    shares = np.array([1.0, 2.0])
+    confusion = np.array([[[3.0, 1.0], [1.5, 4.0]], [[2.0, 2.0], [1.0, 2.0]], [[4.0, 2.0]] * 2])
+    labels = np.eye(2)[np.array(list(itertools.product((0, 1), repeat=6)))]
+    priors = {
+        "prevalence": shares + labels.sum(axis=1),
+        "confusion": confusion + np.einsum("snk,nrc->srkc", labels, np.eye(2)[answers]),
+    }
+    log_beta = {
+        n: special.gammaln(a).sum(axis=-1) - special.gammaln(a.sum(axis=-1))
+        for n, a in priors.items()
+    }
+    weight = special.softmax(log_beta["prevalence"] + log_beta["confusion"].sum(axis=(1, 2)))
+    model = DawidSkene(
+        bf.Responses.from_matrix(answers), prevalence_prior=shares, confusion_prior=confusion
+    )
+    plan = make_plan(model)
+    sweep, start = Sweep.of(plan), {n: p.centre() for n, p in plan.priors().items()}
+    sizes = {"tune": 50, "draws": 6000 if backend == "compiled" else 2000, "sweeps": 3}
+    chain = chains.Chain(
+        sweep, sweep.init(start), np.random.default_rng(1), compiled=backend == "compiled", **sizes
+    )
+    chains.run([chain], 1, lambda made: None)
+    assert chain.complete and chain.backend.state.rotates
+    for name, alpha in priors.items():
+        exact = np.tensordot(weight, alpha / alpha.sum(axis=-1, keepdims=True), axes=1)
+        batches = np.exp(chain.stored[name]).reshape(20, -1, *exact.shape).mean(axis=1)
+        error = batches.std(axis=0) / np.sqrt(len(batches))
+        assert (np.abs(batches.mean(axis=0) - exact) < 5 * error).all(), name
+        assert error.max() < 0.02
+
+
 @kernel
 def split(number, weight, total, rng):
     parts = np.full(weight.size, np.nan)
@@ -70,7 +107,7 @@ def split(number, weight, total, rng):
 
 
 @pytest.mark.parametrize("number", [1.0, 7.0])
-def test_rounding_does_not_decide_how_many_random_numbers_a_split_takes(number):
+def test_the_number_of_random_numbers_of_a_split_does_not_depend_on_rounding(number):
     weight = np.array([0.3, 0.0, 0.7, 0.0])
     after = set()
     for total in (np.nextafter(1.0, 0.0), 1.0, np.nextafter(1.0, 2.0), 0.7):
@@ -103,7 +140,7 @@ def observe(coupling, graph):
     bf.build.observe(responses, labels=bf.build.Potts(coupling, graph), raters=raters)
 
 
-def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
+def test_labels_of_a_markov_chain_must_not_depend_on_variables_of_nuts():
     with pm.Model() as model:
         observe(pm.LogNormal("coupling", pm.Normal("middle"), 0.7), CIRCLES)
     with pytest.raises(ModelError, match=r"Potts .* Got: \['coupling'\] left to other steps"):
@@ -114,7 +151,7 @@ def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
         bf.sample(model, 10, **QUIET)
 
 
-def test_a_bound_that_is_a_variable_leaves_the_number_to_other_steps():
+def test_a_coupling_with_a_variable_bound_is_left_to_other_steps():
     """In PyMC's coordinate the number moves with its bound."""
     with pm.Model():
         observe(pm.Uniform("coupling", 0.0, pm.HalfNormal("most")), PATH)
@@ -172,7 +209,7 @@ def square():
     return square_of_pixels()
 
 
-def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
+def test_interrupted_chains_keep_draws_and_labels_together(square, monkeypatch):
     """Ctrl-C in one of the chains."""
     settings = {"tune": 10, "chains": 4, "cores": 1, "sweeps": 1, "random_seed": 5} | QUIET
     whole = bf.sample(square[0], 20, **settings)
