@@ -46,7 +46,6 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.labels import (
         Independent as Independent,
         MarkovChain as MarkovChain,
-        MeanFieldPotts as MeanFieldPotts,
         PlantedPotts as PlantedPotts,
         Potts as Potts,
         StationaryMarkovChain as StationaryMarkovChain,

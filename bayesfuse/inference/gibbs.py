@@ -91,12 +91,14 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     names = [name for name in sweep.drawn if name not in sampled]
     proposed: LogParameters = {n: priors[n].draw(statistics[n], rows[n], rng) for n in names}
     prior, structure = observation.labels, observation.label_structure
-    if not prior.counts_all:  # those drawn by counts alone are proposals (Metropolis–Hastings)
+    if (
+        not prior.capabilities.sufficient
+    ):  # those drawn by counts alone are proposals (Metropolis–Hastings)
         tables = observation.label_tables(rows), observation.label_tables(rows | proposed)
         old, new = (prior.uncounted(table, labels, structure) for table in tables)
         if not np.log(rng.random()) < new - old:
             proposed |= {n: rows[n] for n in prior.parameters if n in proposed}
-    next_labels = labels if prior.moves_labels else None
+    next_labels = labels if prior.capabilities.moves_labels else None
     return state._replace(rows=rows | sampled | proposed, labels=next_labels)
 
 
@@ -109,8 +111,8 @@ def _draw_labels(
     likelihood: tuple[Array, Array] | None,
 ) -> tuple[Any, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
-    labels, raters = observation.labels, observation.raters
-    if labels.counts_all and not labels.moves_labels and not observation.redraws:
+    can, raters = observation.labels.capabilities, observation.raters
+    if can.sufficient and not can.moves_labels and not observation.redraws:
         return None, {}, observation.draw_counts(rows, rng, likelihood)
     drawn = observation.draw(rows, rng, previous, likelihood)
     if not observation.redraws:

@@ -47,7 +47,7 @@ class Gradients:
             self._natural = value_function(model, {v.name: v for v in floats})
             total, counts = _expected_density(plan, observation, floats, jacobian)
             values = [plan.model.rvs_to_values[v] for v in floats]
-            linear = observation.labels.linear
+            linear = observation.labels.capabilities.linear
             self._objective = _with_slopes(
                 plan.model,
                 total,
@@ -241,7 +241,7 @@ def _expected_density(
     graphs = model.replace_rvs_by_values(list(plan.variables.values()))
     parameters = dict(zip(plan.variables, graphs, strict=True))
     tables: list[TensorVariable] = []
-    linear = [observation.labels] if observation.labels.linear else []
+    linear = [observation.labels] if observation.labels.capabilities.linear else []
     for factor in (*linear, observation.raters):
         rows = factor.to_kernel({name: parameters[name] for name in factor.parameters}, pt)
         factor_tables = factor.expand(tuple(rows.values()), observation.table.n_classes, pt)

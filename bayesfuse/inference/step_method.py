@@ -122,7 +122,7 @@ class LabelGibbs(BlockedStep):
         known = drawn | {name for pool in pools for name in pool.implied}
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
         left = [name for name, variable in others.items() if depends(model, [variable])]
-        if left and not observation.labels.exact:
+        if left and not observation.labels.capabilities.exact:
             raise ModelError(
                 "Other steps than LabelGibbs sum the labels out, approximately where labels are "
                 f"{type(observation.labels).__name__} on this graph, so what the responses depend "

@@ -75,23 +75,8 @@ class LabelPrior(Factor):
 
     words: ClassVar[Words]
     """How results describe the prior."""
-    exact: bool = True
-    """Whether the labels are summed out exactly."""
-    moves_labels: bool = False
-    """Whether labels are drawn by Markov chain Monte Carlo, from the previous labels."""
-    decodes_exactly: ClassVar[bool] = True
-    """Whether :meth:`decode` returns the most probable labels, not just a local mode."""
-    adds_up: ClassVar[bool] = True
-    """Whether the log evidence of units adds up to the total; if not, it is given all others."""
     unit: ClassVar[str] = "item"
     """What is independent given the parameters: the unit of leave-one-out."""
-    merges: ClassVar[bool] = False
-    """Whether items with the same responses can be merged."""
-    linear: ClassVar[bool] = True
-    """Whether the log probability of labels is linear in the log tables of the kernels."""
-    counts_all: ClassVar[bool] = True
-    """Whether :meth:`sample_counts` is sufficient; if not, :meth:`uncounted` completes it."""
-
     needs: tuple[str, ...] = ()
     """What places new items: arguments of ``bf.predict`` and of the constructor."""
 
@@ -110,11 +95,11 @@ class LabelPrior(Factor):
         return made(cls, {**values, **settings, **places})
 
     def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
-        return super().kinds(responses) if self.merges else None
+        return super().kinds(responses) if self.capabilities.merges else None
 
     @abstractmethod
     def structure(self, responses: Responses) -> Structure:
-        """Return the arrays that kernels take last: first the multiplicity, if it ``merges``."""
+        """Return the arrays that kernels take last: first the multiplicity, if it merges items."""
 
     def defining(self, structure: Structure) -> Structure:
         """Return the part of :meth:`structure` that determines the prior over the labels."""
@@ -132,10 +117,6 @@ class LabelPrior(Factor):
             f"{type(self).__name__} cannot be fitted in batches, because its items are not "
             "independent: fit without batch_size=. Got: a batch."
         )
-
-    def seconds(self, n_items: int, n_classes: int) -> float:
-        """Estimate the seconds of a draw beyond some nanoseconds per item and class."""
-        return 0.0
 
     @abstractmethod
     def draw(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.independent import log_word
 from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.rows import shares
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 
 SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these are starting values
@@ -27,7 +28,7 @@ SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these ar
 
 @inner
 def draw_in_chain(tables, likelihood, labels, rng, structure):
-    """Draw the labels of all sequences; see :class:`InChain`."""
+    """Draw the labels of all sequences; see :class:`SweepKernels`."""
     uniform = np.empty(labels.size)
     for n in range(labels.size):
         uniform[n] = rng.random()
@@ -150,6 +151,9 @@ class MarkovChain(LabelPrior):
         Parameter("transition", SIMPLEX, ("class", "next_class")),
     )
     words = Words("forward–backward")
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, draw=draw_in_chain), separable=True
+    )
     unit = "sequence"
     needs: tuple[str, ...] = ("sequences",)
     marginal_kernel = staticmethod(forward_backward.marginal)
@@ -191,6 +195,7 @@ class MarkovChain(LabelPrior):
         shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
         # the last ones may have no sequence
         known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+        self.capabilities = replace(self.capabilities, compiled=None)
         self.axes = (max(known, int(number.max(initial=0)) + 1),)
         self.needs += ("populations",)
         self.declared = tuple(
@@ -234,9 +239,6 @@ class MarkovChain(LabelPrior):
         of_part = [array[at] for array, at in zip(more, (units, items), strict=False)]
         return items, (np.arange(begin[-1]), begin, *of_part)
 
-    def in_chain(self, *, copies):
-        return None if copies or self.axes else InChain(count_in_chain, draw=draw_in_chain)
-
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_kind("sequences", self.sequences, Sequences)
         super().check(shapes, responses)
@@ -249,9 +251,6 @@ class MarkovChain(LabelPrior):
         """Return the logarithms of the initial and the transition probabilities."""
         initial, transition = log_parameters
         return initial, transition
-
-    def seconds(self, n_items, n_classes):
-        return 20e-9 * n_items + 0.5e-9 * n_items * n_classes**2
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         # drawn here, because a Generator in a kernel costs microseconds, and seconds to compile
@@ -321,7 +320,7 @@ class StationaryMarkovChain(MarkovChain):
     """
 
     declared = MarkovChain.declared[1:]
-    counts_all = False
+    capabilities = Capabilities(sufficient=False, separable=True)
     marginal_kernel = staticmethod(marginal_stationary)
 
     def __init__(self, transition: Any, sequences: Sequences) -> None:

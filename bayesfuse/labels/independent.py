@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import TINY, Array, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
-from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 
 ANEW = """write the model for the new items, and call bf.label_probabilities(xr.DataTree(children=\
@@ -71,7 +71,7 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
 
 @kernel
 def draw_in_chain(tables, likelihood, labels, rng, structure):
-    """Draw the label of every item, or the labels of its copies; see :class:`InChain`."""
+    """Draw the label of every item, or the labels of its copies; see :class:`SweepKernels`."""
     log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
     prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
     weight = np.empty(prevalence.shape[1])  # added up for labels
@@ -149,7 +149,12 @@ class Independent(LabelPrior):
 
     declared = (Parameter("prevalence", SIMPLEX, ("class",), Role.CLASS_SHARES),)
     words = Words("sum over classes")
-    merges = True
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, draw=draw_in_chain, axes=2),
+        exchangeable=True,
+        merges=True,
+        separable=True,
+    )
     marginal_kernel = staticmethod(marginal)
     inputs: tuple[NDArray[Any], ...] = ()
     """What is known of items by row, where log-odds follow from it: for :meth:`defining`."""
@@ -181,6 +186,8 @@ class Independent(LabelPrior):
             self.declared = (Parameter(name, support, (self.axis, "class")),)
         elif log_odds is not None:
             self.declared = (Parameter(name, support, ("class",)),)
+        if log_odds is not None or self.axis == "item":
+            self.capabilities = replace(self.capabilities, compiled=None)
 
     @classmethod
     def rebuild_for(cls, values, settings, **places):
@@ -222,11 +229,6 @@ class Independent(LabelPrior):
         other = copy.copy(self)
         other.population = self.population[items]
         return other
-
-    def in_chain(self, *, copies):
-        if "log_odds" in self.parameters or self.axis == "item":
-            return None
-        return InChain(count_in_chain, draw=draw_in_chain, axes=2)
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         place = np.arange(responses.n_items if self.axis == "item" else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -26,6 +27,7 @@ from bayesfuse.labels.partition_function import (
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check, shared, side_by_side
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
 
@@ -40,7 +42,6 @@ SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
 FROM_PRIOR = 400  # further sweeps for draws from the prior
 MODES = 1000  # maximum passes of iterated conditional modes
 PASSES = 10  # of these or of messages, between which Python notices interruptions
-MANY = 10_000  # items from which on passes take so long
 
 
 class Potts(LabelPrior):
@@ -65,7 +66,7 @@ class Potts(LabelPrior):
 
     Notes
     -----
-    The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
+    The approximate evidence is the Bethe log partition function of the posterior
     minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
     responses.
 
@@ -90,12 +91,11 @@ class Potts(LabelPrior):
     words = Words(
         "belief propagation", "iterated conditional modes", "Gibbs and Swendsen–Wang sweeps"
     )
-    adds_up = False
-    linear = False
-    decodes_exactly = False
+    capabilities = Capabilities(
+        exact=False, adds_up=False, linear=False, decodes_exactly=False, moves_labels=True
+    )
     needs = ("graph",)
     marginal_kernel = staticmethod(belief_propagation.marginal)
-    iterate_kernel = staticmethod(belief_propagation.propagate)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -108,8 +108,8 @@ class Potts(LabelPrior):
         self.parameters = {"coupling": coupling}
         self._fixed = float(coupling) if isinstance(coupling, np.ndarray) else None
         self.graph = as_graph(graph)
-        self.exact = self._drawn_anew = self.graph.is_forest
-        self.moves_labels = not self.exact
+        if self.graph.is_forest:
+            self.capabilities = replace(self.capabilities, exact=True, moves_labels=False)
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, set by :meth:`structure` if that is inferred."""
         self._prevalence: Array | None = None
@@ -161,7 +161,7 @@ class Potts(LabelPrior):
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(log_parameters[0]), *rows
-        if self._drawn_anew:
+        if self.graph.is_forest:
             forest, coupling = (order, parent, above), complex(graph[0])
             return draw_forest(*forest, prevalence * likelihood, coupling, seed_of(rng))
         if previous is not None:
@@ -266,7 +266,7 @@ class Potts(LabelPrior):
     def simulate(self, log_parameters, possible, structure, rng):
         """As in the contract; approximately if there are cycles."""
         labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
-        for _ in range(0 if self._drawn_anew else FROM_PRIOR):
+        for _ in range(0 if self.graph.is_forest else FROM_PRIOR):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
@@ -277,8 +277,6 @@ class Potts(LabelPrior):
         return self._prevalence
 
     def marginal(self, log_parameters, likelihood, log_scale, structure):
-        if type(self).marginal_kernel is not belief_propagation.marginal or len(likelihood) < MANY:
-            return super().marginal(log_parameters, likelihood, log_scale, structure)
         (coupling,), (prevalence, *rows) = log_parameters, structure[:6]
         message, _ = _propagate(prevalence, likelihood, float(coupling), *rows)
         total, log_evidence, probability, expected = belief_propagation.at_messages(
@@ -287,41 +285,8 @@ class Potts(LabelPrior):
         return Marginal(total, log_evidence, probability, (expected,))
 
     def converged(self, log_parameters, likelihood, structure):
-        prevalence, start, neighbour, weight, reverse, order, *_ = structure
-        graph = float(log_parameters[0]), start, neighbour, weight, reverse
-        iterate = self.iterate_kernel
-        if iterate is belief_propagation.propagate and len(likelihood) >= MANY:
-            return _propagate(prevalence, likelihood, *graph, order)[1] <= TOLERANCE
-        *_, change = iterate(prevalence, likelihood, *graph, order, ROUNDS)
-        return change <= TOLERANCE
-
-
-class MeanFieldPotts(Potts):
-    """The Potts model with labels summed out by mean field: a lower bound of the evidence.
-
-    Less accurate than belief propagation, but it always converges. Gibbs sampling is the same.
-
-    Parameters
-    ----------
-    coupling, graph, prevalence
-        As in :class:`Potts`.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> prior = bf.MeanFieldPotts(1.0, bf.Graph.from_edges([(0, 1), (1, 2)]))
-    >>> prior.exact, prior.words.summing
-    (False, 'mean field')
-    """
-
-    words = Potts.words._replace(summing="mean field")
-    marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
-    iterate_kernel = staticmethod(belief_propagation.settle)
-
-    def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
-        super().__init__(coupling, graph, prevalence)
-        self.exact = self.graph.n_edges == 0
-        self.moves_labels = not self.exact  # probabilities from drawn labels are better
+        prevalence, *rows = structure[:6]
+        return _propagate(prevalence, likelihood, float(log_parameters[0]), *rows)[1] <= TOLERANCE
 
 
 def _propagate(

@@ -47,12 +47,9 @@ def in_blocks(observation: ResponseModel) -> ResponseModel:
         or _number(observation) < LEAST
     ):
         return observation
-    independent = type(labels).part is not LabelPrior.part
-    return (
-        BlockedResponseModel(**fields_of(observation))
-        if independent and labels.counts_all
-        else observation
-    )
+    if not labels.capabilities.separable or not labels.capabilities.sufficient:
+        return observation
+    return BlockedResponseModel(**fields_of(observation))
 
 
 def fields_of(observation: ResponseModel) -> dict[str, Any]:
@@ -239,7 +236,7 @@ class ChunkedResponseModel(SummedResponseModel):
     def parts(self) -> Parts:
         """The observations of all partitions."""
         labels: Any = copy.copy(self.labels)
-        if hasattr(labels, "sequences"):
+        if "sequences" in labels.needs:
             labels.sequences = None  # every partition has its own
         recipe = Recipe(self.partitions.layout, labels, self.raters, self.known_items)
         sizes = self.partitions.per_partition @ [PER_ITEM, PER_RESPONSE]
@@ -276,9 +273,9 @@ class ChunkedResponseModel(SummedResponseModel):
 def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partitions) -> None:
     """Raise ModelError unless every partition can be seen by itself."""
     why = ""
-    if type(labels).part is LabelPrior.part:
+    if not labels.capabilities.separable:
         why = f"{type(labels).__name__} labels depend on each other across partitions"
-    elif not labels.counts_all:
+    elif not labels.capabilities.sufficient:
         why = f"{type(labels).__name__} labels need more than counts"
     elif set(labels.needs) - {"sequences"} or labels.subset(np.arange(0)) is not labels:
         why = "populations and covariates of items are not columns of the table"

@@ -390,7 +390,7 @@ class ResponseModel:
     @property
     def redraws(self) -> bool:
         """Whether sweeps leave the draw of hidden variables to the channel, with the priors."""
-        return bool(self.indices) or self.raters.redraws
+        return bool(self.indices) or self.raters.capabilities.redraws
 
 
 def _kinds_of(

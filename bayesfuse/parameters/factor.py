@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +15,10 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.capabilities import DESCRIBED, Capabilities
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
 PLURALS = {"class": "classes", "next_class": "next_classes", "said": "labels and silence"}
-
-
-class InChain(NamedTuple):
-    """Compiled functions of a factor, of which chains of compiled sweeps are made.
-
-    ``tables`` and ``counts`` are tuples with an array for each parameter, of its shape, with axes
-    of length one inserted before the last up to ``axes``. ``labels`` are (items,), or (items,
-    classes): copies of merged items. ``count(tables, labels, counts, structure, n_classes)`` and
-    ``draw(tables, likelihood, labels, rng, structure) -> bool`` (False where no labels are
-    possible) write in place; ``likelihood(tables, structure, n_classes)`` returns that and scale.
-    """
-
-    count: Callable[..., Any]
-    draw: Callable[..., Any] | None = None
-    likelihood: Callable[..., Any] | None = None
-    axes: int = 0
 
 
 class Factor(ABC):
@@ -45,15 +30,26 @@ class Factor(ABC):
     parameters: dict[str, Any]
     """Name to value (a tensor or an array), of all declared parameters that are used."""
 
+    capabilities: Capabilities = Capabilities()
+    """What fits may rely on."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        overridden = sorted(DESCRIBED & set(vars(cls)))
+        if "capabilities" in vars(cls) or cls.capabilities == Capabilities() or not overridden:
+            return
+        raise ModelError(
+            "A factor that overrides methods must declare its capabilities, because those of the "
+            "class it derives from may not hold: add `capabilities = Capabilities(...)` (see "
+            f"bayesfuse.parameters.capabilities). Got: {cls.__name__}, which overrides "
+            f"{', '.join(overridden)}."
+        )
+
     def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
         """Return the kind of items, which are merged if alike; None if all stand for themselves."""
         if any("item" in parameter.dims for parameter in self.used_parameters):
             return None
         return np.zeros(responses.n_items, dtype=np.int64)
-
-    def in_chain(self, *, copies: bool) -> InChain | None:
-        """Return functions of compiled chains, for labels or copies, if any; not inherited."""
-        return None
 
     def subset(self, items: NDArray[np.int64]) -> Self:
         """Return the factor for some of the items, where it holds inputs by item."""

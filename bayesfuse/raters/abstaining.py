@@ -13,6 +13,7 @@ from bayesfuse.data.silence import first_rows, of_pairs
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import inlined, inner, kernel
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, multiply, scaled, weigh_rows
@@ -145,7 +146,7 @@ class Abstaining(Confusion):
     declared = (Parameter("speech", SIMPLEX, ("rater", "class", "said")),)
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
-    takes = ("silence",)
+    capabilities = Capabilities(takes=("silence",), free_rows=True)
 
     def __init__(self, speech: Any) -> None:
         self.parameters = {"speech": speech}

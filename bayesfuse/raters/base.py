@@ -52,20 +52,8 @@ class RaterChannel(Factor):
     'the labels, given who responded to which item'
     """
 
-    takes: ClassVar[tuple[str, ...]] = ()
-    """Which of "silence" and "statements" tables may have."""
-
-    redraws: ClassVar[bool] = False
-    """Whether sweeps call :meth:`sample_assignments`, although all parameters have counts."""
-
-    by_rater: ClassVar[tuple[str, ...] | None] = None
-    """Names in :meth:`settings` of what has an entry per rater, which predictions take by name."""
-
     needs: ClassVar[tuple[str, ...]] = ()
     """What :meth:`rebuild_for` takes of what places new items, from the label prior's ``needs``."""
-
-    least_sweeps: ClassVar[int] = 1
-    """Sweeps of a draw, at least, where whole chains are compiled."""
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
@@ -92,7 +80,7 @@ class RaterChannel(Factor):
             ("silence", responses.silent, "bf.Abstaining"),
             ("statements", responses.stated, "bf.Stated"),
         ):
-            if feature is not None and what not in self.takes:
+            if feature is not None and what not in self.capabilities.takes:
                 raise ModelError(
                     f"Only some channels know what {what} in a table means: {channel}, which "
                     'DawidSkene, HiddenMarkov and MarkovRandomField use for raters="confusion" '
@@ -132,7 +120,7 @@ class RaterChannel(Factor):
     def compiled_chain(
         self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
-        """Return what begins a chain that draws all parameters in a way of its own, if any.
+        """Return what begins a chain that draws all parameters, of channels with ``own_chain``.
 
         Of rows, kept draws of rows, values and kept draws of members by pool and role, and random
         numbers it makes a compiled ``(draws, sweeps, first, *arguments) -> draws made``, and these.

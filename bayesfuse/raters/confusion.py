@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter, Role
-from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel, apply_gold
 
@@ -171,13 +171,13 @@ def weigh_rows(n_rows, n_classes, labels, start, cell):
 
 @inner
 def likelihood_in_chain(tables, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     return likelihood(tables[0], *structure)
 
 
 @inner
 def count_in_chain(tables, drawn, counts, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     fill(counts[0], expected(tables[0], drawn, *structure)[0])
 
 
@@ -242,14 +242,17 @@ class Confusion(RaterChannel):
     """
 
     declared = (Parameter("confusion", SIMPLEX, ("rater", "class", "answer"), Role.ANSWERS),)
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, likelihood=likelihood_in_chain),
+        exchangeable=True,
+        independent=True,
+        free_rows=True,
+    )
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 
     def __init__(self, confusion: Any) -> None:
         self.parameters = {"confusion": confusion}
-
-    def in_chain(self, *, copies):
-        return InChain(count_in_chain, likelihood=likelihood_in_chain)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         n_cells = responses.n_raters * responses.n_classes
@@ -262,8 +265,8 @@ class Confusion(RaterChannel):
         return xp.exp(tables[0])
 
     def from_truth(self, rows):
-        tied = type(self).expand is not Confusion.expand  # a mixture of tied rows is not tied
-        return {} if tied else {self.declared[0].name: slice(None)}
+        # a mixture of tied rows is not tied
+        return {self.declared[0].name: slice(None)} if self.capabilities.free_rows else {}
 
     def simulate(self, tables, truth, responses, rng):
         up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
@@ -286,7 +289,7 @@ def tied(log_rows, n_classes):
 
 @inner
 def tied_likelihood_in_chain(tables, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     return likelihood(tied(tables[0], n_classes), *structure)
 
 
@@ -324,15 +327,16 @@ class OneCoin(Confusion):
     """
 
     declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
+    capabilities = Capabilities(
+        compiled=SweepKernels(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3),
+        independent=True,
+    )
 
     def __init__(self, accuracy: Any) -> None:
         self.parameters = {"accuracy": accuracy}
         self.by_class = np.ndim(accuracy) == 2
         if self.by_class:
             self.declared = (Parameter("accuracy", PROBABILITY, ("rater", "class")),)
-
-    def in_chain(self, *, copies):
-        return InChain(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3)
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)

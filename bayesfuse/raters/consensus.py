@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import ConsensusShares
@@ -102,7 +103,6 @@ class Consensus(RaterChannel):
     array([0.51, 0.6 , 0.7 , 0.8 , 0.9 , 0.98])
     """
 
-    by_rater = ()
     declared = (
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),
@@ -110,9 +110,12 @@ class Consensus(RaterChannel):
     )
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
-
-    redraws = True
-    least_sweeps = 4  # chains of a thousand draws then agree in all labels
+    capabilities = Capabilities(
+        redraws=True,
+        own_chain=True,
+        min_sweeps=4,  # chains of a thousand draws then agree in all labels
+        by_rater=(),
+    )
 
     def __init__(
         self,

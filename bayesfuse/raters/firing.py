@@ -53,6 +53,7 @@ class Firing(Votes):
     """
 
     declared = (Parameter("firing", PROBABILITY, ("vote", "class")),)
+    capabilities = Votes.capabilities
     likelihood_kernel = staticmethod(abstaining.likelihood)
     expected_kernel = staticmethod(abstaining.expected)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.grades import LEAST
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.factor import made
 from bayesfuse.parameters.graded_rows import even_positions
 from bayesfuse.raters.confusion import Confusion
@@ -67,6 +68,8 @@ class Graded(Confusion):
            [0.5 , 0.48, 0.02]])
     """
 
+    capabilities = Capabilities(independent=True, by_rater=())
+
     def __init__(
         self,
         thresholds: Any,
@@ -105,9 +108,6 @@ class Graded(Confusion):
             )
         require_ordered(responses)
         super().check(shapes, responses)
-
-    def from_truth(self, rows):
-        return {}  # a mixture of graded rows is not graded
 
 
 def graded_rows(

@@ -12,6 +12,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import inner, kernel
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
@@ -58,6 +59,7 @@ class LatentGroups(RaterChannel):
         Parameter("group_confusion", SIMPLEX, ("group", "class", "verdict")),
         Parameter("rater_confusion", SIMPLEX, ("rater", "verdict", "answer")),
     )
+    capabilities = Capabilities(by_rater=())
     likelihood_kernel = staticmethod(verdicts.likelihood)
     expected_kernel = staticmethod(verdicts.expected)
 

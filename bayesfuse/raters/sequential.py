@@ -11,15 +11,15 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences, positions_of, previous_labels
 from bayesfuse.numerics.kernels import Array, fill, inner
 from bayesfuse.numerics.rows import invert, shares
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, expected, likelihood, pair_up
 
 
 @inner
 def likelihood_in_chain(tables, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     return likelihood(tables[0].reshape(-1, n_classes, n_classes), *structure)
 
 
@@ -64,7 +64,9 @@ class SequentialConfusion(Confusion):
         Parameter("sequential_confusion", SIMPLEX, ("rater", "previous", "class", "answer")),
     )
     needs = ("sequences",)
-    by_rater = ()
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, likelihood=likelihood_in_chain), by_rater=()
+    )
 
     def __init__(
         self, sequential_confusion: Any, sequences: Sequences, shares: ArrayLike | None = None
@@ -81,9 +83,6 @@ class SequentialConfusion(Confusion):
         counts = np.zeros((responses.n_classes + 1, responses.n_classes))
         np.add.at(counts, (previous + 1, best), 1.0)
         return shares(counts.T, 1 / len(counts)).T
-
-    def in_chain(self, *, copies):
-        return None if copies else InChain(count_in_chain, likelihood=likelihood_in_chain)
 
     def kinds(self, responses):
         return None  # the likelihood of an item depends on the responses to another

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert, pick, share_out
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.raters.confusion import (
     Confusion,
     by_cell,
@@ -159,7 +160,7 @@ class Stated(Confusion):
 
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
-    takes = ("statements",)
+    capabilities = Capabilities(takes=("statements",), free_rows=True)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         *hard, gold = super().structure(responses, gold)

@@ -15,6 +15,7 @@ from bayesfuse.data.silence import of_pairs
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.abstaining import known_pairs
@@ -61,7 +62,7 @@ class Votes(Confusion):
     """
 
     declared = (Parameter("vote_share", SIMPLEX, ("class", "vote")),)
-    takes = ("silence",)
+    capabilities = Capabilities(takes=("silence",), by_rater=())
 
     def __init__(self, vote_share: Any, column: ArrayLike) -> None:
         self.parameters = {"vote_share": vote_share}

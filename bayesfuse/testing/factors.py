@@ -133,17 +133,17 @@ def check_label_prior(
     arrays = computed.log_evidence, computed.probability, *computed.expected
     for one, other in combinations(arrays, 2):
         assert not np.shares_memory(one, other), "outputs share memory, which PyTensor overwrites"
-    if prior.exact:
+    if prior.capabilities.exact:
         assert_close(computed.total, exact.total, "log evidence", rtol=1e-9)
         assert_close(computed.probability, exact.probability, "label probability", atol=1e-9)
         used = prior.used(computed.expected, log_parameters, structure)
         for name, one, other in zip(prior.parameters, used, exact.expected, strict=True):
             assert_close(one, other, f"expected counts of {name}", atol=1e-8)
-    if prior.adds_up:
+    if prior.capabilities.adds_up:
         assert_close(computed.log_evidence.sum(), exact.total, "sum of the units' log evidence")
     labels = prior.decode(log_parameters, likelihood, structure)
     differ = (exact.configurations != labels).sum(axis=1)
-    near = differ <= (1 if not prior.decodes_exactly else len(labels))
+    near = differ <= (1 if not prior.capabilities.decodes_exactly else len(labels))
     chosen = exact.weight[differ == 0][0]
     assert_close(chosen, exact.weight[near].max(), "probability of the decoded labels")
     rng = np.random.default_rng(random_seed)
@@ -151,7 +151,7 @@ def check_label_prior(
     counts = np.zeros(len(exact.weight))
     labels = prior.draw(log_parameters, likelihood, structure, rng)
     for _ in range(draws):
-        for _ in range(10 if prior.moves_labels else 1):
+        for _ in range(10 if prior.capabilities.moves_labels else 1):
             labels = prior.draw(log_parameters, likelihood, structure, rng, labels)
         counts[labels @ radix] += 1
     impossible = exact.weight < 1e-14

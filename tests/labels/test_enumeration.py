@@ -225,7 +225,6 @@ def cases():
             populations, (log(ROWS[:2]), log(MOVES)), in_sequence(ROWS[RUN], MOVES[RUN]),
         ),
         "Potts": potts(bf.Potts),
-        "MeanFieldPotts": potts(bf.MeanFieldPotts),
         "PlantedPotts": potts(bf.PlantedPotts),
     }  # fmt: skip
 
@@ -251,7 +250,7 @@ def test_label_probabilities_of_every_label_prior_by_hand(name):
     expected = [[weight[every[:, n] == k].sum() for k in range(3)] for n in range(4)]
     # with cycles belief propagation approximates log Z of a fixed coupling: a constant
     # that of a chain with a classifier is relative to that of its inputs
-    given = prior.exact and name != "chain with a classifier"
+    given = prior.capabilities.exact and name != "chain with a classifier"
     exact = logsumexp(joint) if given else found.total
     assert_close(found.total, exact, "log evidence", rtol=1e-9)
     assert_close(found.probability, expected, "label probability", atol=1e-9)

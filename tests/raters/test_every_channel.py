@@ -94,6 +94,8 @@ def test_contract(name):
 
 def test_wrong_counts_are_found():
     class Swapped(bf.OneCoin):
+        capabilities = bf.OneCoin.capabilities
+
         def collapse(self, counts):
             return (super().collapse(counts)[0][..., ::-1],)
 
