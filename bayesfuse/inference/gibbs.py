@@ -111,16 +111,13 @@ def _draw_labels(
     likelihood: tuple[Array, Array] | None,
 ) -> tuple[Any, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
-    can, raters = observation.labels.capabilities, observation.raters
+    can = observation.labels.capabilities
     if can.sufficient and not can.moves_labels and not observation.redraws:
         return None, {}, observation.draw_counts(rows, rng, likelihood)
     drawn = observation.draw(rows, rng, previous, likelihood)
     if not observation.redraws:
         return drawn, {}, observation.sample_counts(rows, drawn, rng)
-    sampled, rater_counts = raters.sample_assignments(
-        rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
-    )
-    return drawn, sampled, observation.counted(drawn, rater_counts)
+    return drawn, *observation.sample_assignments(rows, drawn, priors, rng)
 
 
 def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:

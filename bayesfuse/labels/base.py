@@ -51,6 +51,13 @@ class Words(NamedTuple):
     moving: str = ""
 
 
+def count_populations(parameter: Any, population: NDArray[np.int64]) -> int:
+    """Return the number of rows of a parameter by population; the last may have no items."""
+    shape: Any = getattr(getattr(parameter, "type", parameter), "shape", ())
+    n_rows = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+    return max(n_rows, int(population.max(initial=0)) + 1)
+
+
 class LabelPrior(Factor):
     """The prior over the true labels: parameters, and the dependence structure of the items.
 

@@ -81,22 +81,7 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
 
 
 @kernel
-def propagate(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
-    """Pass messages until convergence; return them (entries, classes), rounds and last change.
-
-    ``reverse`` is the position of every entry of the graph's rows in the neighbour's row. ``order``
-    is breadth first; every round goes from its end to its beginning and back, so one round is exact
-    on a forest.
-    """
-    message = np.ones((neighbour.size, likelihood.shape[1]))
-    stale = np.ones(len(likelihood), dtype=np.bool_)
-    graph = coupling, start, neighbour, weight, reverse, order
-    done, change = pass_on(prevalence, likelihood, *graph, message, stale, 0, rounds)
-    return message, done, change
-
-
-@kernel
-def pass_on(
+def pass_messages(
     prevalence,
     likelihood,
     coupling,
@@ -110,7 +95,12 @@ def pass_on(
     done,
     rounds,
 ):
-    """Pass messages on in place, after ``done`` rounds; return rounds done and the last change."""
+    """Pass messages (entries, classes) until they converge; return rounds and the last change.
+
+    They go on in place after ``done`` rounds. ``reverse`` is the position of every entry of the
+    graph's rows in the neighbour's row. ``order`` is breadth first; every round goes from its end
+    to its beginning and back, so one round is exact on a forest.
+    """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     share, cavity = np.empty(n_classes), np.empty(n_classes)
@@ -173,7 +163,9 @@ def marginal(coupling, likelihood, log_scale, *structure):
     """Sum the labels out; the evidence of an item is given all others and does not add up."""
     prevalence, start, neighbour, weight, reverse, order = structure[:6]
     graph = coupling.item(), start, neighbour, weight, reverse, order
-    message, _, _ = propagate(prevalence, likelihood, *graph, ROUNDS)
+    message = np.ones((neighbour.size, likelihood.shape[1]))
+    stale = np.ones(len(likelihood), dtype=np.bool_)
+    pass_messages(prevalence, likelihood, *graph, message, stale, 0, ROUNDS)
     return at_messages(coupling, likelihood, log_scale, message, *structure)
 
 

@@ -15,7 +15,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.labels import forward_backward
-from bayesfuse.labels.base import LabelPrior, Words
+from bayesfuse.labels.base import LabelPrior, Words, count_populations
 from bayesfuse.labels.independent import log_word
 from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.rows import shares
@@ -183,20 +183,17 @@ class MarkovChain(LabelPrior):
 
     def _divide(self, number: NDArray[Any]) -> None:
         """Note the populations of the sequences, each of which has rows."""
-        sequences, initial = self.sequences, self.parameters["initial"]
-        if number.dtype.kind not in "iu" or number.shape != sequences.names.shape:
+        names = self.sequences.names
+        if number.dtype.kind not in "iu" or number.shape != names.shape:
             raise ModelError(
                 "population must hold the number of every sequence's population, from 0. Got: "
-                f"{number.dtype} of shape {number.shape} for {sequences.n_sequences} sequences."
+                f"{number.dtype} of shape {number.shape} for {len(names)} sequences."
             )
         if (least := int(number.min(initial=0))) < 0:
             raise ModelError(f"Populations are numbered from 0. Got: {least}.")
         self.population = number
-        shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
-        # the last ones may have no sequence
-        known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
         self.capabilities = replace(self.capabilities, compiled=None)
-        self.axes = (max(known, int(number.max(initial=0)) + 1),)
+        self.axes = (count_populations(self.parameters["initial"], number),)
         self.needs += ("populations",)
         self.declared = tuple(
             Parameter(parameter.name, parameter.support, ("population", *parameter.dims))
@@ -355,10 +352,9 @@ def soft_counts(
     """
     share = weight.mean(axis=0)
     path = weight[place]
-    first = np.zeros(len(path), dtype=bool)
-    first[start[:-1]] = True
-    follows = np.flatnonzero(~first)
-    initial_counts, transition_counts = path[first].sum(axis=0), path[follows - 1].T @ path[follows]
+    follows = np.delete(np.arange(len(path)), start[:-1])
+    initial_counts = path[start[:-1]].sum(axis=0)
+    transition_counts = path[follows - 1].T @ path[follows]
     likelihood = np.divide(weight, share, out=np.zeros_like(weight), where=share > 0)
     log_scale = np.zeros(len(weight))
     with np.errstate(divide="ignore"):

@@ -31,8 +31,11 @@ SETTLED = 40.0
 """Value of β w (plus log K) above which the probability of disagreement is below rounding."""
 
 MOST_COUPLINGS = 41
-FEW, MANY = 4, 100  # limits of the default number of sweeps at a coupling from one start
-LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
+MIN_SWEEPS, MAX_SWEEPS = (
+    4,
+    100,
+)  # limits of the default number of sweeps at a coupling from one start
+MAX_LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
 
 
 def weakest_bond(graph: Graph) -> float:
@@ -114,7 +117,7 @@ def drawn_agreement(
     couplings, E[S] from either start (2, couplings), and the error of their mean.
     """
     n_items, n_classes = graph.n_items, len(prevalence)
-    by_default = np.clip(LABELS // (2 * MOST_COUPLINGS * n_items), FEW, MANY)
+    by_default = np.clip(MAX_LABELS // (2 * MOST_COUPLINGS * n_items), MIN_SWEEPS, MAX_SWEEPS)
     n_sweeps = int(by_default) if sweeps is None else sweeps
     # a stream per start, because they are drawn in parallel
     rngs = np.random.default_rng(random_seed).spawn(2)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.labels.base import LabelPrior, Words
+from bayesfuse.labels.base import LabelPrior, Words, count_populations
 from bayesfuse.numerics.kernels import TINY, Array, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
@@ -21,7 +21,7 @@ from bayesfuse.parameters.simplex import SIMPLEX
 
 ANEW = """write the model for the new items, and call bf.label_probabilities(xr.DataTree(children=\
 {"posterior": result["posterior"]}), new_model)"""  # where parameters are those of single items
-LEAST = 1e-6  # minimum probability of a classifier: zero would overrule all raters
+MIN_PROBABILITY = 1e-6  # of a classifier: zero would overrule all raters
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
 # an item's. Where there is one row, ``place`` is not read: compilers then make a loop without it,
@@ -158,8 +158,6 @@ class Independent(LabelPrior):
     marginal_kernel = staticmethod(marginal)
     inputs: tuple[NDArray[Any], ...] = ()
     """What is known of items by row, where log-odds follow from it: for :meth:`defining`."""
-    # A multiplicity, and whether all of it are ones: checking in every sweep takes 5 to 10 µs of 80
-    _unit_multiplicity: tuple[Any, bool] = None, True
 
     def __init__(
         self, prevalence: Any = None, *, log_odds: Any = None, population: ArrayLike | None = None
@@ -175,12 +173,11 @@ class Independent(LabelPrior):
             self.needs = ("populations",)
         self.parameters = {name: value}
         self.population = None if population is None else np.asarray(population).ravel()
-        self.axis = "population" if self.population is not None else None
-        shape: Any = getattr(getattr(value, "type", value), "shape", ())
-        if self.population is not None:  # the last ones may have no items
-            known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
-            self.n_populations = max(known, int(self.population.max(initial=0)) + 1)
-        elif len(shape) == 2:
+        self.axis = None
+        if self.population is not None:
+            self.axis = "population"
+            self.n_populations = count_populations(value, self.population)
+        elif np.ndim(value) == 2:
             self.axis = "item"
         if self.axis is not None:
             self.declared = (Parameter(name, support, (self.axis, "class")),)
@@ -260,10 +257,8 @@ class Independent(LabelPrior):
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity, place) = log_parameters, structure
-        if self._unit_multiplicity[0] is not multiplicity:
-            self._unit_multiplicity = multiplicity, bool((multiplicity == 1).all())
-        drawn: Any = np.empty(likelihood.shape)
-        if self._unit_multiplicity[1]:
+        drawn: Any = np.empty(likelihood.shape)  # numbers of copies
+        if (multiplicity == 1).all():
             drawn = np.empty(len(likelihood), dtype=np.int32)
         if draw_in_chain(log_parameters, likelihood, drawn, rng, structure):
             return drawn
@@ -302,7 +297,7 @@ def _log_shares(log_odds: Any, xp: Any) -> Any:
 
 def log_word(probability: Array) -> Array:
     """Return the log probabilities of a classifier (items, classes), bounded below."""
-    return np.log(np.maximum(probability, LEAST))
+    return np.log(np.maximum(probability, MIN_PROBABILITY))
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,16 @@ from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
 
-LARGE, SHARE = 100_000, 25_000
+MIN_THREADED_ITEMS, TASK_ITEMS = 100_000, 25_000
 """Items from which on threads share a sweep, and items of one colour for each piece of work."""
 
 CLUSTERS = 0.25
 """Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps: with
 weak responses it gives six times the effective draws of the coupling per second."""
 
-SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
-FROM_PRIOR = 400  # further sweeps for draws from the prior
-MODES = 1000  # maximum passes of iterated conditional modes
+BURN_IN = 20  # sweeps, each with a cluster move, after labels are initialised
+PRIOR_SWEEPS = 400  # further sweeps for draws from the prior
+MAX_MODE_PASSES = 1000  # maximum passes of iterated conditional modes
 PASSES = 10  # of these or of messages, between which Python notices interruptions
 
 
@@ -154,6 +154,7 @@ class Potts(LabelPrior):
         return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
 
     def _inferred(self, graph: Graph, prevalence: Array) -> PartitionTable:
+        """Return log Z over couplings, for an inferred coupling."""
         return log_partition(graph, prevalence, reach(graph, len(prevalence)))
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
@@ -169,7 +170,7 @@ class Potts(LabelPrior):
         else:
             up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
             labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
-        arguments, sweeps = (labels, prevalence, likelihood), SETTLE if previous is None else 1
+        arguments, sweeps = (labels, prevalence, likelihood), BURN_IN if previous is None else 1
         for _ in range(sweeps):
             check()
             clusters = sweeps > 1 or rng.random() < CLUSTERS
@@ -248,7 +249,7 @@ class Potts(LabelPrior):
         for initial in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
             labels = initial.astype(np.int32)
             done = PASSES
-            for _ in range(MODES // PASSES):
+            for _ in range(MAX_MODE_PASSES // PASSES):
                 if check() and done < PASSES:
                     break
                 done = potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, PASSES)
@@ -266,7 +267,7 @@ class Potts(LabelPrior):
     def simulate(self, log_parameters, possible, structure, rng):
         """As in the contract; approximately if there are cycles."""
         labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
-        for _ in range(0 if self.graph.is_forest else FROM_PRIOR):
+        for _ in range(0 if self.graph.is_forest else PRIOR_SWEEPS):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
@@ -292,7 +293,7 @@ class Potts(LabelPrior):
 def _propagate(
     prevalence: Array, likelihood: Array, coupling: float, *rows: NDArray[Any]
 ) -> tuple[Array, float]:
-    """Pass messages as :func:`belief_propagation.propagate` does, a few rounds at a time."""
+    """Pass messages by :func:`belief_propagation.pass_messages`, a few rounds at a time."""
     *graph, order = rows
     message = np.ones((graph[1].size, likelihood.shape[1]))
     stale = np.ones(len(likelihood), dtype=np.bool_)
@@ -301,7 +302,7 @@ def _propagate(
         check()
         until = min(done + PASSES, ROUNDS)
         arguments = prevalence, likelihood, coupling, *graph, order
-        done, change = belief_propagation.pass_on(*arguments, message, stale, done, until)
+        done, change = belief_propagation.pass_messages(*arguments, message, stale, done, until)
     return message, change
 
 
@@ -313,15 +314,15 @@ def _sweep(
     seed: np.uint64,
     crowd: tuple[float, bool],
 ) -> None:
-    """Draw the labels, first in ``own``, each given its neighbours; threads share large colours."""
-    if len(order) < LARGE or crowd != (0.0, True) or not shared():
+    """Draw the labels in place, each given its neighbours; threads share large colours."""
+    if len(order) < MIN_THREADED_ITEMS or crowd != (0.0, True) or not shared():
         potts_kernels.gibbs_sweep(*arguments, *graph, order, seed, *crowd)
         return
     coupling, start, _, weight = graph
     graph = *graph, potts_kernels.factors(coupling, start, weight, len(arguments[1]))
     part = partial(potts_kernels.gibbs_part, *arguments, graph, order, seed)
     for first, last in pairwise(begin.tolist()):
-        ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()
+        ends = np.linspace(first, last, 2 + (last - first) // TASK_ITEMS, dtype=int).tolist()
         side_by_side(part, ends[:-1], ends[1:])
 
 

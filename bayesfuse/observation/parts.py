@@ -32,22 +32,17 @@ from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 
 BLOCK = 2**20  # entries (responses and items times classes): a millisecond, in a core's own cache
-LEAST = 4  # tables of fewer blocks are not cut
+MIN_BLOCKS = 4  # smaller tables are not cut
 TABLE = 16  # entries of a block for each of the channel's tables, which every block looks through
 PER_RESPONSE, PER_ITEM = 20, 100  # bytes of a partition once its labels were drawn, about
 
 
 def in_blocks(observation: ResponseModel) -> ResponseModel:
     """Return the observation in blocks, if it is large and its units are independent."""
-    labels, raters = observation.labels, observation.raters
-    declared = (*labels.used_parameters, *raters.used_parameters)
-    if (
-        observation.indices
-        or any("item" in parameter.dims for parameter in declared)
-        or _number(observation) < LEAST
-    ):
+    can = observation.labels.capabilities
+    if observation.indices or observation.by_item_names or _number(observation) < MIN_BLOCKS:
         return observation
-    if not labels.capabilities.separable or not labels.capabilities.sufficient:
+    if not can.separable or not can.sufficient:
         return observation
     return BlockedResponseModel(**fields_of(observation))
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Known, Prior, Support
 
-SEATING = "seating"  # name of the random variable that is a partition, variables.SeatingRV
+SEATING = "seating"  # name of the random variable that is a partition, variables.RaterGroupingRV
 
 ALONE = -1  # group index of raters in no group
 
 
 class Partition(Support):
-    """Group of every rater, −1 for none; conditioned on in ``at``, drawn in ``redraw``."""
+    """Group of every rater, −1 for none; channels draw it by ``sample_assignments``."""
 
     counts = False
     discrete = True

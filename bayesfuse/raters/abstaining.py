@@ -18,7 +18,7 @@ from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, multiply, scaled, weigh_rows
 
-LEAST = np.finfo(float).tiny
+SMALLEST_FLOAT = np.finfo(float).tiny
 
 ROUNDING = 1e-12  # a difference between sums of weights below this share of them is zero
 
@@ -70,7 +70,7 @@ def rule_out(product, lost, log_speech, never, start, row):
 
 @kernel
 def likelihood(log_speech, start, row, complete, gold):
-    """Multiply over what every source said or did not say: (items, classes), and the log scale."""
+    """Multiply over labels and silence: (items, classes), and the rows' log scale."""
     log_table, mute, never = fill_rows(log_speech, complete[0])
     top = mute.max()
     product, lost = multiply(np.exp(log_table), log_table, start, row, mute - top)
@@ -81,7 +81,7 @@ def likelihood(log_speech, start, row, complete, gold):
 
 @kernel
 def expected(log_speech, labels, start, row, complete, gold):
-    """Count what sources said (raters, classes, said); ``given`` as for :func:`weigh_rows`."""
+    """Count outcomes (raters, classes, outcomes); ``labels`` as for :func:`weigh_rows`."""
     n_raters, n_classes, n_outcomes = log_speech.shape
     n_labels = n_outcomes - 1
     n_cells = n_raters * n_labels
@@ -132,7 +132,7 @@ class Abstaining(Confusion):
 
     Examples
     --------
-    A rule that finds class 1 in four of ten cases says it, then nothing:
+    A rule with a sensitivity of .4 for class 1 votes for it, then abstains:
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[1], [-1]], abstain=-1, classes=[0, 1])
@@ -184,8 +184,10 @@ class Abstaining(Confusion):
         return start.astype(np.uint32), row.astype(np.uint32), complete, gold
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return the distribution of what a source says if it speaks."""
-        spoken = xp.exp(tables[0])[..., :n_classes] + LEAST  # of one that never speaks, no label
+        """Return the distribution of the label of a source, given that it responds."""
+        spoken = (
+            xp.exp(tables[0])[..., :n_classes] + SMALLEST_FLOAT
+        )  # uniform for a source that never speaks
         return spoken / spoken.sum(axis=-1, keepdims=True)
 
     def fixed_feature_likelihood(self, tables, responses):

@@ -60,7 +60,7 @@ class RaterChannel(Factor):
 
     @property
     def density(self) -> str:
-        """What the likelihood is a density of, given what: only the same are compared."""
+        """The data of the likelihood, and the data conditioned on; only equal ones are compared."""
         return "the labels, given who responded to which item"
 
     @classmethod
@@ -113,17 +113,22 @@ class RaterChannel(Factor):
         priors: Mapping[str, Any],
         structure: Structure,
         rng: Generator,
+        channel_at: tuple[RaterChannel, Structure] | None = None,
     ) -> tuple[dict[str, Labels], Tables]:
-        """Draw the parameters without counts, if any, given the labels, and the counts."""
+        """Draw the parameters without counts, if any, given the labels, and the counts.
+
+        ``channel_at`` is what :meth:`at` returns for ``rows``, if it is at hand.
+        """
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
     def compiled_chain(
         self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
-        """Return what begins a chain that draws all parameters, of channels with ``own_chain``.
+        """Return a function that initialises a chain of all parameters, if there is one.
 
-        Of rows, kept draws of rows, values and kept draws of members by pool and role, and random
-        numbers it makes a compiled ``(draws, sweeps, first, *arguments) -> draws made``, and these.
+        Its arguments are rows, arrays for draws of rows, values and arrays for draws of pool
+        members by role, and a generator. It returns a compiled ``(draws, sweeps, first, *arguments)
+        -> draws made``, and the arguments.
         """
         return None
 
@@ -138,17 +143,17 @@ class RaterChannel(Factor):
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def fixed_feature_likelihood(self, tables: Tables, responses: Responses) -> Array | None:
-        """Return the likelihood (items, classes) of what :meth:`simulate` keeps, None if even."""
+        """Return the likelihood (items, classes) of what :meth:`simulate` keeps; None if flat."""
         return None
 
     def redraw_fixed_features(
         self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
     ) -> Responses:
-        """Draw all that the model says of the responses, also who spoke, given the true labels."""
+        """Draw the whole table, including who responded, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
     def response_codes(self, responses: Responses) -> tuple[Labels, Labels, int]:
-        """Return items and codes of all that is said in a table, and the number of codes."""
+        """Return items and codes of all outcomes in a table, and the number of codes."""
         return responses.item, responses.label, responses.n_classes
 
     def from_response_codes(self, responses: Responses, codes: Labels) -> Responses:

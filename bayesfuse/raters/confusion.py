@@ -83,7 +83,7 @@ def scaled(product, in_logs, gold, log_begin):
 
 @inner
 def multiply(table, log_table, start, cell, log_begin=None):
-    """Multiply the rows of every item, and ``log_begin`` (classes,) if given; which are logarithms.
+    """Multiply the rows of every item by ``log_begin`` (classes,); return which are in logarithms.
 
     Products that lost digits are replaced by their logarithms. An entry of ``log_table`` may be
     zero instead of the logarithm of a positive ``table`` entry.
@@ -104,7 +104,7 @@ def multiply(table, log_table, start, cell, log_begin=None):
                 p2 *= table[row, k + 2]
                 p3 *= table[row, k + 3]
             product[n, k], product[n, k + 1], product[n, k + 2], product[n, k + 3] = p0, p1, p2, p3
-            # false for what is no number, too
+            # also false for NaN
             sound &= min(p0, p1, p2, p3) >= TINY and max(p0, p1, p2, p3) <= HUGE
             k += 4
         while k + 2 <= n_classes:
@@ -147,7 +147,7 @@ def without_pairs(counts, pair, n_raters):
 
 @kernel
 def expected(log_confusion, labels, start, row, pair, gold):
-    """Count responses by rater, truth and label; ``given`` as for :func:`weigh_rows`."""
+    """Count responses by rater, truth and label; ``labels`` as for :func:`weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_rows = n_raters * n_labels + pair.shape[0]
     return (without_pairs(weigh_rows(n_rows, n_classes, labels, start, row), pair, n_raters),)

@@ -16,7 +16,7 @@ from bayesfuse.numerics.tables import SMALLEST
 
 @inner
 def prepare(log_competence, log_guess, values):
-    """Return log probabilities by cell: of no, then (as differences) first and second answers."""
+    """Return log probabilities by cell: of other answers, then differences for the first two."""
     n_raters, n_answers = log_guess.shape
     n_settings = values.shape[0]
     table = np.zeros((n_raters * n_answers, 3 * n_settings))
@@ -31,7 +31,7 @@ def prepare(log_competence, log_guess, values):
                     for role in range(2):
                         with_look = looks * math.exp(values[s, role]) + guess
                         table[row, (role + 1) * n_settings + s] = math.log(with_look / otherwise)
-                else:  # who never looks never guesses c
+                else:  # zero competence and zero guess probability
                     table[row, s] = -np.inf
     return table
 

@@ -1,4 +1,4 @@
-"""What populations, covariates or a classifier say of items, in chains of types of items."""
+"""Prior log-odds of items (populations, covariates, a classifier) in chains of item types."""
 
 import math
 
@@ -39,7 +39,7 @@ def kinds_density(class_of_type, log_share, kinds):
 
 @inner
 def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
-    """Move log-odds with types summed out; multiply ``weight`` by what they say of types.
+    """Move log-odds with types summed out; multiply ``weight`` by the likelihood of types.
 
     Rows of ``weight`` after those of items normalise the shares of types by kind.
     """
@@ -111,9 +111,9 @@ def thin_shares(log_share, weight, kinds, concentration, before, rng):
 
 
 def kinds_of(known, table, kind, gold, values, storage):
-    """Return log-odds, what is known of items, items by kind with scratch, and kept draws."""
+    """Return state and design of the log-odds, items by kind with scratch, and stored draws."""
     n_draws, n_types = storage["share"]["type_share"].shape
-    informed = (table.per_item > 0) | (gold >= 0)  # all others say nothing of any parameter
+    informed = (table.per_item > 0) | (gold >= 0)  # other items carry no information
     copies = np.where(informed, table.multiplicity, 0).astype(float)
     total_copies = np.bincount(kind, copies, known.n_kinds)
     order = np.argsort(kind, kind="stable")

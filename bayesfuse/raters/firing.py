@@ -13,7 +13,7 @@ from bayesfuse.data.responses import from_key
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters import abstaining
-from bayesfuse.raters.votes import LEAST, NOBODY, Votes
+from bayesfuse.raters.votes import MIN_SHARE, NO_VOTE, Votes
 
 
 class Firing(Votes):
@@ -64,7 +64,7 @@ class Firing(Votes):
     @classmethod
     def rebuild_for(cls, values, settings, raters):
         column = np.asarray(settings["column"])
-        return cls(values["firing"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
+        return cls(values["firing"], np.where((raters >= 0)[:, None], column[raters], NO_VOTE))
 
     @property
     def density(self):
@@ -87,7 +87,7 @@ class Firing(Votes):
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         rate = xp.exp(tables[0])[..., 0][np.maximum(self.column, 0)]  # (raters, labels, classes)
-        rate = rate * (self.column != NOBODY)[..., None] + LEAST
+        rate = rate * (self.column != NO_VOTE)[..., None] + MIN_SHARE
         return (rate / rate.sum(axis=1, keepdims=True)).swapaxes(1, 2)
 
     def simulate(self, tables, truth, responses, rng):
@@ -113,7 +113,7 @@ class Firing(Votes):
         n_cells = self.column.size
         item, vote = np.nonzero(codes.reshape(responses.n_items, self.n_votes) == 0)
         one, cell = np.nonzero(vote[:, None] == self.column.ravel())
-        ignored = self.column.ravel()[responses.cell] == NOBODY
+        ignored = self.column.ravel()[responses.cell] == NO_VOTE
         ignored_cells = responses.item[ignored] * n_cells + responses.cell[ignored]
         key = np.append(item[one] * n_cells + cell, ignored_cells)
         names = responses.items, responses.raters, responses.classes

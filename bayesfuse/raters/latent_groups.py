@@ -230,9 +230,6 @@ class InferredGroups(RaterChannel):
             "rater_confusion": rater_confusion,
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
-        # The latest arrangement: sweeps use each one several times, and else take 1.4 to 3 times as
-        # long.
-        self._fixed: tuple[bytes, Any, RaterChannel, tuple[Any, ...]] | None = None
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         words = cell_words(responses.n_raters * responses.n_classes)
@@ -255,15 +252,11 @@ class InferredGroups(RaterChannel):
         return log_rows[:2]
 
     def at(self, rows, structure):
-        """Return the channel of the assignment in ``rows``, arranged once for each."""
+        """Return the channel of the assignment in ``rows``."""
         assignment = as_assignment(rows["assignment"])
-        key = assignment.tobytes()
         start, cell, gold, words, *_ = structure
-        if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:
-            channel = LatentGroups(0, 0, assignment)  # kernels take tables, whatever stands here
-            arranged = (*arrange(start, cell, assignment, words), gold)
-            self._fixed = key, cell, channel, arranged
-        return self._fixed[2:]
+        channel = LatentGroups(0, 0, assignment)  # kernels take tables, not these parameters
+        return channel, (*arrange(start, cell, assignment, words), gold)
 
     def require_priors(self, priors):
         """Reject mixtures, groups that are not exchangeable, and rows with zeros.
@@ -287,10 +280,10 @@ class InferredGroups(RaterChannel):
                 both = f"{alpha[0].tolist()} for group 0, {alpha[other].tolist()} for group {other}"
                 raise ModelError(f"{rule}{both}.")
 
-    def sample_assignments(self, rows, tables, drawn, priors, structure, rng):
+    def sample_assignments(self, rows, tables, drawn, priors, structure, rng, channel_at=None):
         """Draw verdicts and, with all rows integrated out, the assignment."""
         start, cell, _, words, *by_rater = structure
-        channel, arranged = self.at(rows, structure)
+        channel, arranged = channel_at or self.at(rows, structure)
         if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
             return {}, channel.sample_counts(tables, drawn, arranged, rng)
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()

@@ -58,7 +58,7 @@ def answers(share, table, log_table, first, probability, k):
 
 
 @kernel
-def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
+def likelihood(log_confusion, start, row, pair, stated, rater, probability, gold):
     """Multiply over responses and statements: (items, classes), and the rows' log scale."""
     _, n_classes, n_labels = log_confusion.shape
     table, log_table = by_cell_and_pair(log_confusion, pair)
@@ -69,7 +69,8 @@ def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
         if not in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
-                    product[n, k] *= mean_of(table, np.int64(who[r]) * n_labels, probability[r], k)
+                    begin = np.int64(rater[r]) * n_labels
+                    product[n, k] *= mean_of(table, begin, probability[r], k)
                     in_logs[n] |= product[n, k] < TINY
             if in_logs[n]:  # digits were lost: once more, in logarithms
                 for k in range(n_classes):
@@ -79,14 +80,14 @@ def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
         if in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
-                    begin = np.int64(who[r]) * n_labels
+                    begin = np.int64(rater[r]) * n_labels
                     product[n, k] += answers(share, table, log_table, begin, probability[r], k)
     return scaled(product, in_logs, gold, 0.0)
 
 
 @kernel
-def count(log_confusion, labels, rng, start, row, pair, stated, who, probability, gold):
-    """Count responses and hidden answers, drawn by an ``rng``; ``given`` as for `weigh_rows`."""
+def count(log_confusion, labels, rng, start, row, pair, stated, rater, probability, gold):
+    """Count responses and hidden answers, drawn by an ``rng``; ``labels`` as for `weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
     table, log_table = by_cell(log_confusion, 0)
@@ -94,7 +95,7 @@ def count(log_confusion, labels, rng, start, row, pair, stated, who, probability
     share, parts = np.empty((1, n_labels)), np.empty(n_labels)
     for n in range(gold.size):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
-            first = np.int64(who[r]) * n_labels
+            first = np.int64(rater[r]) * n_labels
             if labels.ndim == 1:
                 k, left = labels[n], rng.random()
                 if answers(share, table, log_table, first, probability[r], k) > -np.inf:

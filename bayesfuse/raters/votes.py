@@ -22,8 +22,8 @@ from bayesfuse.raters.abstaining import known_pairs
 from bayesfuse.raters.base import Labels, Tables
 from bayesfuse.raters.confusion import Confusion, pair_up
 
-NOBODY = -1  # column of a label that its source never gives
-LEAST = 1e-12  # least share that is not rounded up, so that votes of other classes can be drawn
+NO_VOTE = -1  # column of a label that its source never gives
+MIN_SHARE = 1e-12  # smaller shares are rounded up, so that all votes can be drawn
 
 
 class Votes(Confusion):
@@ -67,12 +67,12 @@ class Votes(Confusion):
     def __init__(self, vote_share: Any, column: ArrayLike) -> None:
         self.parameters = {"vote_share": vote_share}
         self.column = np.asarray(column, dtype=np.int64)
-        self.n_votes = int(self.column.max(initial=NOBODY)) + 1
+        self.n_votes = int(self.column.max(initial=NO_VOTE)) + 1
 
     @classmethod
     def rebuild_for(cls, values, settings, raters):
         column = np.asarray(settings["column"])
-        return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
+        return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NO_VOTE))
 
     def settings(self):
         return {"column": self.column.tolist()}
@@ -96,8 +96,8 @@ class Votes(Confusion):
     def label_of(self) -> NDArray[np.int64]:
         """The label of every vote, shape (votes,)."""
         label = np.zeros(self.n_votes, dtype=np.int64)
-        heard = self.column != NOBODY
-        label[self.column[heard]] = np.nonzero(heard)[1]
+        has_vote = self.column != NO_VOTE
+        label[self.column[has_vote]] = np.nonzero(has_vote)[1]
         return label
 
     def numbers(self, responses: Responses) -> Array:
@@ -120,8 +120,8 @@ class Votes(Confusion):
     def rows(self, responses: Responses) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the different votes of every item: item n has ``vote[start[n]:start[n + 1]]``."""
         vote = self.column.ravel()[responses.cell]
-        heard = vote != NOBODY
-        key = responses.item[heard] * self.n_votes + vote[heard]
+        has_vote = vote != NO_VOTE
+        key = responses.item[has_vote] * self.n_votes + vote[has_vote]
         key.sort(kind="stable")  # rows are in the order of items, which `unique` does not know
         key = key[np.append(True, key[1:] != key[:-1])] if len(key) else key
         start = np.searchsorted(key, np.arange(responses.n_items + 1) * self.n_votes)
@@ -131,7 +131,7 @@ class Votes(Confusion):
         return *pair_up(*self.rows(responses), self.n_votes), gold
 
     def expand(self, log_rows, n_classes, xp):
-        return (log_rows[0][None],)  # as the one rater who gives all votes
+        return (log_rows[0][None],)  # as one rater with all votes
 
     def collapse(self, counts):
         return (counts[0][0],)
@@ -141,7 +141,7 @@ class Votes(Confusion):
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
-        share = share * (self.column != NOBODY) + LEAST
+        share = share * (self.column != NO_VOTE) + MIN_SHARE
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
 
     def votes(self, responses):
@@ -170,19 +170,19 @@ class Votes(Confusion):
         Shares (classes, votes, labels) are of what sources may have said together instead.
         """
         number = self.column.ravel()[responses.cell]
-        row = np.flatnonzero(number != NOBODY)
+        row = np.flatnonzero(number != NO_VOTE)
         key = responses.item[row] * self.n_votes + number[row]
         key, first, vote = np.unique(key, return_index=True, return_inverse=True)
         column = self.column[responses.rater[row]]  # (rows, labels)
         together = np.ones((len(key), responses.n_classes), dtype=bool)
         np.logical_and.at(together, vote, column == column[first][vote])
-        together &= column[first] != NOBODY
-        share = np.maximum(np.exp(tables[0][0]), LEAST)[:, column[first]] * together
+        together &= column[first] != NO_VOTE
+        share = np.maximum(np.exp(tables[0][0]), MIN_SHARE)[:, column[first]] * together
         return key // self.n_votes, row, vote, share
 
     def redraw_fixed_features(self, tables, truth, responses, rng):
         left = np.diff(self.rows(responses)[0]).astype(np.int64)
-        log_share = np.log(np.maximum(np.exp(tables[0][0]), LEAST))  # (classes, votes)
+        log_share = np.log(np.maximum(np.exp(tables[0][0]), MIN_SHARE))  # (classes, votes)
         # up_to[v, k, j]: log of the summed products of all sets of j of the votes from v on
         up_to = np.full((self.n_votes + 1, len(log_share), left.max(initial=0) + 1), -np.inf)
         up_to[:, :, 0] = 0.0
@@ -207,7 +207,7 @@ class Votes(Confusion):
         n_cells, (owner, *_) = self.column.size, self.response_codes(responses)
         one, cell = np.nonzero(codes[:, None] == self.column.ravel())
         key = responses.item * n_cells + responses.cell
-        ignored = self.column.ravel()[responses.cell] == NOBODY
+        ignored = self.column.ravel()[responses.cell] == NO_VOTE
         new, silent = np.append(owner[one] * n_cells + cell, key[ignored]), responses.silent
         if silent is not None and not silent.complete:
             item, rater, _ = known_pairs(responses)
