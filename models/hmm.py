@@ -228,17 +228,11 @@ def _require_compatible(
         )
     if covariates is None and classifier is None:
         return
-    excluded = {
-        "initial='stationary'": stationary,
-        "populations=": populations is not None,
-        "covariates= and classifier=": covariates is not None and classifier is not None,
-    }
-    for option, is_set in excluded.items():
-        if is_set:
-            raise ModelError(
-                "Sequences with covariates, or with a classifier, have one population and a "
-                f"free first class; give one of the two. Got: {option}."
-            )
+    if stationary or populations is not None or (covariates is not None and classifier is not None):
+        raise ModelError(
+            "Sequences with covariates, or with a classifier, have one population and a free first "
+            "class; give one of the two. Got: initial='stationary', populations= or both."
+        )
 
 
 def classify_by_covariates(

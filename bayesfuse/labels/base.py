@@ -51,6 +51,17 @@ class Words(NamedTuple):
     moving: str = ""
 
 
+def require_population(population: NDArray[Any], n_units: int, unit: str) -> None:
+    """Raise ModelError unless there is a number from 0 for every unit."""
+    is_number = population.dtype.kind in "iu" and population.shape == (n_units,)
+    if not is_number or population.min(initial=0) < 0:
+        raise ModelError(
+            f"population must hold the number of every {unit}'s population, from 0, in order. Got: "
+            f"{population.dtype} values of shape {population.shape} for {n_units} {unit}s"
+            f"{', the least ' + str(population.min()) if is_number else ''}."
+        )
+
+
 def count_populations(parameter: Any, population: NDArray[np.int64]) -> int:
     """Return the number of rows of a parameter by population; the last may have no items."""
     shape: Any = getattr(getattr(parameter, "type", parameter), "shape", ())

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.known import read_classifier
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import require_kind
 from bayesfuse.labels import forward_backward
-from bayesfuse.labels.base import LabelPrior, Words, count_populations
+from bayesfuse.labels.base import LabelPrior, Words, count_populations, require_population
 from bayesfuse.labels.independent import log_word
 from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.rows import shares
@@ -182,15 +182,8 @@ class MarkovChain(LabelPrior):
         self.shares = None if shares is None else np.asarray(shares, dtype=float)
 
     def _divide(self, number: NDArray[Any]) -> None:
-        """Note the populations of the sequences, each of which has rows."""
-        names = self.sequences.names
-        if number.dtype.kind not in "iu" or number.shape != names.shape:
-            raise ModelError(
-                "population must hold the number of every sequence's population, from 0. Got: "
-                f"{number.dtype} of shape {number.shape} for {len(names)} sequences."
-            )
-        if (least := int(number.min(initial=0))) < 0:
-            raise ModelError(f"Populations are numbered from 0. Got: {least}.")
+        """Store the populations of the sequences, each of which has its own rows."""
+        require_population(number, self.sequences.n_sequences, "sequence")
         self.population = number
         self.capabilities = replace(self.capabilities, compiled=None)
         self.axes = (count_populations(self.parameters["initial"], number),)

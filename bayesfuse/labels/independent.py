@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.labels.base import LabelPrior, Words, count_populations
+from bayesfuse.labels.base import LabelPrior, Words, count_populations, require_population
 from bayesfuse.numerics.kernels import TINY, Array, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
@@ -199,18 +199,7 @@ class Independent(LabelPrior):
 
     def check(self, shapes, responses):
         if self.population is not None:
-            invalid = ""
-            if self.population.dtype.kind not in "iu":
-                invalid = f"{self.population.dtype} values"
-            elif len(self.population) != responses.n_items:
-                invalid = f"{len(self.population)} for {responses.n_items} items"
-            elif self.population.min(initial=0) < 0:
-                invalid = f"{self.population.min()}"
-            if invalid:
-                raise ModelError(
-                    "population must hold the number of every item's population, from 0, in item "
-                    f"order. Got: {invalid}."
-                )
+            require_population(self.population, responses.n_items, "item")
         super().check(shapes, responses)
 
     def sizes(self, name, shape, responses):

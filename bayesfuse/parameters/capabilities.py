@@ -37,61 +37,33 @@ class Capabilities:
     (False, True)
     """
 
-    compiled: SweepKernels | None = None
-    """Functions of whole compiled chains; without any, sweeps are steps in Python."""
-    exchangeable: bool = False
-    """Whether a permutation of the classes, applied to both factors, leaves the likelihood."""
+    compiled: SweepKernels | None = None  # functions of compiled chains; else steps in Python
+    exchangeable: bool = False  # permuting the classes in both factors leaves the likelihood
 
-    exact: bool = True
-    """Whether a label prior sums the labels out exactly."""
-    adds_up: bool = True
-    """Whether the log evidence of units adds up to the total; if not, it is given all others."""
-    linear: bool = True
-    """Whether the log probability of labels is linear in the log tables of the kernels."""
-    sufficient: bool = True
-    """Whether counts of labels are sufficient; if not, ``uncounted`` completes them."""
-    decodes_exactly: bool = True
-    """Whether ``decode`` returns the most probable labels, not a local mode."""
-    merges: bool = False
-    """Whether items with the same responses can be merged."""
-    separable: bool = False
-    """Whether ``part`` takes out units, for blocks on threads, partitions and batches."""
-    moves_labels: bool = False
-    """Whether labels are drawn by Markov chain Monte Carlo, from the previous labels."""
+    # label priors
+    exact: bool = True  # labels are summed out exactly
+    adds_up: bool = True  # log evidence of units adds up to the total; else it is given all others
+    linear: bool = True  # the log probability of labels is linear in the kernels' log tables
+    sufficient: bool = True  # counts of labels are sufficient; else `uncounted` completes them
+    decodes_exactly: bool = True  # `decode` returns the most probable labels, not a local mode
+    merges: bool = False  # items with the same responses can be merged
+    separable: bool = False  # `part` takes out units: for blocks, partitions and batches
+    moves_labels: bool = False  # labels are drawn by Markov chain Monte Carlo, from previous ones
 
-    takes: tuple[str, ...] = ()
-    """Which of "silence" and "statements" a rater channel models."""
-    independent: bool = False
-    """Whether responses are independent given the class, with the rows of ``confusion``."""
-    free_rows: bool = False
-    """Whether every class has a free row for each rater in the first parameter."""
-    redraws: bool = False
-    """Whether sweeps call ``sample_assignments``, although all parameters have counts."""
-    own_chain: bool = False
-    """Whether ``compiled_chain`` may return a chain that draws all parameters."""
-    min_sweeps: int = 1
-    """Sweeps per draw, at least, where whole chains are compiled."""
+    # rater channels
+    takes: tuple[str, ...] = ()  # of "silence" and "statements", those that are modelled
+    independent: bool = False  # responses are independent given the class, by rows of `confusion`
+    free_rows: bool = False  # the first parameter has a free row for every rater and class
+    redraws: bool = False  # sweeps call `sample_assignments`, although all parameters have counts
+    own_chain: bool = False  # `compiled_chain` may return a chain that draws all parameters
+    min_sweeps: int = 1  # sweeps per draw, at least, of compiled chains
+    # names in `settings` with an entry per rater, which predictions take by name: empty if there
+    # are none or `rebuild_for` takes them, None if that is not declared
     by_rater: tuple[str, ...] | None = None
-    """Names in ``settings`` with an entry per rater, which predictions take by name.
-
-    Empty if none has, or if ``rebuild_for`` takes them by itself; None if that is not declared.
-    """
 
 
 DESCRIBED = frozenset(
-    {
-        "collapse",
-        "compiled_chain",
-        "decode",
-        "draw",
-        "expand",
-        "expected_kernel",
-        "likelihood_kernel",
-        "marginal_kernel",
-        "part",
-        "sample_assignments",
-        "sample_counts",
-        "structure",
-    }
+    "collapse compiled_chain decode draw expand expected_kernel likelihood_kernel marginal_kernel"
+    " part sample_assignments sample_counts structure".split()
 )
 """Methods and kernels of which capabilities are claims."""

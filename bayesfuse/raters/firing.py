@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.responses import from_key
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters import abstaining
@@ -61,11 +59,6 @@ class Firing(Votes):
         super().__init__(None, column)
         self.parameters = {"firing": firing}
 
-    @classmethod
-    def rebuild_for(cls, values, settings, raters):
-        column = np.asarray(settings["column"])
-        return cls(values["firing"], np.where((raters >= 0)[:, None], column[raters], NO_VOTE))
-
     @property
     def density(self):
         columns = fingerprint.of_arrays([self.column])
@@ -109,13 +102,5 @@ class Firing(Votes):
         return np.repeat(np.arange(responses.n_items), self.n_votes), silent.ravel(), 2
 
     def from_response_codes(self, responses, codes):
-        """Return the table with a vote, by all of its sources, where the code is 0."""
-        n_cells = self.column.size
         item, vote = np.nonzero(codes.reshape(responses.n_items, self.n_votes) == 0)
-        one, cell = np.nonzero(vote[:, None] == self.column.ravel())
-        ignored = self.column.ravel()[responses.cell] == NO_VOTE
-        ignored_cells = responses.item[ignored] * n_cells + responses.cell[ignored]
-        key = np.append(item[one] * n_cells + cell, ignored_cells)
-        names = responses.items, responses.raters, responses.classes
-        table = from_key(key, *names, responses.silent)
-        return replace(table, multiplicity=responses.multiplicity)
+        return self.with_votes(responses, item, vote)

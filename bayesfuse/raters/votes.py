@@ -72,7 +72,9 @@ class Votes(Confusion):
     @classmethod
     def rebuild_for(cls, values, settings, raters):
         column = np.asarray(settings["column"])
-        return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NO_VOTE))
+        return cls(
+            values[cls.declared[0].name], np.where((raters >= 0)[:, None], column[raters], NO_VOTE)
+        )
 
     def settings(self):
         return {"column": self.column.tolist()}
@@ -203,15 +205,18 @@ class Votes(Confusion):
         return owner, vote.astype(np.int64), self.n_votes
 
     def from_response_codes(self, responses, codes):
+        return self.with_votes(responses, self.response_codes(responses)[0], codes)
+
+    def with_votes(self, responses: Responses, item: Labels, vote: Labels) -> Responses:
         """Return the table in which items get these votes, from all of their sources."""
-        n_cells, (owner, *_) = self.column.size, self.response_codes(responses)
-        one, cell = np.nonzero(codes[:, None] == self.column.ravel())
+        n_cells, silent = self.column.size, responses.silent
+        one, cell = np.nonzero(vote[:, None] == self.column.ravel())
         key = responses.item * n_cells + responses.cell
         ignored = self.column.ravel()[responses.cell] == NO_VOTE
-        new, silent = np.append(owner[one] * n_cells + cell, key[ignored]), responses.silent
+        new = np.append(item[one] * n_cells + cell, key[ignored])
         if silent is not None and not silent.complete:
-            item, rater, _ = known_pairs(responses)
-            known = item * responses.n_raters + rater
+            known_item, rater, _ = known_pairs(responses)
+            known = known_item * responses.n_raters + rater
             mute = np.setdiff1d(known, new // responses.n_classes)
             silent = of_pairs(mute, responses.n_items, responses.n_raters)
         table = from_key(new, responses.items, responses.raters, responses.classes, silent)

@@ -121,9 +121,9 @@ def test_gradients_of_log_odds():
 
 BAD = {
     "both": (lambda: bf.Independent(SHARES[0], log_odds=SHARES[0]), "one of the two"),
-    "too few": (lambda: bf.Independent(SHARES, population=[0, 1]), "Got: 2 for 5 items"),
+    "too few": (lambda: bf.Independent(SHARES, population=[0, 1]), r"shape \(2,\) for 5 items"),
     "fractions": (lambda: bf.Independent(SHARES, population=np.ones(5)), "float64 values"),
-    "below zero": (lambda: bf.Independent(SHARES, population=[0, 1, -1, 0, 0]), "Got: -1"),
+    "below zero": (lambda: bf.Independent(SHARES, population=[0, 1, -1, 0, 0]), "the least -1"),
     "no row": (lambda: bf.Independent(pt.as_tensor(SHARES[:2]), population=POPULATION),
                r"4 populations, 3 classes\). Got: shape \(2, 3\)"),
     "items": (lambda: bf.Independent(pt.as_tensor(SHARES)), r"5 items, 3 classes"),

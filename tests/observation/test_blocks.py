@@ -24,7 +24,7 @@ def cut(monkeypatch):
 
     def into(size: int) -> None:
         monkeypatch.setattr(parts, "BLOCK", size)
-        monkeypatch.setattr(parts, "LEAST", 2)
+        monkeypatch.setattr(parts, "MIN_BLOCKS", 2)
         monkeypatch.setattr(parts, "TABLE", 0)
 
     return into
