@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.data.arrays import shown
@@ -19,6 +18,7 @@ from bayesfuse.inference import em
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
@@ -201,7 +201,7 @@ def _has_class_without_votes(responses: bf.Responses) -> bool:
 
 def _columns(
     responses: bf.Responses, groups: Any, shares: ClassShares, odds: float, gold: Any
-) -> NDArray[np.int64]:
+) -> Integers:
     """Number the votes (raters, labels), those of a group or of near copies alike."""
     source = np.arange(responses.n_raters)
     column = dependence.numbered(responses, source)

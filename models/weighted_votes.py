@@ -200,10 +200,7 @@ class WeightedVotes(LabelModel):
     draw_posterior = sample_weights
 
     def predict(
-        self,
-        result: xr.DataTree,
-        responses: bf.Responses,
-        results: Mapping[str, Any] | None = None,
+        self, result: xr.DataTree, responses: bf.Responses, results: Mapping[str, Any] | None = None
     ) -> xr.DataTree:
         """Return the label probabilities of new items, as ``label_posterior``.
 

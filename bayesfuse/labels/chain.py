@@ -21,6 +21,7 @@ from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.rows import shares
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure, Tables
 from bayesfuse.parameters.simplex import SIMPLEX
 
 SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these are starting values
@@ -157,7 +158,7 @@ class MarkovChain(LabelPrior):
     unit = "sequence"
     needs: tuple[str, ...] = ("sequences",)
     marginal_kernel = staticmethod(forward_backward.marginal)
-    population: NDArray[np.int64] | None = None
+    population: Integers | None = None
     axes: tuple[int, ...] = ()  # of the parameters, before those of classes
     classifier: Any = None
     shares: Array | None = None
@@ -202,7 +203,7 @@ class MarkovChain(LabelPrior):
     def settings(self):
         return {} if self.shares is None else {"shares": self.shares.tolist()}
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         """Return places and starts; populations of sequences, and evidence of a classifier."""
         chain = self.sequences.places(responses), self.sequences.start
         of = np.zeros(len(chain[1]) - 1, dtype=int) if self.population is None else self.population
@@ -237,7 +238,7 @@ class MarkovChain(LabelPrior):
         of_populations = {"population": self.axes[0]} if self.axes else {}
         return super().sizes(name, shape, responses) | of_populations
 
-    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+    def both(self, log_parameters: Tables) -> tuple[Array, Array]:
         """Return the logarithms of the initial and the transition probabilities."""
         initial, transition = log_parameters
         return initial, transition
@@ -269,7 +270,7 @@ class MarkovChain(LabelPrior):
     def decode(self, log_parameters, likelihood, structure):
         return forward_backward.decode(*self.both(log_parameters), likelihood, *structure)
 
-    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+    def unit_of(self, responses: Responses) -> Integers:
         sequence = np.empty(responses.n_items, dtype=np.int64)
         number = np.arange(self.sequences.n_sequences)
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
@@ -317,7 +318,7 @@ class StationaryMarkovChain(MarkovChain):
         self.parameters = {"transition": transition}
         self.sequences = sequences
 
-    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+    def both(self, log_parameters: Tables) -> tuple[Array, Array]:
         (transition,) = log_parameters
         with np.errstate(divide="ignore"):
             return np.log(stationary(transition)), transition
@@ -336,9 +337,7 @@ class StationaryMarkovChain(MarkovChain):
         return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]
 
 
-def soft_counts(
-    weight: Array, place: NDArray[np.int64], start: NDArray[np.int64]
-) -> tuple[Array, Array]:
+def soft_counts(weight: Array, place: Integers, start: Integers) -> tuple[Array, Array]:
     """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
     Products of neighbours' probabilities would underestimate dependence, Baum–Welch does not.
@@ -363,7 +362,7 @@ def soft_counts(
     return initial_counts, transition_counts
 
 
-def _share_of_classes(lengths: NDArray[np.int64], initial: Any, transition: Any, xp: Any) -> Any:
+def _share_of_classes(lengths: Integers, initial: Any, transition: Any, xp: Any) -> Any:
     """Return the expected share of every class in sequences of these lengths."""
     # number of sequences longer than t, for t = 0, 1, …
     longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]

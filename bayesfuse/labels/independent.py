@@ -17,6 +17,7 @@ from bayesfuse.numerics.kernels import TINY, Array, clear, exponentials, inner, 
 from bayesfuse.numerics.rows import split
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import SIMPLEX
 
 ANEW = """write the model for the new items, and call bf.label_probabilities(xr.DataTree(children=\
@@ -216,7 +217,7 @@ class Independent(LabelPrior):
         other.population = self.population[items]
         return other
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         place = np.arange(responses.n_items if self.axis == "item" else 1)
         if self.population is not None:
             place = self.population
@@ -293,18 +294,14 @@ def log_word(probability: Array) -> Array:
 class ItemRows:
     """What is known about items, with one row for all items with the same values."""
 
-    kind: NDArray[np.int64]  # the row of every item (items,)
-    population: NDArray[np.int64] | None  # (rows,)
+    kind: Integers  # the row of every item (items,)
+    population: Integers | None  # (rows,)
     covariates: Array | None  # standardised (rows, covariates)
     word: Array | None  # centred log probabilities of a classifier (rows, classes)
 
     @classmethod
     def build(
-        cls,
-        n_items: int,
-        population: NDArray[np.int64] | None,
-        covariates: Array | None,
-        word: Array | None,
+        cls, n_items: int, population: Integers | None, covariates: Array | None, word: Array | None
     ) -> ItemRows:
         """Merge items with equal populations (items,), covariates and words (items, …)."""
         numbers: Any = None if population is None else population[:, None]

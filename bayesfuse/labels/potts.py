@@ -29,6 +29,7 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check, shared, side_by_side
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.positive import POSITIVE
 
 MIN_THREADED_ITEMS, TASK_ITEMS = 100_000, 25_000
@@ -125,7 +126,7 @@ class Potts(LabelPrior):
     def settings(self):
         return {} if self._prevalence is None else {"prevalence": self._prevalence.tolist()}
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
         prevalence = self.prevalence((), n_classes, (), np)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
@@ -310,7 +311,7 @@ def _sweep(
     arguments: tuple[Any, ...],
     graph: tuple[Any, ...],
     order: NDArray[np.int32],
-    begin: NDArray[np.int64],
+    begin: Integers,
     seed: np.uint64,
     crowd: tuple[float, bool],
 ) -> None:

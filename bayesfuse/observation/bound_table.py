@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.known import gold_labels
@@ -17,12 +16,10 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Support
-from bayesfuse.parameters.factor import LogParameters
+from bayesfuse.parameters.factor import Integers, LogParameters, Structure, Tables
 from bayesfuse.raters.base import RaterChannel
 
-MAX_CHANNELS = (
-    4  # stored values of index parameters; without any, sweeps take 1.4 to 3 times as long
-)
+MAX_CHANNELS = 4  # stored channels at index parameters; without, sweeps take up to 3 times as long
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,12 +32,12 @@ class BoundTable:
 
     responses: Responses
     table: Responses
-    inverse: NDArray[np.int64]
-    gold: NDArray[np.int64]
+    inverse: Integers
+    gold: Integers
     labels: LabelPrior
     raters: RaterChannel
-    label_structure: tuple[Any, ...]
-    arranged: tuple[Any, ...] | None = None  # the channel's structure if not that of ``table``
+    label_structure: Structure
+    arranged: Structure | None = None  # the channel's structure if not that of ``table``
     name: str = "responses"  # in a PyMC model
     rows_name: str = "response"  # their dimension there
     prediction: Mapping[str, Any] | None = None  # where these find parameters, as JSON holds it
@@ -70,18 +67,18 @@ class BoundTable:
         return cls(responses, table, inverse, known, *factors, structure)
 
     @cached_property
-    def rater_structure(self) -> tuple[Any, ...]:
+    def rater_structure(self) -> Structure:
         """The channel's structure, made on demand: blocks have their own."""
         if self.arranged is not None:
             return self.arranged
         return self.raters.subset(self.firsts).structure(self.table, self.table_gold)
 
     @cached_property
-    def firsts(self) -> NDArray[np.int64]:
+    def firsts(self) -> Integers:
         """The first item of ``responses`` for every item of ``table``."""
         return _firsts(self.responses, self.table, self.inverse)
 
-    def channel_at(self, rows: Mapping[str, Any]) -> tuple[RaterChannel, tuple[Any, ...]]:
+    def channel_at(self, rows: Mapping[str, Any]) -> tuple[RaterChannel, Structure]:
         """Return the channel, and its structure, at the index parameters in ``rows``.
 
         The last ones are stored, one for each chain on a thread: sweeps use them several times.
@@ -98,18 +95,18 @@ class BoundTable:
         return channel
 
     @cached_property
-    def _channels(self) -> dict[bytes, tuple[RaterChannel, tuple[Any, ...]]]:
+    def _channels(self) -> dict[bytes, tuple[RaterChannel, Structure]]:
         return {}
 
     @cached_property
-    def table_gold(self) -> NDArray[np.int64]:
+    def table_gold(self) -> Integers:
         """Known class of every item of ``table``, −1 where unknown."""
         merged = np.full(self.table.n_items, -1)
         merged[self.inverse] = self.gold  # merged items agree in it
         return merged
 
     @property
-    def full_structure(self) -> tuple[Any, ...]:
+    def full_structure(self) -> Structure:
         """The label prior's structure for the items of ``responses``."""
         if self.table is self.responses:
             return self.label_structure
@@ -154,12 +151,12 @@ class BoundTable:
         with np.errstate(divide="ignore"):  # zero is a legal probability
             return {**self.labels.to_kernel(values), **self.raters.to_kernel(values)}
 
-    def label_tables(self, rows: LogParameters) -> tuple[Array, ...]:
+    def label_tables(self, rows: LogParameters) -> Tables:
         """Return the arguments that the label prior's kernels take first."""
         values = tuple(rows[name] for name in self.labels.parameters)
         return self.labels.expand(values, self.table.n_classes, np)
 
-    def tables(self, rows: LogParameters) -> tuple[Array, ...]:
+    def tables(self, rows: LogParameters) -> Tables:
         """Return the arguments that the channel's kernels take first."""
         values = tuple(rows[name] for name in self.raters.parameters)
         return self.raters.expand(values, self.table.n_classes, np)
@@ -193,16 +190,14 @@ class BoundTable:
         return bool(self.indices) or self.raters.capabilities.redraws
 
 
-def _firsts(
-    responses: Responses, table: Responses, inverse: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _firsts(responses: Responses, table: Responses, inverse: Integers) -> Integers:
     """Return the first item of ``responses`` for every item of ``table``."""
     return inverse if table is responses else np.unique(inverse, return_index=True)[1]
 
 
 def _kinds_of(
-    responses: Responses, labels: LabelPrior, raters: RaterChannel, known: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
+    responses: Responses, labels: LabelPrior, raters: RaterChannel, known: Integers
+) -> Integers | None:
     """Return what merged items must share besides responses, None if none may be merged."""
     kinds = [factor.kinds(responses) for factor in (labels, raters)]
     if any(kind is None for kind in kinds):

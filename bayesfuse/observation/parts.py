@@ -27,7 +27,14 @@ from bayesfuse.numerics.cluster import Parts
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation.response_model import ResponseModel
-from bayesfuse.parameters.factor import Counts, LogParameters, Used, total_of
+from bayesfuse.parameters.factor import (
+    Counts,
+    Integers,
+    LogParameters,
+    Tables,
+    Used,
+    total_of,
+)
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 
@@ -52,7 +59,7 @@ def fields_of(observation: ResponseModel) -> dict[str, Any]:
     return {name: getattr(observation, name) for name in ResponseModel.__dataclass_fields__}
 
 
-def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> ResponseModel:
+def through_matrices(responses: Responses, gold: Integers) -> ResponseModel:
     """See responses through independent labels and confusion matrices, merged where possible."""
     labels, raters = Independent(None), Confusion(None)
     table, inverse = responses.condensed(gold)
@@ -91,7 +98,7 @@ class SummedResponseModel(ResponseModel):
         total, counts = self.over_parts("expected", (rows,))
         return total, counts
 
-    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
+    def of_tables(self, label_tables: Tables, tables: Tables) -> Used:
         return self.over_parts("of_tables", (label_tables, tables))
 
     def evidence(self, rows: LogParameters) -> tuple[float, None]:
@@ -117,7 +124,7 @@ class BlockedResponseModel(SummedResponseModel):
         return side_by_side(self.part, self.cut)
 
     @cached_property
-    def cut(self) -> list[NDArray[np.int64]]:
+    def cut(self) -> list[Integers]:
         """The units of every block: as many entries in each."""
         unit = self.labels.unit_of(self.table)
         n_units = len(self.labels.units(self.table))
@@ -125,7 +132,7 @@ class BlockedResponseModel(SummedResponseModel):
         return [units for units in np.split(np.arange(n_units), ends) if len(units)]
 
     @cached_property
-    def places(self) -> list[NDArray[np.int64]]:
+    def places(self) -> list[Integers]:
         """The items of every block, in the order in which its observation has them."""
         return [self.labels.part(self.label_structure, units)[0] for units in self.cut]
 
@@ -133,7 +140,7 @@ class BlockedResponseModel(SummedResponseModel):
         shape = self.table.n_items, self.table.n_classes
         probability, log_evidence = np.empty(shape), np.empty(len(self.labels.units(self.table)))
 
-        def fill(part: ResponseModel, items: Any, units: Any) -> tuple[float, tuple[Array, ...]]:
+        def fill(part: ResponseModel, items: Any, units: Any) -> tuple[float, Tables]:
             marginal = part.marginal(rows)
             probability[items], log_evidence[units] = marginal.probability, marginal.log_evidence
             return marginal.total, marginal.expected
@@ -148,7 +155,7 @@ class BlockedResponseModel(SummedResponseModel):
         return total_of(side_by_side(of, self.parts, self.places))
 
 
-def _ends(observation: ResponseModel, load: NDArray[Any]) -> NDArray[np.int64]:
+def _ends(observation: ResponseModel, load: NDArray[Any]) -> Integers:
     """Return where blocks end that have as many entries each, even shares for two threads."""
     load, count = load.cumsum(), 2 * -(-_number(observation) // 2)
     return np.searchsorted(load, load[-1] * np.arange(1, count) / count)

@@ -17,7 +17,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import check
 from bayesfuse.observation.bound_table import BoundTable
 from bayesfuse.parameters.contract import Statistic
-from bayesfuse.parameters.factor import Counts, LogParameters, Used, weight_of
+from bayesfuse.parameters.factor import Counts, Integers, LogParameters, Tables, Used, weight_of
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -26,7 +26,7 @@ class ResponseModel(BoundTable):
 
     shared = False  # whether threads or a cluster divide one sweep among them
 
-    def part(self, units: NDArray[np.int64]) -> ResponseModel:
+    def part(self, units: Integers) -> ResponseModel:
         """Return the response model of some units of ``table`` alone, by number."""
         if self.by_item_names:
             raise ModelError(
@@ -67,7 +67,7 @@ class ResponseModel(BoundTable):
         """Return the log evidence alone."""
         return self.evidence(rows)[0]
 
-    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
+    def of_tables(self, label_tables: Tables, tables: Tables) -> Used:
         """Return log evidence and counts at the kernels' tables, which PyMC's density makes."""
         check()
         likelihood = self.raters.likelihood_kernel(*tables, *self.rater_structure)
@@ -109,7 +109,7 @@ class ResponseModel(BoundTable):
     def _with_copies(self, probability: Array) -> Array:
         return probability * self.table.multiplicity[:, None]
 
-    def _expected_uses(self, rows: LogParameters, probability: Array) -> tuple[Array, ...]:
+    def _expected_uses(self, rows: LogParameters, probability: Array) -> Tables:
         weight = self._with_copies(probability)
         channel, structure = self.channel_at(rows)
         return channel.expected_kernel(*self.tables(rows), weight, *structure)
@@ -175,7 +175,7 @@ class ResponseModel(BoundTable):
         )
         return sampled, self.counted(drawn, rater_counts)
 
-    def counted(self, drawn: NDArray[Any], rater_counts: tuple[Array, ...]) -> Counts:
+    def counted(self, drawn: NDArray[Any], rater_counts: Tables) -> Counts:
         """Return counts of drawn labels, those of the channel's tables given."""
         label_counts = self.labels.sample_counts(drawn, self.label_structure, self.table.n_classes)
         return self._counts(label_counts, rater_counts)
@@ -202,9 +202,7 @@ class ResponseModel(BoundTable):
             f"{unit} {name!r} ({len(broken)} such)."
         )
 
-    def simulate(
-        self, rows: LogParameters, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def simulate(self, rows: LogParameters, rng: np.random.Generator) -> tuple[Integers, Integers]:
         """Draw truths (items,) given known ones and who spoke, and a label for every response."""
         channel, _ = self.channel_at(rows)
         pattern = channel.fixed_feature_likelihood(self.tables(rows), self.responses)
@@ -213,7 +211,7 @@ class ResponseModel(BoundTable):
 
     def simulate_table(
         self, rows: LogParameters, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], Responses]:
+    ) -> tuple[Integers, Responses]:
         """Draw truths given the known ones and, given them, a table with who spoke drawn anew."""
         channel, _ = self.channel_at(rows)
         truth = self._truths(rows, None, rng)
@@ -221,7 +219,7 @@ class ResponseModel(BoundTable):
 
     def _truths(
         self, rows: LogParameters, likelihood: Array | None, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         known = self.gold[:, None]
         possible = ((known < 0) | (known == np.arange(self.table.n_classes))).astype(float)
         if likelihood is not None:
@@ -233,6 +231,6 @@ class ResponseModel(BoundTable):
             self.require_possible_at(rows)
         return truth
 
-    def _counts(self, labels: tuple[Array, ...], raters: tuple[Array, ...]) -> Counts:
+    def _counts(self, labels: Tables, raters: Tables) -> Counts:
         values = (*self.labels.collapse(labels), *self.raters.collapse(raters))
         return Counts(dict(zip(self.counted_names, values, strict=True)), labels, raters)

@@ -18,6 +18,12 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.capabilities import DESCRIBED, Capabilities
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
+Integers = NDArray[np.int64]
+Tables = tuple[Array, ...]
+"""Log tables, the arguments that kernels take first."""
+Structure = tuple[Any, ...]
+"""Arrays that kernels take last."""
+
 PLURALS = {"class": "classes", "next_class": "next_classes", "said": "labels and silence"}
 
 
@@ -45,13 +51,13 @@ class Factor(ABC):
             f"{', '.join(overridden)}."
         )
 
-    def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
+    def kinds(self, responses: Responses) -> Integers | None:
         """Return the kind of items, which are merged if alike; None if all stand for themselves."""
         if any("item" in parameter.dims for parameter in self.used_parameters):
             return None
         return np.zeros(responses.n_items, dtype=np.int64)
 
-    def subset(self, items: NDArray[np.int64]) -> Self:
+    def subset(self, items: Integers) -> Self:
         """Return the factor for some of the items, where it holds inputs by item."""
         return self
 
@@ -66,7 +72,7 @@ class Factor(ABC):
         """
         return values
 
-    def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
+    def collapse(self, counts: Tables) -> Tables:
         """Return counts of the parameters' entries from those of the tables' (the adjoint)."""
         both = zip(counts, self.used_parameters, strict=False)
         return tuple(entries for entries, parameter in both if parameter.support.counts)
@@ -151,14 +157,12 @@ LogParameters = dict[str, Array]
 class Counts(dict[str, Array]):
     """How often entries are used, by parameter; ``labels``, ``raters`` by entry of the tables."""
 
-    def __init__(
-        self, by_name: Mapping[str, Array], labels: tuple[Array, ...], raters: tuple[Array, ...]
-    ) -> None:
+    def __init__(self, by_name: Mapping[str, Array], labels: Tables, raters: Tables) -> None:
         super().__init__(by_name)
         self.labels, self.raters = self.tables = labels, raters
 
 
-Used = tuple[float, tuple[Array, ...], tuple[Array, ...]]
+Used = tuple[float, Tables, Tables]
 """The log evidence and the counts of the entries of the label prior's and the channel's tables."""
 
 
@@ -168,8 +172,9 @@ def total_of(values: Any) -> Any:
     if isinstance(first, tuple):
         return tuple(map(total_of, zip(*values, strict=True)))
     if isinstance(first, Counts):
-        by_name = {name: total_of([value[name] for value in values]) for name in first}
-        labels, raters = (total_of([value.tables[at] for value in values]) for at in (0, 1))
+        columns = zip(*(value.values() for value in values), strict=True)
+        by_name = dict(zip(first, map(total_of, columns), strict=True))
+        labels, raters = total_of([value.tables for value in values])
         return Counts(by_name, labels, raters)
     if not isinstance(first, np.ndarray):
         return sum(values)
@@ -179,7 +184,7 @@ def total_of(values: Any) -> Any:
     return total
 
 
-def weight_of(tables: tuple[Array, ...], counts: tuple[Array, ...]) -> float:
+def weight_of(tables: Tables, counts: Tables) -> float:
     """Return the log probability of what uses the entries of log tables so often."""
     return float(
         sum(

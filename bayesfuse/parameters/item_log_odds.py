@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.log_odds import draw_log_odds
+from bayesfuse.parameters.factor import Integers, Structure
 
 Values = dict[str, Array]
 CONTRASTS = "population_shift", "standard_slope"
@@ -35,7 +35,7 @@ class ItemLogOdds:
     prior: tuple[tuple[float, float], tuple[float, float]]
 
     @cached_property
-    def design(self) -> tuple[NDArray[Any], ...]:
+    def design(self) -> Structure:
         """What is known, as :func:`draw_log_odds` takes it."""
         known = self.population is not None
         population = np.asarray(self.population if known else np.zeros(self.n_kinds), dtype=int)
@@ -91,7 +91,7 @@ class ItemLogOdds:
         return {name: drawn[name] for name in values if name in drawn}
 
 
-def order_of_equal(shape: tuple[int, int]) -> NDArray[np.int64]:
+def order_of_equal(shape: tuple[int, int]) -> Integers:
     """Return where the rows of every kind begin if all kinds have as many."""
     n_kinds, n_rows = shape
     return np.arange(n_kinds + 1, dtype=np.int64) * n_rows

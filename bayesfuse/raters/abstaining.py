@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows, of_pairs
@@ -15,6 +14,7 @@ from bayesfuse.numerics.kernels import inlined, inner, kernel
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, multiply, scaled, weigh_rows
 
@@ -167,7 +167,7 @@ class Abstaining(Confusion):
     def sizes(self, name, shape, responses):
         return super().sizes(name, shape, responses) | {"said": responses.n_classes + 1}
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         silent: Any = responses.silent
         n_cells = responses.n_raters * responses.n_classes
         complete = np.array([int(silent.complete)])
@@ -183,7 +183,7 @@ class Abstaining(Confusion):
         start = np.searchsorted(item[order], np.arange(responses.n_items + 1))
         return start.astype(np.uint32), row.astype(np.uint32), complete, gold
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return the distribution of the label of a source, given that it responds."""
         spoken = (
             xp.exp(tables[0])[..., :n_classes] + SMALLEST_FLOAT
@@ -221,7 +221,7 @@ class Abstaining(Confusion):
         return replace(table, multiplicity=responses.multiplicity)
 
 
-def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
+def known_pairs(responses: Responses) -> tuple[Integers, ...]:
     """Return item, source and label (``n_classes``: silence) of all known pairs, written out."""
     silent: Any = responses.silent
     if silent.complete:

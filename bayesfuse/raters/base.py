@@ -13,11 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
-from bayesfuse.parameters.factor import Factor, made
-
-Tables = tuple[Array, ...]  # log tables that kernels take first
-Structure = tuple[Any, ...]  # arrays that they take after these and weights
-Labels = NDArray[np.int64]  # (items,), or of responses
+from bayesfuse.parameters.factor import Factor, Integers, Structure, Tables, made
 
 
 @inlined
@@ -65,13 +61,13 @@ class RaterChannel(Factor):
 
     @classmethod
     def rebuild_for(
-        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Integers
     ) -> Self:
         """Return the channel of other ``raters``, −1 for new ones, from ``values`` at a draw."""
         return made(cls, {**values, **settings})
 
     @abstractmethod
-    def structure(self, responses: Responses, gold: Labels) -> Structure:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         """Return the arrays that every kernel takes after the tables and weights."""
 
     def require_table(self, responses: Responses) -> None:
@@ -88,7 +84,7 @@ class RaterChannel(Factor):
                     f"Got: {type(self).__name__} for a table with {what}."
                 )
 
-    def defining(self) -> tuple[NDArray[Any], ...]:
+    def defining(self) -> tuple[Integers, ...]:
         """Return the groups of raters, if they are not a parameter."""
         return ()
 
@@ -114,7 +110,7 @@ class RaterChannel(Factor):
         structure: Structure,
         rng: Generator,
         channel_at: tuple[RaterChannel, Structure] | None = None,
-    ) -> tuple[dict[str, Labels], Tables]:
+    ) -> tuple[dict[str, Integers], Tables]:
         """Draw the parameters without counts, if any, given the labels, and the counts.
 
         ``channel_at`` is what :meth:`at` returns for ``rows``, if it is at hand.
@@ -122,7 +118,7 @@ class RaterChannel(Factor):
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
     def compiled_chain(
-        self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
+        self, labels: Any, table: Responses, structure: Structure, pools: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
         """Return a function that initialises a chain of all parameters, if there is one.
 
@@ -138,8 +134,8 @@ class RaterChannel(Factor):
 
     @abstractmethod
     def simulate(
-        self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
-    ) -> Labels:
+        self, tables: Tables, truth: Integers, responses: Responses, rng: Generator
+    ) -> Integers:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def fixed_feature_likelihood(self, tables: Tables, responses: Responses) -> Array | None:
@@ -147,16 +143,16 @@ class RaterChannel(Factor):
         return None
 
     def redraw_fixed_features(
-        self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
+        self, tables: Tables, truth: Integers, responses: Responses, rng: Generator
     ) -> Responses:
         """Draw the whole table, including who responded, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
-    def response_codes(self, responses: Responses) -> tuple[Labels, Labels, int]:
+    def response_codes(self, responses: Responses) -> tuple[Integers, Integers, int]:
         """Return items and codes of all outcomes in a table, and the number of codes."""
         return responses.item, responses.label, responses.n_classes
 
-    def from_response_codes(self, responses: Responses, codes: Labels) -> Responses:
+    def from_response_codes(self, responses: Responses, codes: Integers) -> Responses:
         """Return the table with other responses, in the order of :meth:`response_codes`."""
         return responses.relabelled(codes)
 

@@ -13,6 +13,7 @@ from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, resca
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter, Role
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel, apply_gold
 
@@ -254,14 +255,14 @@ class Confusion(RaterChannel):
     def __init__(self, confusion: Any) -> None:
         self.parameters = {"confusion": confusion}
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         n_cells = responses.n_raters * responses.n_classes
         return *pair_up(responses.start, responses.cell, n_cells), gold
 
     def sample_counts(self, tables, drawn, structure, rng):
         return type(self).expected_kernel(*tables, drawn, *structure)
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         return xp.exp(tables[0])
 
     def from_truth(self, rows):
@@ -338,7 +339,7 @@ class OneCoin(Confusion):
         if self.by_class:
             self.declared = (Parameter("accuracy", PROBABILITY, ("rater", "class")),)
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)
         if rows.ndim == 2:
             rows = rows[:, None, :]

@@ -17,9 +17,10 @@ from bayesfuse.numerics.rows import draw_dirichlet, invert
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers, Structure, Tables
 from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.raters.base import Labels, RaterChannel, Structure, Tables
+from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_chain import begin_chain
 from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood, look
 
@@ -138,7 +139,7 @@ class Consensus(RaterChannel):
         """Return the consensus rows of the types."""
         return ConsensusTable(n_classes, self.pairs)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         kind = self.kind
         if (
             kind is None or len(kind) != responses.n_items
@@ -158,7 +159,7 @@ class Consensus(RaterChannel):
         other.kind = self.kind[items]
         return other
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         """Give the shares a first axis: items of unknown and of known class count apart."""
         log_share, log_competence, *guess = log_rows
         if not guess:
@@ -202,7 +203,7 @@ class Consensus(RaterChannel):
         counts = by_class, looked, guessed
         return (*counts, by_kind) if self.n_kinds else counts
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return the mean of the types' rows within every class."""
         log_share, log_competence, log_guess = tables
         consensus = xp.matmul(xp.exp(log_share[0]), self.dictionary(n_classes).rows)
@@ -217,7 +218,7 @@ class Consensus(RaterChannel):
         count_types(*tables, probability, counts_of_types, None, start, cell, gold, alone, *rows)
         return counts_of_types.sum(axis=0)
 
-    def same_mistake(self, tables: Tables, first: Labels, second: Labels) -> Array:
+    def same_mistake(self, tables: Tables, first: Integers, second: Integers) -> Array:
         """Return the probability that two raters give the same wrong answer, (pairs, classes)."""
         share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
         rows = self.dictionary(share.shape[0]).rows

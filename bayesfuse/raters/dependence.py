@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import scipy
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.votes import NO_VOTE, Votes
 
@@ -30,7 +30,7 @@ class Groups:
     """
 
     members: dict[Any, list[Any]]
-    assignment: NDArray[np.int64]
+    assignment: Integers
     origin: str
 
     @classmethod
@@ -112,7 +112,7 @@ PAIRS, EXPECTED = 10.0, 2.0  # prior of the dispersion: the pairs that it is wor
 BLOCK = 1 << 22  # pairs of votes that are compared at a time
 
 
-def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
+def columns(responses: Responses, shares: Array) -> Integers:
     r"""Number the votes that occur (raters, labels), near copies alike; −1 for labels never given.
 
     Independent sources agree at most as often as sources without errors, on
@@ -136,7 +136,7 @@ def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
     return np.where(column == NO_VOTE, NO_VOTE, group[column])
 
 
-def numbered(responses: Responses, group: NDArray[np.int64]) -> NDArray[np.int64]:
+def numbered(responses: Responses, group: Integers) -> Integers:
     """Number the votes that occur, (raters, labels); sources of one group (raters,) share them."""
     n_raters, n_classes = responses.n_raters, responses.n_classes
     is_used = np.zeros(n_raters * n_classes, dtype=bool)
@@ -186,7 +186,7 @@ def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probabili
     return (1.0 + total) / (1.0 + n_pairs)
 
 
-def _speakers(votes: Votes) -> NDArray[np.int64]:
+def _speakers(votes: Votes) -> Integers:
     """Return the first source of every vote, shape (votes,)."""
     speaker = np.zeros(votes.n_votes, dtype=np.int64)
     source, label = (index[::-1] for index in np.nonzero(votes.column != NO_VOTE))
@@ -194,9 +194,7 @@ def _speakers(votes: Votes) -> NDArray[np.int64]:
     return speaker
 
 
-def _excess(
-    observed: Array, expected: Array, speaker: NDArray[np.int64], first: int
-) -> tuple[float, float]:
+def _excess(observed: Array, expected: Array, speaker: Integers, first: int) -> tuple[float, float]:
     """Sum (O - E)² / E and the weight of the pairs in rows from ``first`` on (rows, votes)."""
     # every pair once, and none of two labels of one source
     counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)

@@ -78,7 +78,7 @@ class Firing(Votes):
     def from_truth(self, rows):
         return {"firing": slice(None)}
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         rate = xp.exp(tables[0])[..., 0][np.maximum(self.column, 0)]  # (raters, labels, classes)
         rate = rate * (self.column != NO_VOTE)[..., None] + MIN_SHARE
         return (rate / rate.sum(axis=1, keepdims=True)).swapaxes(1, 2)

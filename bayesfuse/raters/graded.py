@@ -8,13 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.grades import LEAST
 from bayesfuse.parameters.capabilities import Capabilities
-from bayesfuse.parameters.factor import made
+from bayesfuse.parameters.factor import Integers, made
 from bayesfuse.parameters.graded_rows import even_positions
 from bayesfuse.raters.confusion import Confusion
 
@@ -89,7 +88,7 @@ class Graded(Confusion):
 
     @classmethod
     def rebuild_for(
-        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Integers
     ) -> Any:
         # rows of new raters are means of graded ones
         return made(Confusion, {**values, **settings})

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
@@ -15,6 +14,7 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
@@ -80,7 +80,7 @@ class LatentGroups(RaterChannel):
     def defining(self):
         return (self.assignment,)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         words = cell_words(responses.n_raters * responses.n_classes)
         return (*arrange(responses.start, responses.cell, self.assignment, words), gold)
 
@@ -95,7 +95,7 @@ class LatentGroups(RaterChannel):
         n_groups = (shape[0] if shape else None) or int(self.assignment.max()) + 1
         return super().sizes(name, shape, responses) | {"group": n_groups}
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         if "group_confusion" in self.parameters:
             return log_rows
         return xp.zeros((0, n_classes, n_classes)), *log_rows
@@ -106,7 +106,7 @@ class LatentGroups(RaterChannel):
     def sample_counts(self, tables, drawn, structure, rng):
         return verdicts.count(*tables, drawn, rng, *structure)
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return eq. 8: the group's matrix times the rater's own."""
         return through_groups(tables, self.assignment, n_classes, xp)
 
@@ -151,13 +151,13 @@ def through_groups(tables: tuple[Any, ...], assignment: Any, n_classes: int, xp:
     return xp.where((group < 0)[:, :, None], within, through)
 
 
-def as_assignment(assignment: Any) -> NDArray[np.int64]:
+def as_assignment(assignment: Any) -> Integers:
     """Return an assignment as an array of integers, one per rater."""
     PARTITION.require("assignment", assignment)
     return np.asarray(assignment).astype(np.int64)
 
 
-def require_groups(assignment: NDArray[np.int64], n_groups: int) -> None:
+def require_groups(assignment: Integers, n_groups: int) -> None:
     """Raise ModelError if an assignment has groups without a confusion matrix."""
     if assignment.min() < ALONE or assignment.max() >= n_groups:
         raise ModelError(
@@ -231,7 +231,7 @@ class InferredGroups(RaterChannel):
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         words = cell_words(responses.n_raters * responses.n_classes)
         item, rater = responses.small_columns
         order = np.argsort(rater, kind="stable")
@@ -248,7 +248,7 @@ class InferredGroups(RaterChannel):
     def sizes(self, name, shape, responses):
         return super().sizes(name, shape, responses) | {"group": (shape[0] if shape else 0) or 0}
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         return log_rows[:2]
 
     def at(self, rows, structure):
@@ -312,7 +312,7 @@ class InferredGroups(RaterChannel):
 
     simulate = sample_counts
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         return through_groups(tables, self.parameters["assignment"], n_classes, xp)
 
     def from_truth(self, rows):

@@ -19,8 +19,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.raters.base import Structure
 from bayesfuse.raters.confusion import weigh_rows
 from bayesfuse.raters.partition_weights import (
     Answers,
@@ -47,7 +47,7 @@ Weight = tuple[float, Any, Any]  # log weight, counts of verdicts (of a group), 
 class Partition:
     """A partition, and counts of verdicts and labels, changed in place; weights once computed."""
 
-    assignment: NDArray[np.int64]
+    assignment: Integers
     group_counts: Array
     rater_counts: Array
     answers: Answers
@@ -56,12 +56,12 @@ class Partition:
     together: dict[int, float] = field(default_factory=dict)  # log weights of groups
     alone: dict[int, Weight] = field(default_factory=dict)  # of raters in no group
 
-    def members(self, m: int) -> NDArray[np.int64]:
+    def members(self, m: int) -> Integers:
         """Return the set of a rater, in ascending order."""
         group = self.assignment[m]
         return np.array([m]) if group == ALONE else np.flatnonzero(self.assignment == group)
 
-    def weigh(self, members: NDArray[np.int64], group: int = ALONE) -> Weight:
+    def weigh(self, members: Integers, group: int = ALONE) -> Weight:
         """Weigh a set; draw verdicts at the current rows of a group, or else as proposed."""
         if len(members) > 1:
             return weigh_set(members, group, self.answers, self.point, self.rng)
@@ -76,7 +76,7 @@ class Partition:
             self.alone[m] = weight, None, counts
         return self.alone[m]
 
-    def place(self, members: NDArray[np.int64], group: int, weighed: Weight) -> None:
+    def place(self, members: Integers, group: int, weighed: Weight) -> None:
         """Make raters a group, or a single one alone."""
         if len(members) > 1:
             self.together[group], self.group_counts[group], _ = weighed

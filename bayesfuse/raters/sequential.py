@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences, positions_of, previous_labels
@@ -13,6 +13,7 @@ from bayesfuse.numerics.kernels import Array, fill, inner
 from bayesfuse.numerics.rows import invert, shares
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, expected, likelihood, pair_up
 
@@ -100,14 +101,14 @@ class SequentialConfusion(Confusion):
         n_classes = counts[0].shape[-1]
         return (counts[0].reshape(-1, n_classes + 1, n_classes, n_classes),)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         previous, _ = previous_labels(self.sequences, responses)
         n_classes = responses.n_classes
         row = (responses.rater * (n_classes + 1) + previous + 1) * n_classes + responses.label
         n_cells = responses.n_raters * (n_classes + 1) * n_classes
         return *pair_up(responses.start, row.astype(np.uint32), n_cells), gold
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return the matrices of every rater, averaged over previous answers."""
         rows = xp.exp(tables[0]).reshape((-1, n_classes + 1, n_classes, n_classes))
         equal = np.full((n_classes + 1, n_classes), 1 / (n_classes + 1))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert, pick, share_out
 from bayesfuse.parameters.capabilities import Capabilities
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.raters.confusion import (
     Confusion,
     by_cell,
@@ -102,13 +101,11 @@ def count(log_confusion, labels, rng, start, row, pair, stated, rater, probabili
                     counts[first + pick(share[0], left), k] += 1.0
                 continue
             for k in range(n_classes):
-                posterior = labels[n, k]
-                if (
-                    posterior == 0.0
-                    or answers(share, table, log_table, first, probability[r], k) == -np.inf
-                ):
+                if labels[n, k] == 0.0:
                     continue
-                share_out(posterior, share[0], 1.0, rng, parts)
+                if answers(share, table, log_table, first, probability[r], k) == -np.inf:
+                    continue
+                share_out(labels[n, k], share[0], 1.0, rng, parts)
                 for c in range(n_labels):
                     counts[first + c, k] += parts[c]
     return without_pairs(counts, pair, n_raters)
@@ -163,7 +160,7 @@ class Stated(Confusion):
     expected_kernel = staticmethod(expected)
     capabilities = Capabilities(takes=("statements",), free_rows=True)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         *hard, gold = super().structure(responses, gold)
         if (stated := responses.stated) is None:
             nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)

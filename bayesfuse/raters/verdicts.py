@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import pick, share_out, split
-from bayesfuse.raters.confusion import (
-    by_cell,
-    by_rater,
-    multiply,
-    scaled,
-    weigh_rows,
-)
+from bayesfuse.raters.confusion import by_cell, by_rater, multiply, scaled, weigh_rows
 
 
 def cell_words(n_cells: int) -> NDArray[np.uint64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -17,13 +17,25 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure, Tables
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.abstaining import known_pairs
-from bayesfuse.raters.base import Labels, Tables
 from bayesfuse.raters.confusion import Confusion, pair_up
 
 NO_VOTE = -1  # column of a label that its source never gives
 MIN_SHARE = 1e-12  # smaller shares are rounded up, so that all votes can be drawn
+
+
+class Alternatives(NamedTuple):
+    """Items of votes, rows of responses that are votes, the vote of each, and shares.
+
+    Shares (classes, votes, labels) are of the labels that the sources of a vote have in common.
+    """
+
+    item: Integers
+    row: Integers
+    vote: Integers
+    share: Array
 
 
 class Votes(Confusion):
@@ -95,7 +107,7 @@ class Votes(Confusion):
         return super().sizes(name, shape, responses) | {"vote": self.n_votes}
 
     @property
-    def label_of(self) -> NDArray[np.int64]:
+    def label_of(self) -> Integers:
         """The label of every vote, shape (votes,)."""
         label = np.zeros(self.n_votes, dtype=np.int64)
         has_vote = self.column != NO_VOTE
@@ -106,7 +118,7 @@ class Votes(Confusion):
         """Return the number of items with every vote, shape (votes,)."""
         return self.vote_matrix(responses).T @ responses.multiplicity.astype(float)
 
-    def by_class(self, responses: Responses, known: NDArray[np.int64]) -> Array:
+    def by_class(self, responses: Responses, known: Integers) -> Array:
         """Count the votes on items of known class (−1 for others), shape (votes, classes)."""
         is_class = known[:, None] == np.arange(responses.n_classes)
         return self.vote_matrix(responses).T @ (
@@ -129,7 +141,7 @@ class Votes(Confusion):
         start = np.searchsorted(key, np.arange(responses.n_items + 1) * self.n_votes)
         return start.astype(np.uint32), (key % self.n_votes).astype(np.uint32)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         return *pair_up(*self.rows(responses), self.n_votes), gold
 
     def expand(self, log_rows, n_classes, xp):
@@ -141,7 +153,7 @@ class Votes(Confusion):
     def from_truth(self, rows):
         return {"vote_share": None}  # one matrix, as if it had a first axis
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
         share = share * (self.column != NO_VOTE) + MIN_SHARE
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
@@ -150,27 +162,20 @@ class Votes(Confusion):
         return self.vote_matrix(responses) @ np.eye(responses.n_classes)[self.label_of]
 
     def simulate(self, tables, truth, responses, rng):
-        item, row, vote, share = self._choices(tables, responses)
-        drawn = invert(
-            share[truth[item], np.arange(len(item))].cumsum(axis=-1), rng.random(len(item))
-        )
+        votes = self._alternatives(tables, responses)
+        number = np.arange(len(votes.item))
+        up_to = votes.share[truth[votes.item], number].cumsum(axis=-1)
         label = responses.label
-        label[row] = drawn[vote]
+        label[votes.row] = invert(up_to, rng.random(len(number)))[votes.vote]
         return label
 
     def fixed_feature_likelihood(self, tables, responses):
-        item, _, _, share = self._choices(tables, responses)
+        votes = self._alternatives(tables, responses)
         log_weight = np.zeros((responses.n_items, responses.n_classes))
-        np.add.at(log_weight, item, np.log(share.sum(axis=-1)).T)
+        np.add.at(log_weight, votes.item, np.log(votes.share.sum(axis=-1)).T)
         return np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
 
-    def _choices(
-        self, tables: Tables, responses: Responses
-    ) -> tuple[Labels, Labels, Labels, Array]:
-        """Return items of votes, rows of responses that are votes, the vote of each, and shares.
-
-        Shares (classes, votes, labels) are of what sources may have said together instead.
-        """
+    def _alternatives(self, tables: Tables, responses: Responses) -> Alternatives:
         number = self.column.ravel()[responses.cell]
         row = np.flatnonzero(number != NO_VOTE)
         key = responses.item[row] * self.n_votes + number[row]
@@ -180,7 +185,7 @@ class Votes(Confusion):
         np.logical_and.at(together, vote, column == column[first][vote])
         together &= column[first] != NO_VOTE
         share = np.maximum(np.exp(tables[0][0]), MIN_SHARE)[:, column[first]] * together
-        return key // self.n_votes, row, vote, share
+        return Alternatives(key // self.n_votes, row, vote, share)
 
     def redraw_fixed_features(self, tables, truth, responses, rng):
         left = np.diff(self.rows(responses)[0]).astype(np.int64)
@@ -207,7 +212,7 @@ class Votes(Confusion):
     def from_response_codes(self, responses, codes):
         return self.with_votes(responses, self.response_codes(responses)[0], codes)
 
-    def with_votes(self, responses: Responses, item: Labels, vote: Labels) -> Responses:
+    def with_votes(self, responses: Responses, item: Integers, vote: Integers) -> Responses:
         """Return the table in which items get these votes, from all of their sources."""
         n_cells, silent = self.column.size, responses.silent
         one, cell = np.nonzero(vote[:, None] == self.column.ravel())

@@ -8,14 +8,13 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.labels import Independent
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
-from bayesfuse.parameters.factor import weight_of
+from bayesfuse.parameters.factor import Integers, Structure, Tables, weight_of
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.fitted import Fitted, bind
 from bayesfuse.testing.calibration import assert_close, assert_frequencies
@@ -27,13 +26,13 @@ class Enumerated:
 
     total: float
     probability: Array
-    expected: tuple[Array, ...]
-    configurations: NDArray[np.int64]
+    expected: Tables
+    configurations: Integers
     weight: Array
 
 
 def enumerate_labels(
-    prior: LabelPrior, log_parameters: tuple[Array, ...], log_lik: Array, structure: tuple[Any, ...]
+    prior: LabelPrior, log_parameters: Tables, log_lik: Array, structure: Structure
 ) -> Enumerated:
     """Sum over all ``classes ** items`` configurations of the labels: slow but exact.
 
@@ -83,9 +82,7 @@ def enumerate_labels(
     return Enumerated(total, probability, tuple(expected), configurations, weight)
 
 
-def _tables(
-    prior: LabelPrior, log_parameters: tuple[Array, ...], n_classes: int
-) -> tuple[Array, ...]:
+def _tables(prior: LabelPrior, log_parameters: Tables, n_classes: int) -> Tables:
     """Return the tables of kernels; arrays with other axes than the parameters are tables."""
     axes = [len(parameter.dims) for parameter in prior.used_parameters]
     if [np.ndim(value) for value in log_parameters] != axes:
@@ -101,9 +98,9 @@ def relative(log_lik: Array) -> tuple[Array, Array]:
 
 def check_label_prior(
     prior: LabelPrior,
-    log_parameters: tuple[Array, ...],
+    log_parameters: Tables,
     log_lik: Array,
-    structure: tuple[Any, ...],
+    structure: Structure,
     *,
     draws: int = 4000,
     random_seed: int = 0,
@@ -166,10 +163,10 @@ HIDDEN = 1000  # draws of a channel's hidden variables, whose mean is compared w
 
 def check_rater_channel(
     channel: RaterChannel,
-    tables: tuple[Array, ...],
+    tables: Tables,
     responses: Responses,
     *,
-    values: tuple[Array, ...] | None = None,
+    values: Tables | None = None,
     step: float = 1e-6,
 ) -> None:
     """Check the kernels of a rater channel.
@@ -241,9 +238,7 @@ def outcomes(channel: RaterChannel, responses: Responses, item: int) -> Iterator
         yield channel.from_response_codes(responses, response_codes)
 
 
-def _check_collapse(
-    channel: RaterChannel, values: tuple[Array, ...], tables: tuple[Array, ...], n_classes: int
-) -> None:
+def _check_collapse(channel: RaterChannel, values: Tables, tables: Tables, n_classes: int) -> None:
     """Check that counts of tables become those of the values, whose tables are linear in them."""
     rng = np.random.default_rng(1)
     for table, expanded in zip(tables, channel.expand(values, n_classes, np), strict=True):
@@ -259,7 +254,7 @@ def _check_collapse(
         assert_close(computed, slope, "collapsed counts", atol=1e-9)
 
 
-def _slopes(function: Callable[..., float], arrays: tuple[Array, ...], step: float) -> list[Array]:
+def _slopes(function: Callable[..., float], arrays: Tables, step: float) -> list[Array]:
     """Return central differences of a function by every entry of its arguments."""
     moved = tuple(np.array(array, dtype=float) for array in arrays)
     slopes = [np.empty_like(array) for array in moved]
@@ -274,7 +269,7 @@ def _slopes(function: Callable[..., float], arrays: tuple[Array, ...], step: flo
     return slopes
 
 
-def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: Responses) -> None:
+def _check_raters(channel: RaterChannel, values: Tables, responses: Responses) -> None:
     """Check shapes, and predictions for all raters but the first, in reverse order."""
     pairs = [*zip(channel.used_parameters, values, strict=True)]
     by_name = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
@@ -297,9 +292,7 @@ def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: R
     assert_close(probabilities[1], probabilities[0], name, atol=1e-9)
 
 
-def _check_tangent(
-    channel: RaterChannel, tables: tuple[Array, ...], structure: tuple[Any, ...]
-) -> None:
+def _check_tangent(channel: RaterChannel, tables: Tables, structure: Structure) -> None:
     """Check that the log-likelihood at random other tables lies above its tangent at these."""
     rng = np.random.default_rng(1)
     other = [np.array(table + rng.standard_normal(table.shape)) for table in tables]

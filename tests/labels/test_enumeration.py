@@ -133,7 +133,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_does_not_fit_is_refused(name):
+def test_wrong_shapes_are_refused(name):
     make, match = BAD[name]
     with pytest.raises(ModelError, match=match), pm.Model():
         bf.observe(five(), labels=make(), raters=bf.OneCoin(np.full(3, 0.7)))

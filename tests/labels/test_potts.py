@@ -101,7 +101,7 @@ def test_belief_propagation_is_near_enumeration_on_a_grid():
 
 @pytest.mark.parametrize("sweep", ["gibbs", "clusters"])
 @pytest.mark.parametrize("name", ["grid", "weighted"])
-def test_either_move_alone_has_the_right_limit(name, sweep):
+def test_each_move_alone_has_the_right_limit(name, sweep):
     prior, structure, log_lik = case(name, 2, 5, prevalence=[0.4, 0.6])
     coupling, rng = 0.9, np.random.default_rng(1)
     exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
@@ -177,7 +177,7 @@ def test_communities_do_not_collapse():
 
 
 @pytest.mark.slow
-def test_item_types_know_that_raters_make_the_same_errors():
+def test_item_types_allow_for_common_errors():
     """On one item in seven most raters give the same wrong answer."""
     made = bf.datasets.simulate_dawid_skene(800, 5, 4, accuracy=(0.6, 0.9), random_seed=2)
     rng = np.random.default_rng(3)
@@ -256,7 +256,7 @@ def test_conditional_probabilities():
         assert evidence[n] == pytest.approx(expected, abs=1e-9)
 
 
-def test_what_makes_no_prior_is_refused():
+def test_invalid_potts_priors_are_refused():
     pair, graph = table(3, 2), bf.Graph.grid((3,))
     for make, error, match in (
         *(
@@ -297,7 +297,7 @@ def test_positive_numbers_are_drawn_and_maximised():
     assert prior.maximise(log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
 
 
-def test_densities_are_looked_up_where_that_is_exact():
+def test_tabulated_densities_are_exact():
     with pm.Model():
         smooth, edge = pm.Gamma("smooth", 2.0, 3.0), pm.Uniform("edge", 0.0, 2.0)
     for variable in (smooth, edge):
