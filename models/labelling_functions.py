@@ -31,8 +31,8 @@ ROUNDS = 100  # steps in which typical votes are made as frequent as votes are
 class LabellingFunctions(LabelModel):
     r"""Rules that mostly abstain, a :class:`pymc.Model`.
 
-    The number of votes on an item tells nothing of its class. The class is drawn from the shares of
-    the classes, and each vote from the shares that the votes of all rules have in the class::
+    The number of votes on an item is not evidence of its class. The class is drawn from the shares
+    of the classes, and each vote from the shares that the votes of all rules have in the class::
 
         class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
@@ -83,9 +83,9 @@ class LabellingFunctions(LabelModel):
 
     Notes
     -----
-    In the sense of quasi-likelihood, votes say less of the quality of their rule by a factor of the
+    In the sense of quasi-likelihood, votes inform the quality of their rule less by a factor of the
     dispersion, so the prior is given as many votes more, and known labels move it. Where rules are
-    independent given the class and their silence is known, :class:`bayesfuse.Abstaining` says more.
+    independent given the class and their silence is known, :class:`bayesfuse.Abstaining` uses both.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Weighted votes: known labels say how far to believe each rater, and the models without them."""
+"""Weighted votes: a regression of known labels on responses and on the results of other models."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class WeightedVotes(LabelModel):
         return xr.DataTree.from_dict({"label_posterior": labels})
 
     def _note(self) -> None:
-        """Say in results what the known labels cannot tell."""
+        """Note in results where the known labels are not informative."""
         unused = int((self.gold_codes >= 0).sum()) - len(self.known.items)
         used, notes = np.unique(self.known.label), []
         if len(used) == 1:
@@ -257,7 +257,7 @@ class WeightedVotes(LabelModel):
             )
         if unused:
             notes.append(
-                f"{unused:,} known labels are of items without responses and say nothing of raters."
+                f"{unused:,} known labels are of items without responses and are not used."
             )
         if notes:
             self.notes["known_labels"] = " ".join(notes)
@@ -270,7 +270,7 @@ def _require_unseen(name: Any, result: Any) -> None:
         if gold_of is not None and bool((gold_of >= 0).any()):
             raise ModelError(
                 "Results must be fitted without the known labels (no gold=), because a model "
-                "is no evidence on labels that it was told. Got: a fit with "
+                "is no evidence on labels that it was fitted to. Got: a fit with "
                 f"{int((gold_of >= 0).sum())} known labels in {name!r}."
             )
 

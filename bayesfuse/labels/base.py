@@ -91,7 +91,7 @@ class LabelPrior(Factor):
     unit: ClassVar[str] = "item"
     """What is independent given the parameters: the unit of leave-one-out."""
     needs: tuple[str, ...] = ()
-    """What places new items: arguments of ``bf.predict`` and of the constructor."""
+    """Arguments of ``bf.predict`` and of the constructor that place new items."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
     """Compiled: ``(*log_parameters, likelihood, log_scale, *structure) -> (total, log_evidence,
@@ -101,7 +101,7 @@ class LabelPrior(Factor):
     def rebuild_for(
         cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any
     ) -> Self:
-        """Return the prior over other items, placed by what :attr:`needs` names.
+        """Return the prior over other items, placed by the arguments in :attr:`needs`.
 
         ``values`` are the parameters at some draw, for their shapes; ``settings`` the fitted ones.
         """
@@ -214,7 +214,7 @@ class LabelPrior(Factor):
         """Draw true labels (items,) from the prior, merged items once, given the known labels.
 
         ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class,
-        or the likelihood of what predictive draws keep.
+        or the likelihood of features that predictive draws keep.
         """
         return self.draw(log_parameters, possible, structure, rng)
 

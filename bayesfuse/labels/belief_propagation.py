@@ -171,7 +171,7 @@ def marginal(coupling, likelihood, log_scale, *structure):
 
 @kernel
 def at_messages(coupling, likelihood, log_scale, message, *structure):
-    """Return what :func:`marginal` does, at these messages."""
+    """Return the outputs of :func:`marginal` at these messages."""
     prevalence, start, neighbour, weight, reverse = structure[:5]
     knots, total_weight = structure[-2:]
     beta = coupling.item()

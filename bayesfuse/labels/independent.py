@@ -118,15 +118,15 @@ class Independent(LabelPrior):
     r"""Labels that are independent given their prevalence.
 
     :math:`p(y_n = k) = \pi_k`, the same for all items; :math:`\pi_{g_n k}`, that of the item's
-    population; or :math:`\pi_{nk}`, whatever is known about the item.
+    population; or :math:`\pi_{nk}`, of the item itself.
 
     Parameters
     ----------
     prevalence : tensor or array, shape (classes,), (populations, classes) or (items, classes)
         Probability of every class; rows sum to one.
     log_odds : tensor or array, of the same shapes, optional
-        In its place: log-odds of the classes, each row up to a constant (a softmax follows). This
-        is what a regression has, and keeps the digits of small probabilities.
+        In its place: log-odds of the classes, each row up to a constant (a softmax follows), as a
+        regression has. Small probabilities keep their digits.
     population : array of int, shape (items,), optional
         The population of every item, in the order of ``responses.items``: the row of
         ``prevalence`` that holds for it. Without it, rows are those of items.

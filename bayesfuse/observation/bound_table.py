@@ -26,7 +26,7 @@ MAX_CHANNELS = 4  # stored channels at index parameters; without, sweeps take up
 class BoundTable:
     """A table with the factors of its likelihood.
 
-    ``table`` is what the kernels see, with like items of ``responses`` merged if worthwhile;
+    ``table`` is the input of the kernels, with equal items of ``responses`` merged if possible;
     ``inverse`` (items,) are positions there, ``gold`` (items,) known classes, else −1.
     """
 
@@ -128,7 +128,7 @@ class BoundTable:
         return known
 
     def by_item(self, values: Array) -> Array:
-        """Return what belongs to the items of ``table`` for the items of ``responses``."""
+        """Return values of the items of ``table`` for the items of ``responses``."""
         return values if self.table is self.responses else values[self.inverse]
 
     @property
@@ -163,7 +163,7 @@ class BoundTable:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Short hashes of what was observed, and through which prior and channel."""
+        """Short hashes of the data, and of the label prior and the channel."""
         return {
             **fingerprint.of_responses(self.responses),
             "gold": fingerprint.of_gold(self.responses, self.gold),
@@ -198,7 +198,7 @@ def _firsts(responses: Responses, table: Responses, inverse: Integers) -> Intege
 def _kinds_of(
     responses: Responses, labels: LabelPrior, raters: RaterChannel, known: Integers
 ) -> Integers | None:
-    """Return what merged items must share besides responses, None if none may be merged."""
+    """Return a number that merged items must share besides responses; None if none may be."""
     kinds = [factor.kinds(responses) for factor in (labels, raters)]
     if any(kind is None for kind in kinds):
         return None

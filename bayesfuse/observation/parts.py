@@ -73,21 +73,21 @@ def with_matrices(observation: ResponseModel) -> ResponseModel:
 
 
 def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
-    """Draw the seeds of blocks, which then draw numbers whatever the others do."""
+    """Return a stream of random numbers for every block, independent of the others."""
     key = rng.integers(0, 2**63, size=2).tolist()
     seeds = (np.random.SeedSequence([*key, block]) for block in range(count))
     return [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
 
 class SummedResponseModel(ResponseModel):
-    """An observation in parts: what a fit asks of it is added up over these."""
+    """A response model in parts, over which log evidence and counts are summed."""
 
     parts: Any
     redraws = False  # parts have counts alone
     shared = True
 
     def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
-        """Add up what a method of the parts returns, given arguments and those of each part."""
+        """Sum the results of a method of the parts, for common arguments and those of each part."""
 
         def of(part: ResponseModel, *by_part: Any) -> Any:
             return ask(part, method, arguments, *by_part)

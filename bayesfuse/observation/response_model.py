@@ -56,7 +56,7 @@ class ResponseModel(BoundTable):
         return self._marginal(rows, self.likelihood(rows))
 
     def evidence(self, rows: LogParameters) -> tuple[float, tuple[Array, Array] | None]:
-        """Return the log evidence, and what :meth:`likelihood` returns if it is at hand."""
+        """Return the log evidence and, if it is at hand, the result of :meth:`likelihood`."""
         likelihood = self.likelihood(rows)
         return self._marginal(rows, likelihood).total, likelihood
 
@@ -101,7 +101,7 @@ class ResponseModel(BoundTable):
         """Return expected counts at label probabilities (table items, classes) and ``rows``."""
         weight = self._with_copies(probability)
         label_counts = self.labels.sample_counts(weight, self.label_structure, self.table.n_classes)
-        # labels that do not come from these rows may use what the rows rule out
+        # labels that do not come from these rows may use entries that are zero
         possible = [np.greater(table, -np.inf) for table in self.label_tables(rows)]
         label_counts = tuple(map(np.multiply, label_counts, possible))
         return self._counts(label_counts, self._expected_uses(rows, probability))
@@ -169,7 +169,7 @@ class ResponseModel(BoundTable):
         priors: Mapping[str, Any],
         rng: np.random.Generator,
     ) -> tuple[dict[str, Any], Counts]:
-        """Draw what the channel draws itself given labels, and count the entries they use."""
+        """Draw the parameters that the channel draws itself given labels, and count entries."""
         sampled, rater_counts = self.raters.sample_assignments(
             rows, self.tables(rows), drawn, priors, self.rater_structure, rng, self.channel_at(rows)
         )
@@ -186,7 +186,7 @@ class ResponseModel(BoundTable):
             return self
         channel, structure = self.channel_at(indices)
         left = replace(self, raters=channel, arranged=structure)
-        left.__dict__["fingerprint"] = self.fingerprint  # what was observed is the same
+        left.__dict__["fingerprint"] = self.fingerprint  # the data are the same
         return left
 
     def require_possible_at(self, rows: LogParameters) -> None:
@@ -198,7 +198,7 @@ class ResponseModel(BoundTable):
         name = self.labels.units(self.table).tolist()[broken[0]]
         raise ImpossibleDataError(
             f"Every {unit} must be possible under some labels, else there is no posterior: a zero "
-            "in the prior or a gold label rules out what was observed. Got: probability zero for "
+            "in the prior or a gold label rules out the responses. Got: probability zero for "
             f"{unit} {name!r} ({len(broken)} such)."
         )
 

@@ -62,7 +62,7 @@ class Factor(ABC):
         return self
 
     def settings(self) -> dict[str, Any]:
-        """Return what the constructor takes besides parameters and places of items, for JSON."""
+        """Return the arguments of the constructor besides parameters and places of items, for JSON."""
         return {}
 
     def expand(self, values: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
@@ -185,10 +185,10 @@ def total_of(values: Any) -> Any:
 
 
 def weight_of(tables: Tables, counts: Tables) -> float:
-    """Return the log probability of what uses the entries of log tables so often."""
+    """Return the log probability of a configuration from counts of the entries it uses."""
     return float(
         sum(
-            (used * np.where(used == 0, 0.0, table)).sum()  # nothing of what is impossible
+            (used * np.where(used == 0, 0.0, table)).sum()  # 0 · −inf is 0
             for table, used in zip(tables, counts, strict=True)
         )
     )

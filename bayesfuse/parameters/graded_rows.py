@@ -14,7 +14,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
 
 LOGS = "threshold_gap", "precision"  # those that are positive: the coordinates are their logarithms
-ROUNDS = 6  # moves of what all raters have in common in a draw, more where there are few raters
+ROUNDS = 6  # moves of shared hyperparameters per draw, more for few raters
 SCORING = 6  # steps of Fisher scoring to where raters are most probable if all are alike
 START = 8.0  # number of responses that a rater's row counts for where chains begin
 
@@ -138,7 +138,7 @@ class GradedRows(Pool):
 
     @property
     def rounds(self) -> int:
-        """Number of moves of what all raters have in common."""
+        """Number of moves of shared hyperparameters."""
         return ROUNDS + 100 // self.n_raters
 
     @property
@@ -176,7 +176,7 @@ class GradedRows(Pool):
     def _directions(
         self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator
     ) -> Array:
-        """Return steps (rounds, entries) of what raters share, as large as its posterior."""
+        """Return steps (rounds, entries) of shared hyperparameters, as large as their posterior."""
         groups, n_gaps = self._groups(), self.n_classes - 1
         n_coordinates = len(groups)
         steps = np.zeros((self.rounds, n_coordinates + n_gaps + len(ROLES)))

@@ -20,7 +20,7 @@ SCALES = "population_scale", "slope_scale", "classifier_scale"  # in the order o
 
 @dataclass(frozen=True)
 class ItemLogOdds:
-    """What is known of the kinds of items, and the prior of what it moves log-odds by.
+    """Inputs of the kinds of items, and the prior of their effects on log-odds.
 
     ``population`` (kinds,), ``covariates`` (kinds, covariates) and ``classifier`` (kinds, classes)
     are None if not known; ``prior`` holds shape and rate of the gamma priors of two scales.
@@ -36,7 +36,7 @@ class ItemLogOdds:
 
     @cached_property
     def design(self) -> Structure:
-        """What is known, as :func:`draw_log_odds` takes it."""
+        """The inputs as :func:`draw_log_odds` takes them."""
         known = self.population is not None
         population = np.asarray(self.population if known else np.zeros(self.n_kinds), dtype=int)
         sorted_kinds = np.argsort(population, kind="stable")

@@ -35,9 +35,9 @@ class Pool(ABC):
     parameter: str
     members: dict[str, Member]
     pooled = True
-    """Whether the members are what raters have in common, or belong to single raters."""
+    """Whether the members are shared by all raters; else they belong to single raters."""
     has_mode = True
-    """Whether hyperparameters and rows have a joint mode that says something about labels."""
+    """Whether hyperparameters and rows have a joint mode that is informative about labels."""
 
     @abstractmethod
     def begin(self, rng: Generator) -> Values:
@@ -60,7 +60,7 @@ class Pool(ABC):
         return None
 
     def seconds(self, n_responses: int) -> float:
-        """Estimate what a draw of members and rows adds to a sweep."""
+        """Estimate the seconds that a draw of members and rows adds to a sweep."""
         return 0.0
 
 
@@ -172,7 +172,7 @@ class ConsensusShares(Pool):
             new |= self.known.draw(new, average, counts.labels[0], rng)
             new["type_share"], log_weight = self._tilted(new, prior, by_kind[0], rng)
         if log_weight is None and not known.any() and not self.fixed:
-            new["trust"] = np.exp(rng.normal(*self.trust_prior))  # responses say nothing of it
+            new["trust"] = np.exp(rng.normal(*self.trust_prior))  # responses do not inform it
         elif not self.fixed:
             self._draw_trust(new, known, log_weight, rng)
         return {role: np.asarray(new[role]) for role in self.members}

@@ -1,4 +1,4 @@
-"""Sources that may say nothing: rows over the labels and silence."""
+"""Sources that may abstain: rows over the labels and silence."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Abstaining(Confusion):
     Parameters
     ----------
     speech : tensor or array, shape (raters, classes, labels + 1)
-        :math:`\theta_{mkc}`, the probability that source m says c if the truth is k; the last
+        :math:`\theta_{mkc}`, the probability that source m answers c if the truth is k; the last
         entry :math:`\theta_{mk0}` is the probability of silence.
 
     Notes
@@ -161,7 +161,7 @@ class Abstaining(Confusion):
             raise ModelError(
                 f"{type(self).__name__} counts silence, so the table must hold it: give abstain= "
                 "where the responses are read, or call responses.completed() if every source was "
-                "applied to every item. Got: a table that says nothing of silence."
+                "applied to every item. Got: a table without silence."
             )
 
     def sizes(self, name, shape, responses):

@@ -49,7 +49,7 @@ class RaterChannel(Factor):
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """What :meth:`rebuild_for` takes of what places new items, from the label prior's ``needs``."""
+    """Arguments of :meth:`rebuild_for` among those in the label prior's ``needs``."""
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
@@ -78,7 +78,7 @@ class RaterChannel(Factor):
         ):
             if feature is not None and what not in self.capabilities.takes:
                 raise ModelError(
-                    f"Only some channels know what {what} in a table means: {channel}, which "
+                    f"This rater channel does not model {what}: use {channel}, which "
                     'DawidSkene, HiddenMarkov and MarkovRandomField use for raters="confusion" '
                     f"without pooling. For all others responses.without_{what}() leaves it out. "
                     f"Got: {type(self).__name__} for a table with {what}."
@@ -113,7 +113,7 @@ class RaterChannel(Factor):
     ) -> tuple[dict[str, Integers], Tables]:
         """Draw the parameters without counts, if any, given the labels, and the counts.
 
-        ``channel_at`` is what :meth:`at` returns for ``rows``, if it is at hand.
+        ``channel_at`` is the result of :meth:`at` for ``rows``, if it is at hand.
         """
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
@@ -139,7 +139,7 @@ class RaterChannel(Factor):
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def fixed_feature_likelihood(self, tables: Tables, responses: Responses) -> Array | None:
-        """Return the likelihood (items, classes) of what :meth:`simulate` keeps; None if flat."""
+        """Return the likelihood (items, classes) of features that are kept; None if flat."""
         return None
 
     def redraw_fixed_features(

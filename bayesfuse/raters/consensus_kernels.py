@@ -46,7 +46,7 @@ def begin(log_share, log_competence, log_guess, values):
 
 @inner
 def weigh(weight, lead, table, cell, begin, end, types):
-    """Multiply the responses to an item by type (1, types); return the log of what divided them.
+    """Multiply the responses to an item by type (1, types); return the log of the divisor.
 
     ``lead`` (classes + 1, 2 settings) is for sums by answer; its last row is of all answers.
     """

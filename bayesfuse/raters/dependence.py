@@ -106,7 +106,7 @@ def _is_list(value: Any) -> bool:
 
 
 ALIKE = 0.5  # two votes are near copies if they meet on more than this share of the items of either
-SURE = 3.0  # standard deviations above what independent sources without errors would have in common
+SURE = 3.0  # standard deviations above the agreement of independent, perfect sources
 ITEMS = 10_000  # a sample for the dispersion, so that negligible dependence does not count
 PAIRS, EXPECTED = 10.0, 2.0  # prior of the dispersion: the pairs that it is worth, and its mean
 BLOCK = 1 << 22  # pairs of votes that are compared at a time

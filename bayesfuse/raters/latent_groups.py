@@ -45,7 +45,7 @@ class LatentGroups(RaterChannel):
 
     Examples
     --------
-    Two raters with a common verdict, and what both say of the truth:
+    Two raters with a common verdict, and their rows of the truth:
 
     >>> import numpy as np, bayesfuse as bf
     >>> right = np.array([[0.9, 0.1], [0.1, 0.9]])

@@ -51,7 +51,7 @@ class SequentialConfusion(Confusion):
 
     Examples
     --------
-    A rater who continues as begun, whatever the truth:
+    A rater who repeats the first answer for any truth:
 
     >>> import numpy as np, bayesfuse as bf
     >>> first, stays = [[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.8, 0.2]]

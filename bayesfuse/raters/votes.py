@@ -54,7 +54,7 @@ class Votes(Confusion):
     vote_share : tensor or array, shape (classes, votes)
         :math:`\psi_{kv}`, the share of vote v among the votes on items of class k.
     column : array of int, shape (raters, labels)
-        Which vote, counted from 0, it is if a source gives a label; −1 if that says nothing. Votes
+        Number of the vote, from 0, if a source gives a label; −1 for none. Votes
         of one column count once per item: near copies share one.
 
     Notes

@@ -22,7 +22,7 @@ from bayesfuse.testing.calibration import assert_close, assert_frequencies
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Posterior of the labels: what :func:`enumerate_labels` returns."""
+    """Posterior of the labels, from :func:`enumerate_labels`."""
 
     total: float
     probability: Array
@@ -212,7 +212,7 @@ def check_rater_channel(
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
     drawn = [channel.sample_counts(tables, labels, structure, rng) for _ in range(HIDDEN)]
     for counts, weighed in zip(zip(*drawn, strict=True), expected, strict=True):
-        # of what is rarely drawn, the sample says little about its own variance
+        # the sample variance of rare counts is unreliable
         error = np.sqrt(np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / HIDDEN)
         gap = np.abs(np.mean(counts, axis=0) - weighed)
         assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
