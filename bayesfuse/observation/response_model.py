@@ -70,8 +70,8 @@ class ResponseModel(BoundTable):
     def of_tables(self, label_tables: Tables, tables: Tables) -> Used:
         """Return log evidence and counts at the kernels' tables, which PyMC's density makes."""
         check()
-        likelihood = self.raters.likelihood_kernel(*tables, *self.rater_structure)
-        marginal = self.labels.marginal(label_tables, *likelihood, self.label_structure)
+        likelihood, log_scale = self.raters.likelihood_kernel(*tables, *self.rater_structure)
+        marginal = self.labels.marginal(label_tables, likelihood, log_scale, self.label_structure)
         weight = self._with_copies(marginal.probability)
         counts = self.raters.expected_kernel(*tables, weight, *self.rater_structure)
         return marginal.total, marginal.expected, counts

@@ -62,7 +62,7 @@ class Factor(ABC):
         return self
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of the constructor besides parameters and places of items, for JSON."""
+        """Return the constructor's arguments besides parameters and places of items, for JSON."""
         return {}
 
     def expand(self, values: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
