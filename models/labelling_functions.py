@@ -176,13 +176,12 @@ class ClassShares:
     def read(cls, class_shares: Any, responses: bf.Responses) -> ClassShares:
         """Read shares, intervals of shares, or None for a weak prior around even shares."""
         fixed, concentration = read_shares(class_shares, responses)
-        if fixed is None and concentration is None:
-            n_classes = responses.n_classes
-            return cls(None, np.full(n_classes, ITEMS), np.full(n_classes, 1 / n_classes), False)
-        mean = fixed if concentration is None else concentration / concentration.sum()
-        return cls(
-            fixed, np.ones_like(mean) if concentration is None else concentration, mean, True
-        )
+        default = np.full(responses.n_classes, ITEMS)
+        if fixed is not None:
+            return cls(fixed, default, fixed, True)
+        if concentration is None:
+            return cls(None, default, default / default.sum(), False)
+        return cls(None, concentration, concentration / concentration.sum(), True)
 
     @property
     def priors(self) -> dict[str, Any]:
@@ -277,9 +276,8 @@ def _dispersion(
     observation, rows = _mode(votes, prior, responses, shares, gold)
     probability = observation.marginal(rows).probability
     rate = np.exp(rows[votes.declared[0].name])
-    measure = dependence.dispersion
-    if isinstance(votes, bf.Firing):
-        measure = dependence.firing_dispersion
+    is_firing = isinstance(votes, bf.Firing)
+    measure = dependence.firing_dispersion if is_firing else dependence.dispersion
     return max(measure(votes, observation.table, rate, probability), 1.0)
 
 

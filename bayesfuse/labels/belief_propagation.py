@@ -81,26 +81,14 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
 
 
 @kernel
-def pass_messages(
-    prevalence,
-    likelihood,
-    coupling,
-    start,
-    neighbour,
-    weight,
-    reverse,
-    order,
-    message,
-    stale,
-    done,
-    rounds,
-):
+def pass_messages(prevalence, likelihood, graph, message, stale, done, rounds):
     """Pass messages (entries, classes) until they converge; return rounds and the last change.
 
-    They go on in place after ``done`` rounds. ``reverse`` is the position of every entry of the
-    graph's rows in the neighbour's row. ``order`` is breadth first; every round goes from its end
-    to its beginning and back, so one round is exact on a forest.
+    They go on in place after ``done`` rounds. ``graph`` ends with ``reverse``, the position of
+    every entry of its rows in the neighbour's row, and ``order``, which is breadth first: every
+    round goes from its end to its beginning and back, so one round is exact on a forest.
     """
+    coupling, start, neighbour, weight, reverse, order = graph
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     share, cavity = np.empty(n_classes), np.empty(n_classes)
@@ -165,7 +153,7 @@ def marginal(coupling, likelihood, log_scale, *structure):
     graph = coupling.item(), start, neighbour, weight, reverse, order
     message = np.ones((neighbour.size, likelihood.shape[1]))
     stale = np.ones(len(likelihood), dtype=np.bool_)
-    pass_messages(prevalence, likelihood, *graph, message, stale, 0, ROUNDS)
+    pass_messages(prevalence, likelihood, graph, message, stale, 0, ROUNDS)
     return at_messages(coupling, likelihood, log_scale, message, *structure)
 
 

@@ -169,7 +169,7 @@ def _draw_at(
     for i in range(-max(n_sweeps // 4, 2), n_sweeps):
         check()
         gibbs, clusters = rng.integers(0, 2**64, 2, dtype=np.uint64)
-        swendsen_wang(labels, prevalence, flat, coupling, *rows, clusters)
+        swendsen_wang(labels, prevalence, flat, (coupling, *rows), clusters)
         gibbs_sweep(labels, prevalence, flat, coupling, *rows, graph.colour_order, gibbs)
         if i >= 0:
             agreements[i] = agreement(labels, *rows)

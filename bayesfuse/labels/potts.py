@@ -177,7 +177,7 @@ class Potts(LabelPrior):
             clusters = sweeps > 1 or rng.random() < CLUSTERS
             crowd = self._crowd(labels, graph[0], len(prevalence), rng)
             if clusters:
-                potts_kernels.swendsen_wang(*arguments, *graph, seed_of(rng), *crowd)
+                potts_kernels.swendsen_wang(*arguments, graph, seed_of(rng), *crowd)
             _sweep(arguments, graph, colours, begin, seed_of(rng), crowd)
         return labels
 
@@ -295,15 +295,16 @@ def _propagate(
     prevalence: Array, likelihood: Array, coupling: float, *rows: NDArray[Any]
 ) -> tuple[Array, float]:
     """Pass messages by :func:`belief_propagation.pass_messages`, a few rounds at a time."""
-    *graph, order = rows
-    message = np.ones((graph[1].size, likelihood.shape[1]))
+    graph = coupling, *rows
+    message = np.ones((rows[1].size, likelihood.shape[1]))
     stale = np.ones(len(likelihood), dtype=np.bool_)
     done, change = 0, np.inf
     while done < ROUNDS and change > TOLERANCE:
         check()
         until = min(done + PASSES, ROUNDS)
-        arguments = prevalence, likelihood, coupling, *graph, order
-        done, change = belief_propagation.pass_messages(*arguments, message, stale, done, until)
+        done, change = belief_propagation.pass_messages(
+            prevalence, likelihood, graph, message, stale, done, until
+        )
     return message, change
 
 

@@ -116,7 +116,7 @@ def test_each_move_alone_has_the_right_limit(name, sweep):
         if sweep == "gibbs":
             potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, seed)
         else:
-            potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, seed)
+            potts_kernels.swendsen_wang(labels, prevalence, likelihood, graph, seed)
         if draw_number % every == 0:
             seen[labels @ radix] += 1
     assert_frequencies(seen, exact.weight, f"labels drawn by {sweep}")
