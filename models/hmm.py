@@ -228,10 +228,15 @@ def _require_compatible(
         )
     if covariates is None and classifier is None:
         return
-    if stationary or populations is not None or (covariates is not None and classifier is not None):
+    excluded = {
+        "initial='stationary'": stationary,
+        "populations=": populations is not None,
+        "covariates= and classifier=": covariates is not None and classifier is not None,
+    }
+    if conflicts := [option for option, is_given in excluded.items() if is_given]:
         raise ModelError(
             "Sequences with covariates, or with a classifier, have one population and a free first "
-            "class; give one of the two. Got: initial='stationary', populations= or both."
+            f"class; give one of the two. Got: {conflicts[0]}."
         )
 
 
