@@ -113,6 +113,11 @@ class BoundTable:
         return self.labels.structure(self.responses)
 
     @property
+    def unit_of_item(self) -> Integers:
+        """The index of the unit of every item of ``responses``, (items,)."""
+        return self.labels.unit_of(self.responses)
+
+    @property
     def n_responses(self) -> int:
         """Number of responses, copies of an item included, but at least one."""
         return max(int(self.responses.per_rater.sum()), 1)

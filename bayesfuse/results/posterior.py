@@ -166,7 +166,7 @@ def add_constants(result: xr.DataTree, observation: ResponseModel) -> None:
         "rater_index": ((observation.rows_name,), rater),
     }
     if (unit := observation.labels.unit) != "item":
-        constants[f"{unit}_index"] = (("item",), observation.labels.unit_of(observation.responses))
+        constants[f"{unit}_index"] = (("item",), observation.unit_of_item)
     if (sequences := getattr(observation.labels, "sequences", None)) is not None:
         constants[PLACE] = (("item",), np.argsort(sequences.places(responses)).astype(np.int32))
         constants[SEQUENCES] = (("sequence",), sequences.names)
