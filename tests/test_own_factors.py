@@ -225,6 +225,12 @@ def test_subclasses_declare_capabilities_again():
             def draw(self, *arguments, **options):
                 return super().draw(*arguments, **options)
 
+    with pytest.raises(ModelError, match=r"Got: Parted, which overrides part"):
+
+        class Parted(ByItem):
+            def part(self, structure, units):
+                return units, tuple(array[units] for array in structure)
+
     class Named(bf.Independent):
         """Overrides nothing of which capabilities are claims."""
 

@@ -67,3 +67,6 @@ DESCRIBED = frozenset(
     " part sample_assignments sample_counts structure".split()
 )
 """Methods and kernels of which capabilities are claims."""
+
+NEEDED = {"part": "separable", "compiled_chain": "own_chain"}
+"""Methods that are called only where a capability is declared."""
