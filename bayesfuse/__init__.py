@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     )
     from bayesfuse.ensemble.fuse import fuse as fuse
     from bayesfuse.ensemble.fused import Fused as Fused, load as load
-    from bayesfuse.ensemble.repeats import collapse_repeats as collapse_repeats
+    from bayesfuse.checks.repeats import collapse_repeats as collapse_repeats
     from bayesfuse.inference.find_map import find_map as find_map
     from bayesfuse.inference.sample import sample as sample
     from bayesfuse.inference.step_method import LabelGibbs as LabelGibbs
@@ -81,7 +81,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         predict as predict,
         vote_shares as vote_shares,
     )
-    from bayesfuse.results.rater_tables import (
+    from bayesfuse.results.rater_table import (
         grades as grades,
         rater_grades as rater_grades,
         sources as sources,

@@ -55,20 +55,20 @@ class HiddenMarkov(LabelModel):
     raters : {"sequential", "confusion", "class", "coin", "graded"}, optional
         "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
         (rater, previous, class, answer), of which "confusion" is the average; see
-        :class:`bayesfuse.SequentialConfusion`. Default for tags of spans, without pooling, silence
+        :class:`bayesfuse.build.SequentialConfusion`. Default for tags of spans, without pooling, silence
         or stated probabilities, if there are 20 responses for every row of a rater's matrices,
         because it is worse with few; else "confusion".
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by name or in the order of ``sequences.names``. Each has
         its own "initial" and "transition".
     covariates : SciPy sparse matrix, DataFrame or array, shape (items, covariates), optional
-        What is known of items, such as :func:`bayesfuse.token_features`. In two stages: the model
+        What is known of items, such as :func:`bayesfuse.io.token_features`. In two stages: the model
         without covariates is fitted by :func:`bayesfuse.find_map`, and multinomial regressions on
         its labels classify each fifth of the sequences by the others. Slopes are not drawn with the
         labels.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
-        value: see :class:`bayesfuse.MarkovChain`.
+        value: see :class:`bayesfuse.build.MarkovChain`.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class HiddenMarkov(LabelModel):
 
     def __init__(
         self,
-        responses: Table | bf.Partitions,
+        responses: Table | bf.io.Partitions,
         sequences: bf.Sequences,
         *,
         initial: Literal["free", "stationary"] = "free",
@@ -154,13 +154,13 @@ class HiddenMarkov(LabelModel):
         *,
         initial_prior: Any,
         transition_prior: Any,
-    ) -> bf.MarkovChain:
+    ) -> bf.build.MarkovChain:
         """Register the initial distribution and the transition, and return the label prior."""
         responses = self.responses
         rows = bf.priors.transition(transition_prior, responses, irreducible=stationary)
         if stationary:
-            transition = bf.dirichlet("transition", rows, dims=("class", "next_class"))
-            return bf.StationaryMarkovChain(transition, sequences)
+            transition = bf.build.dirichlet("transition", rows, dims=("class", "next_class"))
+            return bf.build.StationaryMarkovChain(transition, sequences)
         first = bf.priors.initial(initial_prior, rows, responses)
         dims: tuple[str, ...] = ()
         inputs: dict[str, Any] = {}
@@ -172,10 +172,10 @@ class HiddenMarkov(LabelModel):
         if classifier is not None:
             probability = read_classifier(responses, classifier)
             inputs = {"classifier": probability, "shares": probability.mean(axis=0)}
-        transition = bf.dirichlet("transition", rows, dims=(*dims, "class", "next_class"))
+        transition = bf.build.dirichlet("transition", rows, dims=(*dims, "class", "next_class"))
         first = np.broadcast_to(first, rows.shape[:-1]).copy()  # the same for all populations
-        initial = bf.dirichlet("initial", first, dims=(*dims, "class"))
-        return bf.MarkovChain(initial, transition, sequences, **inputs)
+        initial = bf.build.dirichlet("initial", first, dims=(*dims, "class"))
+        return bf.build.MarkovChain(initial, transition, sequences, **inputs)
 
     def _default_raters(self, bio: bool, pooled: bool) -> Literal["sequential", "confusion"]:
         """Choose matrices by previous answers for tags of spans with enough plain responses."""
@@ -207,9 +207,9 @@ class HiddenMarkov(LabelModel):
             first += "_"
         self.add_coord("previous", [first, *map(str, responses.classes.tolist())])
         dims = ("rater", "previous", "class", "answer")
-        variable = bf.dirichlet("sequential_confusion", rows, dims=dims)
-        shares = bf.SequentialConfusion.shares_in(responses, sequences)
-        return bf.SequentialConfusion(variable, sequences, shares)
+        variable = bf.build.dirichlet("sequential_confusion", rows, dims=dims)
+        shares = bf.build.SequentialConfusion.shares_in(responses, sequences)
+        return bf.build.SequentialConfusion(variable, sequences, shares)
 
 
 def _require_compatible(

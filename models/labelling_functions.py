@@ -51,7 +51,7 @@ class LabellingFunctions(LabelModel):
     ``dispersion``, n the numbers of votes and g those on items known to be of class k.
 
     Nothing but silence speaks for a class for which no rule votes. With such a class votes are
-    :class:`bayesfuse.Firing`: there or not, independently given the class, with the rates
+    :class:`bayesfuse.build.Firing`: there or not, independently given the class, with the rates
     :math:`\theta_{vk}` ("firing", vote × class), Beta(2, 2) in the class of the vote and
     Beta(1, 2ω − 1) in others, plus typical rates of φ − 1 times the items.
 
@@ -85,7 +85,7 @@ class LabellingFunctions(LabelModel):
     -----
     In the sense of quasi-likelihood, votes inform the quality of their rule less by a factor of the
     dispersion, so the prior is given as many votes more, and known labels move it. Where rules are
-    independent given the class and their silence is known, :class:`bayesfuse.Abstaining` uses both.
+    independent given the class and their silence is known, :class:`bayesfuse.build.Abstaining` uses both.
 
     References
     ----------
@@ -124,7 +124,7 @@ class LabellingFunctions(LabelModel):
         column = _columns(responses, groups, shares, odds, gold)
         # nothing speaks for a class without votes, so silence has to
         silence_counts = _has_class_without_votes(responses)
-        votes = bf.Firing(None, column) if silence_counts else bf.Votes(None, column)
+        votes = bf.build.Firing(None, column) if silence_counts else bf.build.Votes(None, column)
         if silence_counts:
             _require_two_votes(votes, responses, gold)
         typical = _typical_classes(votes, responses, shares.mean, odds)
@@ -155,12 +155,14 @@ class LabellingFunctions(LabelModel):
             rate = pm.Beta(
                 "firing", fires + doubt * expected, misses + doubt * silent, dims=("vote", "class")
             )
-            raters: bf.Votes = bf.Firing(rate, column)
+            raters: bf.build.Votes = bf.build.Firing(rate, column)
         else:
             concentration = prior.concentration + doubt * expected.T
             share = pm.Dirichlet("vote_share", concentration, dims=("class", "vote"))
-            raters = bf.Votes(share, column)
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=raters, gold=gold)
+            raters = bf.build.Votes(share, column)
+        bf.build.observe(
+            responses, labels=bf.build.Independent(prevalence), raters=raters, gold=gold
+        )
 
 
 @dataclass(frozen=True)
@@ -213,13 +215,13 @@ def _columns(
     mean = shares.mean
     if _has_class_without_votes(responses) and not shares.is_informed:
         # sources of a rare class meet often, so their silence has to give its share first
-        votes = bf.Firing(None, column)
+        votes = bf.build.Firing(None, column)
         prior = _firing_prior(votes, odds, responses.n_classes)
         mean = np.exp(_mode(votes, prior, responses, shares, gold)[1]["prevalence"])
     return dependence.columns(responses, mean)
 
 
-def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
+def _names(votes: bf.build.Votes, responses: bf.Responses) -> list[str]:
     """Name every vote by its sources and its label."""
     names: list[list[str]] = [[] for _ in range(votes.n_votes)]
     for source, label in zip(*np.nonzero(votes.column != NO_VOTE), strict=True):
@@ -231,13 +233,15 @@ def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
     ]
 
 
-def _typical_classes(votes: bf.Votes, responses: bf.Responses, shares: Array, odds: float) -> Array:
+def _typical_classes(
+    votes: bf.build.Votes, responses: bf.Responses, shares: Array, odds: float
+) -> Array:
     """Return the classes of the items with every vote (votes, classes), for typical sources.
 
     Where silence is not evidence, by iterative proportional fitting to the numbers of votes.
     """
     lift = 1.0 + np.eye(responses.n_classes)[votes.label_of] * (odds - 1.0)
-    if isinstance(votes, bf.Firing):
+    if isinstance(votes, bf.build.Firing):
         joint = lift * shares
         return joint / joint.sum(axis=1, keepdims=True)
     number = votes.numbers(responses)
@@ -250,7 +254,7 @@ def _typical_classes(votes: bf.Votes, responses: bf.Responses, shares: Array, od
     return joint / joint.sum(axis=1, keepdims=True)
 
 
-def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
+def _firing_prior(votes: bf.build.Votes, odds: float, n_classes: int) -> Dirichlet:
     """Return the prior of rates: Beta(2, 2) in the class of a vote, ``odds`` times less outside."""
     is_class_of_vote = np.eye(n_classes)[votes.label_of].astype(bool)
     fires = np.where(is_class_of_vote, 2.0, 1.0)
@@ -258,7 +262,7 @@ def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
     return Dirichlet(np.stack([fires, misses], axis=-1))
 
 
-def _require_two_votes(votes: bf.Votes, responses: bf.Responses, gold: Any) -> None:
+def _require_two_votes(votes: bf.build.Votes, responses: bf.Responses, gold: Any) -> None:
     if votes.n_votes > 1 or gold:
         return
     raise ModelError(
@@ -270,26 +274,26 @@ def _require_two_votes(votes: bf.Votes, responses: bf.Responses, gold: Any) -> N
 
 
 def _dispersion(
-    votes: bf.Votes, prior: Dirichlet, responses: bf.Responses, shares: ClassShares, gold: Any
+    votes: bf.build.Votes, prior: Dirichlet, responses: bf.Responses, shares: ClassShares, gold: Any
 ) -> float:
     """Return how much more sources meet than independent ones: one or more."""
     observation, rows = _mode(votes, prior, responses, shares, gold)
     probability = observation.marginal(rows).probability
     rate = np.exp(rows[votes.declared[0].name])
-    is_firing = isinstance(votes, bf.Firing)
+    is_firing = isinstance(votes, bf.build.Firing)
     measure = dependence.firing_dispersion if is_firing else dependence.dispersion
     return max(measure(votes, observation.table, rate, probability), 1.0)
 
 
 def _mode(
-    votes: bf.Votes, prior: Dirichlet, responses: bf.Responses, shares: ClassShares, gold: Any
+    votes: bf.build.Votes, prior: Dirichlet, responses: bf.Responses, shares: ClassShares, gold: Any
 ) -> tuple[ResponseModel, dict[str, Array]]:
     """Return a sample of the items, and rows at a mode of the model for independent sources."""
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     table = responses.take(sample)
     names = set(table.items.tolist())
     known = {item: label for item, label in dict(gold or {}).items() if item in names}
-    observation = ResponseModel.build(table, bf.Independent(shares.mean), votes, known)
+    observation = ResponseModel.build(table, bf.build.Independent(shares.mean), votes, known)
     priors = {votes.declared[0].name: prior} | shares.priors
     rows = {name: prior.centre() for name, prior in priors.items()}
     rows = {"prevalence": np.log(shares.mean)} | rows

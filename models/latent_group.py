@@ -88,7 +88,7 @@ class LatentGroup(LabelModel):
 
     def __init__(
         self,
-        responses: Table | bf.Partitions,
+        responses: Table | bf.io.Partitions,
         groups: Literal["moments", "posterior"]
         | Mapping[Any, Any]
         | Sequence[Any]
@@ -130,14 +130,14 @@ class LatentGroup(LabelModel):
         if group_names:
             n_groups = len(group_names)
             rows = bf.priors.groups(group_prior, n_groups, self.responses, alike=inferred)
-            outer = bf.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
-        channel: bf.LatentGroups | bf.InferredGroups
+            outer = bf.build.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
+        channel: bf.build.LatentGroups | bf.build.InferredGroups
         if inferred:
             alpha = bf.priors.sharing(share_prior, self.responses)
             assignment = RaterGrouping("assignment", alpha, n_groups, assignment, dims="rater")
-            channel = bf.InferredGroups(outer, inner, assignment)
+            channel = bf.build.InferredGroups(outer, inner, assignment)
         else:
-            channel = bf.LatentGroups(outer, inner, assignment)
+            channel = bf.build.LatentGroups(outer, inner, assignment)
             pm.Data("assignment", assignment, dims="rater")
         self.observe(labels=labels, raters=channel)
         self._name_verdict_rates(outer, inner, assignment)
@@ -153,7 +153,7 @@ class LatentGroup(LabelModel):
         self.new_rater_defaults["rater_confusion"] = (
             "the group of a new rater is unknown" if has_groups else common_mean(rows)
         )
-        return bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
+        return bf.build.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
 
     def _name_verdict_rates(self, outer: Any, inner: Any, assignment: Any) -> None:
         """Register sensitivity and specificity with respect to the verdict of a rater's group."""

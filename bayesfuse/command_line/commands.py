@@ -217,7 +217,7 @@ def _sample(
     """Return the posterior, or the draws made until the time ends or Ctrl-C."""
     options |= {"quiet": arguments.quiet, "compute_convergence_checks": False}  # of the report
     plans, chains = make_plans(model).values(), arguments.chains
-    tune, thin = bf.LabelGibbs.default_tune_steps, options["thin"]
+    tune, thin = bf.build.LabelGibbs.default_tune_steps, options["thin"]
     if not all(plan.is_fully_conjugate for plan in plans):
         hold()  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS

@@ -33,7 +33,7 @@ class Capabilities:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> bf.Confusion.capabilities.compiled is None, bf.Stated.capabilities.compiled is None
+    >>> bf.build.Confusion.capabilities.compiled is None, bf.build.Stated.capabilities.compiled is None
     (False, True)
     """
 
