@@ -31,7 +31,7 @@ from bayesfuse.command_line.outputs import (
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.ensemble.fused import WIDTH, bullet, rater_table
+from bayesfuse.ensemble.fused import WIDTH, bullet
 from bayesfuse.ensemble.narrative import oddities
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plan, make_plans
@@ -86,7 +86,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(note)
 
         def write_raters(path: Path) -> None:
-            table = rater_table(result)
+            table = bf.rater_table(result)
             if (positive := table.attrs.get("positive")) is not None:
                 table["positive"] = positive
             table.to_csv(path, index=False, float_format="%.6g")

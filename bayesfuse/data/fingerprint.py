@@ -19,7 +19,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 def of_responses(responses: Any) -> dict[str, str]:
     """Return digests of the names, in order, and of the responses, in any order."""
     items, raters, classes = (
-        _numbers(names) for names in (responses.items, responses.raters, responses.classes)
+        of_names(names) for names in (responses.items, responses.raters, responses.classes)
     )
     asked = _mixed(items, responses.multiplicity.astype(np.uint64))
     label_digest = _mixed(raters[:, None], classes).ravel()
@@ -50,7 +50,7 @@ def of_responses(responses: Any) -> dict[str, str]:
 def of_gold(responses: Any, gold: NDArray[np.int64]) -> str:
     """Return a digest of the known labels, for items in any order."""
     known = np.flatnonzero(gold >= 0)
-    items, classes = _numbers(responses.items)[known], _numbers(responses.classes)[gold[known]]
+    items, classes = of_names(responses.items)[known], of_names(responses.classes)[gold[known]]
     return _digest([np.sort(_mixed(items, classes))]) if len(known) else ""
 
 
@@ -72,11 +72,20 @@ def of_draws(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.frombuffer(digests, dtype="<i8").astype(np.int64).reshape(shape)
 
 
-def _numbers(names: NDArray[Any]) -> NDArray[np.uint64]:
+def of_names(names: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a hash of each name, the same on every machine."""
     if names.dtype.kind in "biuf":
         return pd.util.hash_array(_wide(names))
     return pd.util.hash_array(names.astype(str).astype(object), categorize=False)
+
+
+def uniforms(*names: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return a number between 0 and 1 for each combination of hashes of names."""
+    mixed = np.zeros_like(names[0])
+    for numbers in names:
+        mixed = _mixed(mixed, numbers)
+    uniform: NDArray[np.float64] = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:

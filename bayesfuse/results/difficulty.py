@@ -40,7 +40,7 @@ def difficulty(
         Of :class:`bayesfuse.models.ItemTypes`, of another model with the rater channel
         :class:`bayesfuse.build.Consensus`, or from ``bf.fuse``.
     model : pymc.Model, optional
-        Needed where :func:`decode` needs it.
+        Needed where :func:`bayesfuse.decode` needs it.
     draws : int, default 200
         Number of evenly spaced posterior draws to average over.
     ci_prob : float, optional

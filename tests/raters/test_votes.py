@@ -297,7 +297,7 @@ def test_known_labels_count_whatever_the_dispersion():
     for gold in (None, {int(item): 1 for item in wrong}):
         model = LabellingFunctions(responses, dispersion=5, gold=gold)
         result = bf.sample(model, draws=150, **QUIET)
-        found.append(bf.sources(model, result).iloc[0])
+        found.append(bf.rater_table(result).set_index("rater").loc[0])
     before, after = found
     assert before["accuracy"] > 0.7 and after["accuracy"] < 0.5
-    assert after["accuracy_upper"] < before["accuracy_lower"] + 0.2
+    assert after["high"] < before["low"] + 0.2

@@ -11,12 +11,12 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
+from bayesfuse.data import fingerprint
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
-from bayesfuse.ensemble.evidence import part_of
-from bayesfuse.errors import require_flag, require_seed, takes_seed
+from bayesfuse.errors import require_flag
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
 
@@ -30,10 +30,7 @@ SEVERAL = 5  # raters that a sentence lists
 EXAMINED = 20_000  # responses that show how raters err, besides those to items with repeats
 
 
-@takes_seed
-def collapse_repeats(
-    responses: Table, *, copies: bool = True, random_seed: object = None
-) -> tuple[Responses, pd.DataFrame]:
+def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Responses, pd.DataFrame]:
     r"""Keep one response of a rater to an item, unless the rater's repeats err independently.
 
     A rater who is asked again may repeat the first error, so repeats may be no evidence of the
@@ -43,7 +40,8 @@ def collapse_repeats(
     class. The prior probability of that is shared by the raters; else :math:`\alpha_m` is uniform.
     Repeats on an item are kept with the posterior probability that they are independent; otherwise
     the rater's most frequent response to the item, an estimate of the verdict, stands for all. With
-    fewer than three raters nothing identifies shared errors, and that is the rule.
+    fewer than three raters nothing identifies shared errors, and that is the rule. A hash of the
+    names decides which items those are, so equal tables are collapsed equally in any order.
 
     Parameters
     ----------
@@ -53,7 +51,6 @@ def collapse_repeats(
         raters, one who deviates from the majority of the others on d of n items is a copy with
         probability :math:`1 / (1 + M^2 (e / (K - 1))^d (1 - e)^{n - d})`, where e is (d + 1) / (n +
         2). Sources that may be silent are not compared.
-    random_seed : int, Generator, optional
 
     Returns
     -------
@@ -66,9 +63,9 @@ def collapse_repeats(
 
     Notes
     -----
-    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.LatentGroups`, with a
-    rater in place of a group. Models count all repeats that a table has; :func:`bayesfuse.fuse`
-    collapses them first.
+    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.build.LatentGroups`,
+    with a rater in place of a group. Models count all repeats that a table has;
+    :func:`bayesfuse.fuse` collapses them first.
 
     References
     ----------
@@ -81,29 +78,52 @@ def collapse_repeats(
     >>> import bayesfuse as bf
     >>> rows = {"item": [*range(40)] * 5, "rater": ["a"] * 120 + ["b"] * 40 + ["c"] * 40}
     >>> rows["label"] = [0, 1, 1, 0] * 30 + [0, 1, 1, 1] * 10 + [0, 1, 0, 1] * 10
-    >>> kept, repeats = bf.collapse_repeats(bf.Responses.from_long(rows), random_seed=1)
+    >>> kept, repeats = bf.checks.collapse_repeats(bf.Responses.from_long(rows))
     >>> kept.per_rater.tolist(), repeats.index.tolist(), repeats["repeats"].tolist()
     ([40, 40, 40], ['a'], [80])
     """
     require_flag("copies", copies)
-    rng = require_seed(random_seed)
     table = read_table(responses)[0]
     left_out: dict[int, list[Any]] = {}
     if copies and table.silent is None and table.stated is None:
-        table, left_out = _without_copies(table, rng)
+        table, left_out = _without_copies(table)
     pair, first, size = _pairs(table)
     independent = np.ones(table.n_raters)
     raters = np.unique(table.rater[first[size > 1]]) if size.max(initial=0) > 1 else first[:0]
     if len(raters):
         repeated = table.items[table.item[first[size > 1]]]
-        independent[raters] = _independent(part_of(table, EXAMINED, rng, repeated), raters, rng)
-        is_independent = rng.random(len(size)) < independent[table.rater[first]]
-        verdict = _most_frequent(table, pair, rng)
+        some = part_of(table, EXAMINED, np.random.default_rng(0), repeated)
+        independent[raters] = _independent(some, raters)
+        is_independent = _uniforms(table, first) < independent[table.rater[first]]
+        verdict = _most_frequent(table, pair)
         chosen = np.append(verdict[~is_independent], np.flatnonzero(is_independent[pair]))
         collapsed = _with_rows(table, chosen)
     else:
         collapsed = table
     return collapsed, _summary(table, pair, size, raters, independent, left_out)
+
+
+def part_of(
+    responses: Responses, most: int, rng: np.random.Generator, known: Any = ()
+) -> Responses:
+    """Return items drawn at random, with about ``most`` responses in all, and the known items.
+
+    Of raters without a response to these items, one item is added.
+    """
+    if responses.n_responses <= most:
+        return responses
+    order = rng.permutation(responses.n_items)
+    last = int(np.searchsorted(responses.per_item[order].cumsum(), most)) + 1
+    chosen = np.zeros(responses.n_items, dtype=bool)
+    chosen[order[:last]] = True
+    chosen[np.isin(responses.items, np.asarray(list(known)))] = True
+    is_present = (
+        np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
+    )
+    first = np.full(responses.n_raters, -1)
+    first[responses.rater[::-1]] = responses.item[::-1]
+    chosen[first[~is_present & (first >= 0)]] = True
+    return responses.take(np.flatnonzero(chosen))
 
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
@@ -130,7 +150,7 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     return [
         *sentences,
         "Repeated responses of a rater to an item may share an error: "
-        f"{_some(count, '; ')} (bf.collapse_repeats lists all).",
+        f"{_some(count, '; ')} (bf.checks.collapse_repeats lists all).",
     ]
 
 
@@ -140,12 +160,12 @@ def _some(words: list[str], separator: str = ", ") -> str:
     return separator.join(words[:SEVERAL]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _without_copies(
-    table: Responses, rng: np.random.Generator
-) -> tuple[Responses, dict[int, list[Any]]]:
+def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
     """Return the table without copies of raters, and names left out by number of the original."""
     rater, label, item = table.rater, table.label, table.item
-    word = rng.integers(2**63, size=table.n_items * table.n_classes, dtype=np.uint64)
+    # raters with equal sums of random words have equal responses, but for a chance of 2⁻⁶⁴
+    size = table.n_items * table.n_classes
+    word = np.random.default_rng(0).integers(2**63, size=size, dtype=np.uint64)
     total = np.zeros(table.n_raters, dtype=np.uint64)
     np.add.at(total, rater, word[item * table.n_classes + label])
     n_rows = np.bincount(rater, minlength=table.n_raters)
@@ -167,7 +187,8 @@ def _without_copies(
     by_chance = n_deviating * np.log(rate / max(table.n_classes - 1, 1))
     by_chance += (number - n_deviating) * np.log1p(-rate) + 2.0 * np.log(table.n_raters)
     is_copy = is_alike & (original[group] != np.arange(table.n_raters))
-    is_copy &= rng.random(table.n_raters) < 1.0 / (1.0 + np.exp(by_chance))
+    names = fingerprint.of_names(table.raters)
+    is_copy &= fingerprint.uniforms(names) < 1.0 / (1.0 + np.exp(by_chance))
     if not is_copy.any():
         return table, {}
     left_out: dict[int, list[Any]] = {}
@@ -187,13 +208,20 @@ def _pairs(table: Responses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
     return pair, np.flatnonzero(is_first), np.bincount(pair)
 
 
-def _most_frequent(
-    table: Responses, pair: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return a row of the most frequent response of every pair, ties at random."""
+def _uniforms(table: Responses, rows: NDArray[np.int64]) -> Array:
+    """Return numbers between 0 and 1 that depend on the names in these rows only, (rows,)."""
+    items, raters, classes = (
+        fingerprint.of_names(names) for names in (table.items, table.raters, table.classes)
+    )
+    names = items[table.item[rows]], raters[table.rater[rows]], classes[table.label[rows]]
+    return fingerprint.uniforms(*names)
+
+
+def _most_frequent(table: Responses, pair: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a row of the most frequent response of every pair, ties by a hash of the names."""
     cell = pair * table.n_classes + table.label
     _, row, count = np.unique(cell, return_index=True, return_counts=True)
-    order = np.lexsort((rng.random(len(row)), -count, pair[row]))
+    order = np.lexsort((_uniforms(table, row), -count, pair[row]))
     chosen: NDArray[np.int64] = row[order][np.unique(pair[row][order], return_index=True)[1]]
     return chosen
 
@@ -207,13 +235,13 @@ def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     return replace(table_of_rows, **same)
 
 
-def _independent(table: Responses, raters: NDArray[np.int64], rng: np.random.Generator) -> Array:
+def _independent(table: Responses, raters: NDArray[np.int64]) -> Array:
     """Return the probability that repeats are independent given the class, (raters,)."""
     if np.count_nonzero(table.per_rater) < 3:
         # agreement with one other rater cannot tell shared errors from accuracy
         return np.zeros(len(raters))
     pair, first, _ = _pairs(table)
-    verdict = _most_frequent(table, pair, rng)
+    verdict = _most_frequent(table, pair)
     n_raters, n_classes = table.n_raters, table.n_classes
     item, rater = table.item[first], table.rater[first]
     copies = table.multiplicity[item].astype(float)
