@@ -33,36 +33,11 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.data.sequences import Sequences as Sequences
     from bayesfuse.ensemble.fuse import fuse as fuse
     from bayesfuse.ensemble.fused import Fused as Fused, load as load
-    from bayesfuse.checks.repeats import collapse_repeats as collapse_repeats
     from bayesfuse.inference.find_map import find_map as find_map
     from bayesfuse.inference.sample import sample as sample
     from bayesfuse.inference.update import update as update
     from bayesfuse.inference.variational import fit as fit
-    from bayesfuse.labels import (
-        Independent as Independent,
-        MarkovChain as MarkovChain,
-        PlantedPotts as PlantedPotts,
-        Potts as Potts,
-        StationaryMarkovChain as StationaryMarkovChain,
-    )
-    from bayesfuse.parameters.variables import dirichlet as dirichlet
-    from bayesfuse.priors import bio_transitions as bio_transitions
-    from bayesfuse.pymc.model import LabelModel as LabelModel, part as part
-    from bayesfuse.pymc.observed import observe as observe
-    from bayesfuse.raters import (
-        Abstaining as Abstaining,
-        Confusion as Confusion,
-        Consensus as Consensus,
-        Firing as Firing,
-        Graded as Graded,
-        InferredGroups as InferredGroups,
-        LatentGroups as LatentGroups,
-        OneCoin as OneCoin,
-        SequentialConfusion as SequentialConfusion,
-        Stated as Stated,
-        Votes as Votes,
-    )
-    from bayesfuse.results.averaging import average as average, common_units as common_units
+    from bayesfuse.results.averaging import average as average
     from bayesfuse.results.class_shares import class_shares as class_shares
     from bayesfuse.results.paths import (
         decode as decode,
@@ -74,16 +49,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         predict as predict,
         vote_shares as vote_shares,
     )
-    from bayesfuse.results.rater_table import (
-        grades as grades,
-        rater_grades as rater_grades,
-        sources as sources,
-    )
-    from bayesfuse.results.span_tables import (
-        rater_spans as rater_spans,
-        read_spans as read_spans,
-        span_scores as span_scores,
-    )
+    from bayesfuse.results.rater_table import rater_table as rater_table
     from bayesfuse.results.summaries import summary as summary
 
 __version__ = "0.3.0"

@@ -55,17 +55,17 @@ class HiddenMarkov(LabelModel):
     raters : {"sequential", "confusion", "class", "coin", "graded"}, optional
         "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
         (rater, previous, class, answer), of which "confusion" is the average; see
-        :class:`bayesfuse.build.SequentialConfusion`. Default for tags of spans, without pooling, silence
-        or stated probabilities, if there are 20 responses for every row of a rater's matrices,
-        because it is worse with few; else "confusion".
+        :class:`bayesfuse.build.SequentialConfusion`. Default for tags of spans, without pooling,
+        silence or stated probabilities, if there are 20 responses for every row of a rater's
+        matrices, because it is worse with few; else "confusion".
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by name or in the order of ``sequences.names``. Each has
         its own "initial" and "transition".
     covariates : SciPy sparse matrix, DataFrame or array, shape (items, covariates), optional
-        What is known of items, such as :func:`bayesfuse.io.token_features`. In two stages: the model
-        without covariates is fitted by :func:`bayesfuse.find_map`, and multinomial regressions on
-        its labels classify each fifth of the sequences by the others. Slopes are not drawn with the
-        labels.
+        What is known of items, such as :func:`bayesfuse.io.token_features`. In two stages: the
+        model without covariates is fitted by :func:`bayesfuse.find_map`, and multinomial
+        regressions on its labels classify each fifth of the sequences by the others. Slopes are not
+        drawn with the labels.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
         value: see :class:`bayesfuse.build.MarkovChain`.

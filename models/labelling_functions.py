@@ -85,7 +85,8 @@ class LabellingFunctions(LabelModel):
     -----
     In the sense of quasi-likelihood, votes inform the quality of their rule less by a factor of the
     dispersion, so the prior is given as many votes more, and known labels move it. Where rules are
-    independent given the class and their silence is known, :class:`bayesfuse.build.Abstaining` uses both.
+    independent given the class and their silence is known, :class:`bayesfuse.build.Abstaining` uses
+    both.
 
     References
     ----------

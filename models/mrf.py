@@ -50,7 +50,8 @@ class MarkovRandomField(LabelModel):
         of raters; for nearest-neighbour graphs it is about ``responses.per_item.mean() / 2``.
     edges : {"given", "drawn"}, default "given"
         Whether the graph is independent of the labels, as for pixels, or depends on them, as for
-        citations (:class:`bayesfuse.build.PlantedPotts`): "given" makes communities look weakly coupled.
+        citations (:class:`bayesfuse.build.PlantedPotts`): "given" makes communities look weakly
+        coupled.
     prevalence : array-like, shape (classes,), optional
         External field: share of every class without neighbours. Default uniform; it cannot be
         inferred, see :class:`bayesfuse.build.Potts`.

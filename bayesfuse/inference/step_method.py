@@ -28,8 +28,8 @@ class LabelGibbs(BlockedStep):
 
     Conjugate parameters are drawn from their conditionals, a coupling by slice sampling; for
     independent labels, some sweeps begin with a move of the prevalence, if that proves useful.
-    Others are left to other steps: ``pm.sample(step=bf.build.LabelGibbs(), model=model)`` gives them to
-    NUTS. Labels on a graph with circles must not depend on such variables.
+    Others are left to other steps: ``pm.sample(step=bf.build.LabelGibbs(), model=model)`` gives
+    them to NUTS. Labels on a graph with circles must not depend on such variables.
 
     Parameters
     ----------

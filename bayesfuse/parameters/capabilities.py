@@ -33,8 +33,8 @@ class Capabilities:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> bf.build.Confusion.capabilities.compiled is None, bf.build.Stated.capabilities.compiled is None
-    (False, True)
+    >>> [channel.capabilities.compiled is None for channel in (bf.build.OneCoin, bf.build.Stated)]
+    [False, True]
     """
 
     compiled: SweepKernels | None = None  # functions of compiled chains; else steps in Python

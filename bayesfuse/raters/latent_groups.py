@@ -200,8 +200,8 @@ def expected(log_group, log_rater, weight, assignment, start, cell, gold, words,
 class InferredGroups(RaterChannel):
     r"""Raters who may share sources, with an unknown assignment to groups.
 
-    Given the assignment this is :class:`LatentGroups`; :class:`bayesfuse.build.LabelGibbs` draws the
-    assignment with the confusion matrices summed out.
+    Given the assignment this is :class:`LatentGroups`; :class:`bayesfuse.build.LabelGibbs` draws
+    the assignment with the confusion matrices summed out.
 
     Parameters
     ----------

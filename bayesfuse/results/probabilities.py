@@ -93,9 +93,8 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     if observation is not None and model is not None:
         values = parameters(result, model)
         sizes = next(iter(values.values())).shape[:2]
-        labels = (
-            stored_label_draws(result) if observation.labels.capabilities.moves_labels else None
-        )
+        moves_labels = observation.labels.capabilities.moves_labels
+        labels = stored_label_draws(result) if moves_labels else None
         draws = accumulate(observation, values, labels, sizes, log_likelihood=False)
         return draws.label_posterior()
     got = "other draws than those of the mean" if there else f"groups {sorted(result.children)}"
