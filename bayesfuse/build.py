@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from bayesfuse.labels import (
         Independent as Independent,
         MarkovChain as MarkovChain,
-        MeanFieldPotts as MeanFieldPotts,
         PlantedPotts as PlantedPotts,
         Potts as Potts,
         StationaryMarkovChain as StationaryMarkovChain,

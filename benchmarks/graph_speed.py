@@ -58,7 +58,7 @@ def kernels(name, graph, n_classes, seconds):
     def clusters():
         nonlocal seed
         seed += np.uint64(1)
-        swendsen_wang(labels, *model, seed)
+        swendsen_wang(labels, *model[:2], model[2:], seed)
 
     say(f"Gibbs, {name}", graph.n_items, timed(gibbs, seconds))
     say(f"Swendsen–Wang, {name}", graph.n_items, timed(clusters, seconds))

@@ -11,22 +11,28 @@ from bayesfuse.pymc.model import LabelModel
 
 
 class DawidSkene(LabelModel):
-    """The model of Dawid and Skene, a :class:`pymc.Model`.
+    r"""The model of Dawid and Skene, a :class:`pymc.Model`.
 
     The true class of every item is drawn from the prevalence, and a rater's label from the row of
     that class in the rater's confusion matrix, independently of other responses::
 
         prevalence ──► truth (item) ──► response (item, rater) ◄── confusion (rater)
 
-    Rows have Dirichlet priors. Without known labels the classes are identified only by the
-    assumption that raters are better than chance, so the default has more weight on the diagonal.
+    .. math::
+
+        \pi \sim \mathrm{Dir}(1, \dots, 1), \quad \theta_{mk} \sim \mathrm{Dir}(a_k), \quad
+        y_n \sim \pi, \quad x_{nm} \sim \theta_{m y_n}
+
+    The prevalence is uniform, because data usually determine it. Rows have more weight on the
+    diagonal: without known labels, the classes are identified only by the assumption that raters
+    are better than chance.
 
     Parameters
     ----------
     responses : bf.Responses, DataFrame or array
         With stated probabilities, raters are :class:`bayesfuse.build.Stated`; with silence they
-        have rows
-        "speech" over the labels and silence. Both need ``raters="confusion"`` without pooling.
+        have rows "speech" over the labels and silence. Both need ``raters="confusion"`` without
+        pooling.
     prevalence_prior : float or array, shape (classes,) or (populations, classes), optional
         Dirichlet concentration; a mapping by name for populations. Default 1 (uniform).
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
@@ -113,8 +119,10 @@ class DawidSkene(LabelModel):
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
-        responses = self.responses
+        # π: of all items, of each population, or of each item given covariates or a classifier
         labels = independent_labels(
-            responses, prevalence_prior, populations, covariates, classifier
+            self.responses, prevalence_prior, populations, covariates, classifier
         )
-        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))
+        # θ: free rows, or rows with fewer parameters
+        channel = self.rater_channel(raters, confusion_prior, pooled)
+        self.observe(labels=labels, raters=channel)

@@ -109,43 +109,21 @@ class HiddenMarkov(LabelModel):
         name: str = "",
     ) -> None:
         require_choice("initial", initial, "free", "stationary")
-        stationary = initial == "stationary"
-        if stationary and initial_prior is not None:
-            raise ModelError(
-                'initial_prior needs initial="free", because the transition determines a '
-                f"stationary distribution. Got: initial_prior={initial_prior!r}."
-            )
-        if stationary and populations is not None:
-            raise ModelError(
-                'initial="stationary" is for sequences of one population: fit each on its own, or '
-                "leave initial= out. Got: both."
-            )
         require_kind("sequences", sequences, bf.Sequences)
+        stationary = initial == "stationary"
+        _require_compatible(stationary, initial_prior, populations, covariates, classifier)
         super().__init__(responses, gold=gold, name=name)
-        responses = self.responses
         if covariates is not None or classifier is not None:
-            arguments = {
-                "initial='stationary'": stationary,
-                "populations=": populations is not None,
-                "covariates= and classifier=": covariates is not None and classifier is not None,
-            }
-            if both := [name for name, is_set in arguments.items() if is_set]:
-                raise ModelError(
-                    "Sequences with covariates, or with a classifier, have one population and a "
-                    f"free first class; give one of the two. Got: {both[0]}."
-                )
             self.require_one_table("a classifier is of all items")
+        chain_priors = {"initial_prior": initial_prior, "transition_prior": transition_prior}
+        rater_options = {"confusion_prior": confusion_prior, "raters": raters, "pooled": pooled}
         if covariates is not None:
-            priors = {"initial_prior": initial_prior, "transition_prior": transition_prior}
-            options = {"confusion_prior": confusion_prior, "raters": raters, "pooled": pooled}
-            with pm.Model(model=None):  # not a part of this model
-                alone = HiddenMarkov(responses, sequences, bio=bio, gold=gold, **priors, **options)
-            probability = bf.label_probabilities(bf.find_map(alone)).values
-            classifier = cross_classify(probability, covariates, responses, sequences)
-        self.add_coord("next_class", responses.classes.tolist())
+            options = chain_priors | rater_options | {"bio": bio, "gold": gold}
+            classifier = classify_by_covariates(self.responses, sequences, covariates, options)
+        self.add_coord("next_class", self.responses.classes.tolist())
         has_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:
-            bio = not has_priors and spans_begin_with_b(responses, sequences)
+            bio = not has_priors and spans_begin_with_b(self.responses, sequences)
         require_flag("bio", bio)
         if bio and has_priors:
             raise ModelError(
@@ -153,42 +131,64 @@ class HiddenMarkov(LabelModel):
                 "and others."
             )
         if bio:
-            legal = bf.priors.bio_transitions(responses.classes.tolist())
-            initial_prior, transition_prior = legal["initial_prior"], legal["transition_prior"]
-        rows = bf.priors.transition(transition_prior, responses, irreducible=stationary)
-        begin = None if stationary else bf.priors.initial(initial_prior, rows, responses)
-        of: tuple[str, ...] = ()
-        if populations is not None:
-            names, number = read_populations(sequences.names, populations, unit="sequence")
-            self.add_coord("population", listed(names))
-            of, rows = ("population",), np.tile(rows, (len(names), 1, 1))
-        transition = bf.build.dirichlet("transition", rows, dims=(*of, "class", "next_class"))
-        labels: bf.build.MarkovChain
-        if begin is None:
-            labels = bf.build.StationaryMarkovChain(transition, sequences)
-        else:
-            begin = np.broadcast_to(begin, rows.shape[:-1]).copy()  # the same for all populations
-            first = bf.build.dirichlet("initial", begin, dims=(*of, "class"))
-            known: dict[str, Any] = {"population": number} if of else {}
-            if classifier is not None:
-                probability = read_classifier(responses, classifier)
-                known = {"classifier": probability, "shares": probability.mean(axis=0)}
-            labels = bf.build.MarkovChain(first, transition, sequences, **known)
-        values, n_classes = tuple(labels.parameters.values()), responses.n_classes
-        share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
+            chain_priors = bf.priors.bio_transitions(self.responses.classes.tolist())
+        labels = self._chain(sequences, stationary, populations, classifier, **chain_priors)
+        values = tuple(labels.parameters.values())
+        structure = labels.structure(self.responses)
+        share = labels.prevalence(values, self.responses.n_classes, structure, pt)
         pm.Deterministic("prevalence", share, dims="class")
         if raters is None:
-            is_in_memory = isinstance(self.all_responses, bf.Responses) and not pooled
-            has_only_labels = is_in_memory and responses.silent is None and responses.stated is None
-            tags = bio or mark_spans(responses.classes.tolist())
-            n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
-            enough = responses.n_responses >= RESPONSES_OF_ROW * n_rows
-            raters = "sequential" if has_only_labels and tags and enough else "confusion"
+            raters = self._default_raters(bio, pooled)
         if raters == "sequential":
             channel = self._sequential(sequences, confusion_prior, pooled)
         else:
             channel = self.rater_channel(raters, confusion_prior, pooled)
         self.observe(labels=labels, raters=channel)
+
+    def _chain(
+        self,
+        sequences: bf.Sequences,
+        stationary: bool,
+        populations: Any,
+        classifier: Any,
+        *,
+        initial_prior: Any,
+        transition_prior: Any,
+    ) -> bf.build.MarkovChain:
+        """Register the initial distribution and the transition, and return the label prior."""
+        responses = self.responses
+        rows = bf.priors.transition(transition_prior, responses, irreducible=stationary)
+        if stationary:
+            transition = bf.build.dirichlet("transition", rows, dims=("class", "next_class"))
+            return bf.build.StationaryMarkovChain(transition, sequences)
+        first = bf.priors.initial(initial_prior, rows, responses)
+        dims: tuple[str, ...] = ()
+        inputs: dict[str, Any] = {}
+        if populations is not None:
+            names, number = read_populations(sequences.names, populations, unit="sequence")
+            self.add_coord("population", listed(names))
+            dims, inputs = ("population",), {"population": number}
+            rows = np.tile(rows, (len(names), 1, 1))
+        if classifier is not None:
+            probability = read_classifier(responses, classifier)
+            inputs = {"classifier": probability, "shares": probability.mean(axis=0)}
+        transition = bf.build.dirichlet("transition", rows, dims=(*dims, "class", "next_class"))
+        first = np.broadcast_to(first, rows.shape[:-1]).copy()  # the same for all populations
+        initial = bf.build.dirichlet("initial", first, dims=(*dims, "class"))
+        return bf.build.MarkovChain(initial, transition, sequences, **inputs)
+
+    def _default_raters(self, bio: bool, pooled: bool) -> Literal["sequential", "confusion"]:
+        """Choose matrices by previous answers for tags of spans with enough plain responses."""
+        responses = self.responses
+        if pooled or not isinstance(self.all_responses, bf.Responses):
+            return "confusion"
+        if responses.silent is not None or responses.stated is not None:
+            return "confusion"
+        if not bio and not mark_spans(responses.classes.tolist()):
+            return "confusion"
+        n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
+        enough = responses.n_responses >= RESPONSES_OF_ROW * n_rows
+        return "sequential" if enough else "confusion"
 
     def _sequential(self, sequences: bf.Sequences, prior: Any, pooled: bool) -> RaterChannel:
         """Register the rows of raters given their previous answers."""
@@ -210,3 +210,44 @@ class HiddenMarkov(LabelModel):
         variable = bf.build.dirichlet("sequential_confusion", rows, dims=dims)
         shares = bf.build.SequentialConfusion.shares_in(responses, sequences)
         return bf.build.SequentialConfusion(variable, sequences, shares)
+
+
+def _require_compatible(
+    stationary: bool, initial_prior: Any, populations: Any, covariates: Any, classifier: Any
+) -> None:
+    """Raise ModelError for options that exclude each other."""
+    if stationary and initial_prior is not None:
+        raise ModelError(
+            'initial_prior needs initial="free", because the transition determines a '
+            f"stationary distribution. Got: initial_prior={initial_prior!r}."
+        )
+    if stationary and populations is not None:
+        raise ModelError(
+            'initial="stationary" is for sequences of one population: fit each on its own, or '
+            "leave initial= out. Got: both."
+        )
+    if covariates is None and classifier is None:
+        return
+    excluded = {
+        "initial='stationary'": stationary,
+        "populations=": populations is not None,
+        "covariates= and classifier=": covariates is not None and classifier is not None,
+    }
+    if conflicts := [option for option, is_given in excluded.items() if is_given]:
+        raise ModelError(
+            "Sequences with covariates, or with a classifier, have one population and a free first "
+            f"class; give one of the two. Got: {conflicts[0]}."
+        )
+
+
+def classify_by_covariates(
+    responses: bf.Responses, sequences: bf.Sequences, covariates: Any, options: dict[str, Any]
+) -> np.ndarray:
+    """Return class probabilities (items, classes) from covariates, fitted without them first.
+
+    The labels of a model without covariates train one regression for each fifth of the sequences.
+    """
+    with pm.Model(model=None):  # not a part of the model that is being built
+        model = HiddenMarkov(responses, sequences, **options)
+    probability = bf.label_probabilities(bf.find_map(model)).values
+    return cross_classify(probability, covariates, responses, sequences)

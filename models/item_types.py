@@ -79,7 +79,7 @@ class ItemTypes(LabelModel):
     .. math:: p(z_n = z, y_n = k) \propto w_z \rho_{zk} e^{\eta_{nk}}, \qquad
         \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
 
-    so a covariate says what an item is, not how hard it is. "average_prevalence" is that of
+    so a covariate informs the class of an item, not its difficulty. "average_prevalence" is that of
     :math:`\eta = 0`, and "prevalence" the share over all items. "population_shift" b (population,
     class) sums to zero over the classes; its difference between two classes is Normal(0, σ), with
     σ ~ Gamma(2, 2), "population_scale". Slopes β and the scale s are as in
@@ -159,7 +159,7 @@ class ItemTypes(LabelModel):
 
 
 def competence_and_guess(model: LabelModel, guess_by_rater: bool = True) -> tuple[Any, Any]:
-    """Register how often every rater looks, and what a rater says who does not."""
+    """Register the competence and the guess probabilities of every rater."""
     n_classes, n_raters = model.responses.n_classes, model.responses.n_raters
     competence, pool = shared_shares("competence", COMPETENCE, COMPETENCE_NEAR, n_raters)
     model.pools.append(pool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from bayesfuse.inference import em
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
-from bayesfuse.raters.votes import NOBODY
+from bayesfuse.raters.votes import NO_VOTE
 
 ITEMS = 5.0  # of every class, that the prior of the class shares is worth
 ROUNDS = 100  # steps in which typical votes are made as frequent as votes are
@@ -30,8 +31,8 @@ ROUNDS = 100  # steps in which typical votes are made as frequent as votes are
 class LabellingFunctions(LabelModel):
     r"""Rules that mostly abstain, a :class:`pymc.Model`.
 
-    The number of votes on an item tells nothing of its class. The class is drawn from the shares of
-    the classes, and each vote from the shares that the votes of all rules have in the class::
+    The number of votes on an item is not evidence of its class. The class is drawn from the shares
+    of the classes, and each vote from the shares that the votes of all rules have in the class::
 
         class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
@@ -82,10 +83,10 @@ class LabellingFunctions(LabelModel):
 
     Notes
     -----
-    In the sense of quasi-likelihood, votes say less of the quality of their rule by a factor of the
+    In the sense of quasi-likelihood, votes inform the quality of their rule less by a factor of the
     dispersion, so the prior is given as many votes more, and known labels move it. Where rules are
-    independent given the class and their silence is known, :class:`bayesfuse.build.Abstaining` is
-    more accurate.
+    independent given the class and their silence is known, :class:`bayesfuse.build.Abstaining` uses
+    both.
 
     References
     ----------
@@ -115,71 +116,42 @@ class LabellingFunctions(LabelModel):
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
         self.require_one_table("the dependence of rules is measured on all of their votes at once")
-        responses, gold = self.responses, self.gold
         _require_above("odds", odds, "a vote is for a class, not against it")
         require_positive("weight", weight)
-        n_classes, n_items = responses.n_classes, int(responses.multiplicity.sum())
-        known, concentration = read_shares(class_shares, responses)
-        known_shares = known if concentration is None else concentration / concentration.sum()
-        shares = np.full(n_classes, 1.0 / n_classes) if known_shares is None else known_shares
-        concentration = np.full(n_classes, ITEMS) if concentration is None else concentration
-        free = {} if known is not None else {"prevalence": Dirichlet(concentration)}
-        mode = partial(_mode, responses, shares=shares, free=free, gold=gold)
+        if dispersion is not None and dispersion != 1:
+            _require_above("dispersion", dispersion, "independent sources have one")
+        responses, gold = self.responses, self.gold
+        shares = ClassShares.read(class_shares, responses)
+        column = _columns(responses, groups, shares, odds, gold)
         # nothing speaks for a class without votes, so silence has to
-        silence_counts = not np.bincount(responses.label, minlength=n_classes).all()
-
-        source = np.arange(responses.n_raters)
-        column = dependence.numbered(responses, source)
-        if isinstance(groups, str) and groups == "copies":
-            meeting = shares
-            if silence_counts and known_shares is None:
-                # sources of a rare class meet often, so their silence has to give its share first
-                channel = bf.build.Firing(None, column)
-                meeting = mode(channel, {"firing": _firing_prior(channel, odds, n_classes)})[2]
-            column = dependence.columns(responses, meeting)
-        elif groups is not None:
-            assignment = Groups.read(groups, responses).assignment
-            source = np.where(assignment >= 0, responses.n_raters + assignment, source)
-            column = dependence.numbered(responses, source)
-
+        silence_counts = _has_class_without_votes(responses)
         votes = bf.build.Firing(None, column) if silence_counts else bf.build.Votes(None, column)
-        number = votes.numbers(responses)
-        is_class_of_vote = np.eye(n_classes)[votes.label_of]  # (votes, classes)
-        known_counts = votes.by_class(responses, gold_labels(responses, gold))
         if silence_counts:
             _require_two_votes(votes, responses, gold)
-            prior = _firing_prior(votes, odds, n_classes)
-            lift = (1.0 + is_class_of_vote * (odds - 1.0)) * shares
-            typical = lift / lift.sum(axis=1, keepdims=True)
+        typical = _typical_classes(votes, responses, shares.mean, odds)
+        if silence_counts:
+            prior = _firing_prior(votes, odds, responses.n_classes)
         else:
-            typical = _typical(number, is_class_of_vote, shares, odds)
             prior = Dirichlet((weight * typical).T)
         if dispersion is None:
-            observation, rows, _ = mode(votes, {votes.declared[0].name: prior})
-            probability = observation.marginal(rows).probability
-            rate = np.exp(rows[votes.declared[0].name])
-            if silence_counts:
-                of_pairs = dependence.firing_dispersion(votes, observation.table, rate, probability)
-            else:
-                of_pairs = dependence.dispersion(votes, observation.table, rate, probability)
-            dispersion = max(of_pairs, 1.0)
-        elif dispersion != 1:
-            _require_above("dispersion", dispersion, "independent sources have one")
-        doubt = float(dispersion) - 1.0
-        centre = weight * typical + known_counts
-        centre /= centre.sum(axis=1, keepdims=True)
+            dispersion = _dispersion(votes, prior, responses, shares, gold)
         self.notes |= {"dispersion": f"{dispersion:.3g}", "vote_weight": f"{weight:g}"}
+        doubt = float(dispersion) - 1.0
+        centre = weight * typical + votes.by_class(responses, gold_labels(responses, gold))
+        centre /= centre.sum(axis=1, keepdims=True)
+        expected = votes.numbers(responses)[:, None] * centre  # items with a vote, by class
 
         self.add_coord("vote", _names(votes, responses))
-        if known is not None:
-            prevalence = pm.Data("prevalence", known, dims="class")
+        n_items = int(responses.multiplicity.sum())
+        if shares.fixed is not None:
+            prevalence = pm.Data("prevalence", shares.fixed, dims="class")
         else:
-            if known_shares is None:
-                concentration = concentration + doubt * n_items * shares
+            concentration = shares.concentration
+            if not shares.is_informed:
+                concentration = concentration + doubt * n_items * shares.mean
             prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
-        expected = number[:, None] * centre  # items with a vote, by class
         if silence_counts:
-            silent = np.maximum(n_items * shares - expected, expected / 20.0)
+            silent = np.maximum(n_items * shares.mean - expected, expected / 20.0)
             fires, misses = np.moveaxis(prior.concentration, -1, 0)
             rate = pm.Beta(
                 "firing", fires + doubt * expected, misses + doubt * silent, dims=("vote", "class")
@@ -194,15 +166,66 @@ class LabellingFunctions(LabelModel):
         )
 
 
+@dataclass(frozen=True)
+class ClassShares:
+    """What is known of the shares of the classes: ``fixed`` (classes,), or a prior."""
+
+    fixed: Array | None
+    concentration: Array
+    mean: Array
+    is_informed: bool
+
+    @classmethod
+    def read(cls, class_shares: Any, responses: bf.Responses) -> ClassShares:
+        """Read shares, intervals of shares, or None for a weak prior around even shares."""
+        fixed, concentration = read_shares(class_shares, responses)
+        default = np.full(responses.n_classes, ITEMS)
+        if fixed is not None:
+            return cls(fixed, default, fixed, True)
+        if concentration is None:
+            return cls(None, default, default / default.sum(), False)
+        return cls(None, concentration, concentration / concentration.sum(), True)
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        """The prior of the prevalence, if it is free."""
+        return {} if self.fixed is not None else {"prevalence": Dirichlet(self.concentration)}
+
+
 def _require_above(name: str, value: Any, reason: str) -> None:
     if require_positive(name, value) <= 1.0:
         raise ModelError(f"{name} must be above one, because {reason}. Got: {value!r}.")
 
 
+def _has_class_without_votes(responses: bf.Responses) -> bool:
+    return not np.bincount(responses.label, minlength=responses.n_classes).all()
+
+
+def _columns(
+    responses: bf.Responses, groups: Any, shares: ClassShares, odds: float, gold: Any
+) -> Integers:
+    """Number the votes (raters, labels), those of a group or of near copies alike."""
+    source = np.arange(responses.n_raters)
+    column = dependence.numbered(responses, source)
+    if groups is None:
+        return column
+    if not isinstance(groups, str) or groups != "copies":
+        assignment = Groups.read(groups, responses).assignment
+        source = np.where(assignment >= 0, responses.n_raters + assignment, source)
+        return dependence.numbered(responses, source)
+    mean = shares.mean
+    if _has_class_without_votes(responses) and not shares.is_informed:
+        # sources of a rare class meet often, so their silence has to give its share first
+        votes = bf.build.Firing(None, column)
+        prior = _firing_prior(votes, odds, responses.n_classes)
+        mean = np.exp(_mode(votes, prior, responses, shares, gold)[1]["prevalence"])
+    return dependence.columns(responses, mean)
+
+
 def _names(votes: bf.build.Votes, responses: bf.Responses) -> list[str]:
     """Name every vote by its sources and its label."""
     names: list[list[str]] = [[] for _ in range(votes.n_votes)]
-    for source, label in zip(*np.nonzero(votes.column != NOBODY), strict=True):
+    for source, label in zip(*np.nonzero(votes.column != NO_VOTE), strict=True):
         names[votes.column[source, label]].append(str(responses.raters[source]))
     labels = listed(responses.classes)
     return [
@@ -211,27 +234,32 @@ def _names(votes: bf.build.Votes, responses: bf.Responses) -> list[str]:
     ]
 
 
-def _typical(number: Array, is_class_of_vote: Array, shares: Array, odds: float) -> Array:
-    """Return classes of every vote's items (votes, classes), by iterative proportional fitting."""
-    lift = 1.0 + is_class_of_vote * (odds - 1.0)
+def _typical_classes(
+    votes: bf.build.Votes, responses: bf.Responses, shares: Array, odds: float
+) -> Array:
+    """Return the classes of the items with every vote (votes, classes), for typical sources.
+
+    Where silence is not evidence, by iterative proportional fitting to the numbers of votes.
+    """
+    lift = 1.0 + np.eye(responses.n_classes)[votes.label_of] * (odds - 1.0)
+    if isinstance(votes, bf.build.Firing):
+        joint = lift * shares
+        return joint / joint.sum(axis=1, keepdims=True)
+    number = votes.numbers(responses)
     target = number / number.sum()
     base = target
     for _ in range(ROUNDS):
-        share = base[:, None] * lift / (base @ lift)
-        joint = share * shares
+        joint = base[:, None] * lift / (base @ lift) * shares
         base = base * target / joint.sum(axis=1)
         base /= base.sum()
-    shares_of: Array = joint / joint.sum(axis=1, keepdims=True)
-    return shares_of
+    return joint / joint.sum(axis=1, keepdims=True)
 
 
 def _firing_prior(votes: bf.build.Votes, odds: float, n_classes: int) -> Dirichlet:
     """Return the prior of rates: Beta(2, 2) in the class of a vote, ``odds`` times less outside."""
     is_class_of_vote = np.eye(n_classes)[votes.label_of].astype(bool)
-    fires, misses = (
-        np.where(is_class_of_vote, 2.0, 1.0),
-        np.where(is_class_of_vote, 2.0, 2.0 * odds - 1.0),
-    )
+    fires = np.where(is_class_of_vote, 2.0, 1.0)
+    misses = np.where(is_class_of_vote, 2.0, 2.0 * odds - 1.0)
     return Dirichlet(np.stack([fires, misses], axis=-1))
 
 
@@ -246,23 +274,28 @@ def _require_two_votes(votes: bf.build.Votes, responses: bf.Responses, gold: Any
     )
 
 
+def _dispersion(
+    votes: bf.build.Votes, prior: Dirichlet, responses: bf.Responses, shares: ClassShares, gold: Any
+) -> float:
+    """Return how much more sources meet than independent ones: one or more."""
+    observation, rows = _mode(votes, prior, responses, shares, gold)
+    probability = observation.marginal(rows).probability
+    rate = np.exp(rows[votes.declared[0].name])
+    is_firing = isinstance(votes, bf.build.Firing)
+    measure = dependence.firing_dispersion if is_firing else dependence.dispersion
+    return max(measure(votes, observation.table, rate, probability), 1.0)
+
+
 def _mode(
-    responses: bf.Responses,
-    raters: bf.build.Votes,
-    priors: dict[str, Any],
-    *,
-    shares: Array,
-    free: dict[str, Any],
-    gold: Any,
-) -> tuple[ResponseModel, dict[str, Array], Array]:
-    """Return items at a mode of the model for independent sources, its rows and class shares."""
+    votes: bf.build.Votes, prior: Dirichlet, responses: bf.Responses, shares: ClassShares, gold: Any
+) -> tuple[ResponseModel, dict[str, Array]]:
+    """Return a sample of the items, and rows at a mode of the model for independent sources."""
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
-    few = responses.take(sample)
-    names = set(few.items.tolist())
-    gold_by_item = dict({} if gold is None else gold)
-    known = {item: label for item, label in gold_by_item.items() if item in names}
-    observation = ResponseModel.build(few, bf.build.Independent(shares), raters, known)
-    priors = priors | free
-    rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
-    rows = em.fit(observation, rows, priors).rows
-    return observation, rows, np.exp(rows["prevalence"])
+    table = responses.take(sample)
+    names = set(table.items.tolist())
+    known = {item: label for item, label in dict(gold or {}).items() if item in names}
+    observation = ResponseModel.build(table, bf.build.Independent(shares.mean), votes, known)
+    priors = {votes.declared[0].name: prior} | shares.priors
+    rows = {name: prior.centre() for name, prior in priors.items()}
+    rows = {"prevalence": np.log(shares.mean)} | rows
+    return observation, em.fit(observation, rows, priors).rows

@@ -105,62 +105,82 @@ class LatentGroup(LabelModel):
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
-        responses = self.responses
-        if isinstance(groups, str):
-            self.require_one_table("groups are found from all responses at once; give groups=")
         inferred = isinstance(groups, str) and groups == "posterior"
-        if not inferred and share_prior is not None:
+        if share_prior is not None and not inferred:
             raise ModelError(
                 "share_prior needs groups='posterior', because other groups are fixed. Got: "
                 f"{share_prior=}."
             )
-        self.groups = Groups.read("moments" if inferred else groups, responses)
+        if isinstance(groups, str):
+            self.require_one_table("groups are found from all responses at once; give groups=")
+        self.groups = Groups.read("moments" if inferred else groups, self.responses)
         self.notes["groups"] = "posterior" if inferred else self.groups.origin
-        names = list(self.groups.members)
-        if not names and isinstance(groups, str) and not inferred:
-            why = "" if self.groups.origin == "moments" else f" ({self.groups.origin})"
-            warn(
-                f"Moments find no raters who share a source{why}, so this LatentGroup is Dawid and "
-                "Skene's model; groups='posterior' infers the probability of every pair.",
-                NoGroupsWarning,
-            )
+        group_names = list(self.groups.members)
         if inferred:
-            if responses.n_raters < 2:
-                raise ModelError("To infer groups there must be at least two raters. Got: 1 rater.")
-            names = list(range(responses.n_raters // 2))
-        self.add_coords({"group": names, "verdict": responses.classes.tolist()})
+            group_names = _possible_groups(self.responses)
+        elif isinstance(groups, str) and not group_names:
+            _warn_without_groups(self.groups.origin)
+        self.add_coords({"group": group_names, "verdict": self.responses.classes.tolist()})
+
         labels = independent_labels(
-            responses, prevalence_prior, populations, covariates, classifier
+            self.responses, prevalence_prior, populations, covariates, classifier
         )
-        rows = bf.priors.confusion(confusion_prior, responses)
+        inner = self._rater_confusion(confusion_prior, bool(group_names), inferred)
+        outer, assignment = None, self.groups.assignment
+        if group_names:
+            n_groups = len(group_names)
+            rows = bf.priors.groups(group_prior, n_groups, self.responses, alike=inferred)
+            outer = bf.build.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
+        channel: bf.build.LatentGroups | bf.build.InferredGroups
+        if inferred:
+            alpha = bf.priors.sharing(share_prior, self.responses)
+            assignment = RaterGrouping("assignment", alpha, n_groups, assignment, dims="rater")
+            channel = bf.build.InferredGroups(outer, inner, assignment)
+        else:
+            channel = bf.build.LatentGroups(outer, inner, assignment)
+            pm.Data("assignment", assignment, dims="rater")
+        self.observe(labels=labels, raters=channel)
+        self._name_verdict_rates(outer, inner, assignment)
+
+    def _rater_confusion(self, prior: Any, has_groups: bool, inferred: bool) -> Any:
+        """Register the rows from verdict (for raters in no group: truth) to label."""
+        rows = bf.priors.confusion(prior, self.responses)
         if inferred and isinstance(rows, DirichletMixture):
             raise ModelError(
                 "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
                 "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
             )
         self.new_rater_defaults["rater_confusion"] = (
-            "nothing tells which raters they share a source with" if names else common_mean(rows)
+            "the group of a new rater is unknown" if has_groups else common_mean(rows)
         )
-        inner = bf.build.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
-        outer, assignment = None, self.groups.assignment
-        if names:
-            rows = bf.priors.groups(group_prior, len(names), responses, alike=inferred)
-            outer = bf.build.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
-        if inferred:
-            alpha = bf.priors.sharing(share_prior, responses)
-            assignment = RaterGrouping("assignment", alpha, len(names), assignment, dims="rater")
-            channel: bf.build.LatentGroups | bf.build.InferredGroups
-            channel = bf.build.InferredGroups(outer, inner, assignment)
-        else:
-            channel = bf.build.LatentGroups(outer, inner, assignment)
-            pm.Data("assignment", assignment, dims="rater")
-        self.observe(labels=labels, raters=channel)
+        return bf.build.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
+
+    def _name_verdict_rates(self, outer: Any, inner: Any, assignment: Any) -> None:
+        """Register sensitivity and specificity with respect to the verdict of a rater's group."""
+        n_classes = self.responses.n_classes
         source = prevalence = self["prevalence"]  # distribution of the source of every rater
         if outer is not None:
-            member = pt.eq(pt.as_tensor(assignment)[:, None], np.arange(len(names)))
+            groups = np.arange(len(self.coords["group"]))
+            member = pt.eq(pt.as_tensor(assignment)[:, None], groups)  # (raters, groups)
             verdicts = pt.dot(member.astype("float64"), pt.dot(prevalence, outer))
             source = pt.where(member.any(axis=1)[:, None], verdicts, prevalence)
-        dims = ("rater",) if responses.n_classes == 2 else ("rater", "class")
-        rates = one_against_rest(inner, source, responses.n_classes)
+        dims = ("rater",) if n_classes == 2 else ("rater", "class")
+        rates = one_against_rest(inner, source, n_classes)
         for of, rate in zip(("sensitivity", "specificity"), rates, strict=True):
             pm.Deterministic(f"verdict_{of}", rate, dims=dims)
+
+
+def _possible_groups(responses: bf.Responses) -> list[int]:
+    """Number the groups that raters can form, at least two raters in each."""
+    if responses.n_raters < 2:
+        raise ModelError("To infer groups there must be at least two raters. Got: 1 rater.")
+    return list(range(responses.n_raters // 2))
+
+
+def _warn_without_groups(origin: str) -> None:
+    why = "" if origin == "moments" else f" ({origin})"
+    warn(
+        f"Moments find no raters who share a source{why}, so this LatentGroup is Dawid and "
+        "Skene's model; groups='posterior' infers the probability of every pair.",
+        NoGroupsWarning,
+    )

@@ -16,7 +16,6 @@ from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.models.item_types import TRUST, competence_and_guess
 from bayesfuse.parameters.pool import class_given_type
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus import ConsensusTable
@@ -56,10 +55,6 @@ class MarkovRandomField(LabelModel):
     prevalence : array-like, shape (classes,), optional
         External field: share of every class without neighbours. Default uniform; it cannot be
         inferred, see :class:`bayesfuse.build.Potts`.
-    approximation : {"belief propagation", "mean field"}
-        How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
-    populations, covariates, classifier : None
-        Not available: the normalising constant of the prior would depend on them.
     raters : {"confusion", "class", "coin", "graded", "types"}, default "confusion"
         As in :class:`bayesfuse.models.DawidSkene`, or "types": items have hidden types on which
         raters make the same errors, as in :class:`bayesfuse.models.ItemTypes`, or labels are too
@@ -97,30 +92,13 @@ class MarkovRandomField(LabelModel):
         trust: Literal["infer", "paper"] | float = "infer",
         edges: Literal["given", "drawn"] = "given",
         prevalence: ArrayLike | None = None,
-        approximation: Literal["belief propagation", "mean field"] = "belief propagation",
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin", "graded", "types"] = "confusion",
         pooled: bool = False,
-        populations: None = None,
-        covariates: None = None,
-        classifier: None = None,
         gold: Any = None,
         name: str = "",
     ) -> None:
-        require_nothing_known(
-            "Labels on a graph",
-            "the normalising constant of their prior would depend on what is known of every item",
-            "use DawidSkene or ItemTypes without the graph",
-            populations=populations,
-            covariates=covariates,
-            classifier=classifier,
-        )
-        require_choice("approximation", approximation, "belief propagation", "mean field")
-        if edges not in ("given", "drawn") or (edges, approximation) == ("drawn", "mean field"):
-            raise ModelError(
-                "edges must be 'given' or 'drawn', and 'mean field' needs 'given'. Got: "
-                f"{edges=}, {approximation=}."
-            )
+        require_choice("edges", edges, "given", "drawn")
         graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
@@ -136,8 +114,6 @@ class MarkovRandomField(LabelModel):
             coupling = delta / 2
             pm.Data("coupling", coupling)
         prior = bf.build.PlantedPotts if edges == "drawn" else bf.build.Potts
-        if approximation == "mean field":
-            prior = bf.build.MeanFieldPotts
         labels = prior(coupling, graph, prevalence)
         if raters == "types":
             channel = self._of_types(confusion_prior, pooled)

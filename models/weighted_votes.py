@@ -1,4 +1,4 @@
-"""Weighted votes: known labels say how far to believe each rater, and the models without them."""
+"""Weighted votes: a regression of known labels on responses and on the results of other models."""
 
 from __future__ import annotations
 
@@ -121,31 +121,35 @@ class WeightedVotes(LabelModel):
         error = require_number("gold_error", gold_error, most=0.5)
         super().__init__(responses, gold=gold, name=name)
         self.require_one_table("known labels are of single items")
-        responses = self.responses
-        if not responses.is_unweighted:
+        if not self.responses.is_unweighted:
             raise ModelError(
                 "Known labels are of single items: use the table with one row per response, "
                 "responses.expand(). Got: a table of counts."
             )
-        self.gold_codes = gold_labels(responses, self.gold)
+        self.gold_codes = gold_labels(self.responses, self.gold)
         results = {} if results is None else results
         require_mapping("results", results)
+        for result_name, member in results.items():
+            _require_unseen(result_name, member)
         self.result_names = list(results)
-        for name, member in results.items():
-            _require_unseen(name, member)
         self.given_results = {
             name: member for name, member in results.items() if isinstance(member, xr.DataTree)
         }
-        self.terms = terms = _terms(responses, results)
-        known = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
-        if not len(known):
+        self.terms = _terms(self.responses, results)
+        self.known = self._known_labels(as_given, error)
+        self._note()
+        self._observe_labels(self._logits())
+
+    def _known_labels(self, as_given: float | None, error: float) -> Known:
+        """Return the items of known class that have responses, and the scales of the priors."""
+        terms = self.terms
+        items = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
+        if not len(items):
             raise ModelError(
                 "WeightedVotes learns from known labels only, of items with responses. Without any "
                 "use bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: "
                 f"{len(self.gold or ())} known labels, none of such an item."
             )
-        label = self.gold_codes[known]
-        as_given = AS_GIVEN / (AS_GIVEN + len(known)) if as_given is None else as_given
         per_item = np.sqrt(terms.per_item)
         scales = {
             "bias": 0.5,
@@ -154,11 +158,13 @@ class WeightedVotes(LabelModel):
             "weight_slope": 1.0 / per_item,
             "weight_mean": 0.5 / per_item,
             "weight_scale": 1.5 / per_item,
-            "as_given": float(as_given),
+            "as_given": float(AS_GIVEN / (AS_GIVEN + len(items)) if as_given is None else as_given),
         }
-        self.known = Known(terms, known, label, scales, error)
-        self._note()
+        return Known(terms, items, self.gold_codes[items], scales, error)
 
+    def _logits(self) -> Any:
+        """Register the corrections, and return the log-odds (known items, classes)."""
+        terms, known, scales = self.terms, self.known.items, self.known.scales
         bias = pm.ZeroSumNormal("bias", scales["bias"], dims="class")
         trust = pm.Normal("trust", 1.0, scales["trust"])
         mean = pm.Normal("weight_mean", 0.0, scales["weight_mean"])
@@ -171,28 +177,30 @@ class WeightedVotes(LabelModel):
         votes = terms.rows(known)[1].tocoo()
         voted = pt.zeros(base.size)[votes.row].inc(votes.data * weight[votes.col])
         logits = bias + trust * base + voted.reshape(base.shape)
-        if len(results) > 1:
-            self.add_coord("result", list(results))
+        if len(self.result_names) > 1:
+            self.add_coord("result", self.result_names)
             member = pm.Normal("own_trust", 0.0, scales["own_trust"], dims="result")
             logits = logits + (terms.deviations[known] * member).sum(axis=-1)
-        if as_given:
-            corrected = pm.Bernoulli("corrected", 1.0 - as_given)
+        if scales["as_given"]:
+            corrected = pm.Bernoulli("corrected", 1.0 - scales["as_given"])
             logits = pt.switch(corrected, logits, base)
-        self.add_coord("known_item", responses.items[known].tolist())
+        return logits
+
+    def _observe_labels(self, logits: Any) -> None:
+        """Observe the known labels, each of which is wrong with the probability of an error."""
+        known, error = self.known, self.known.error
+        self.add_coord("known_item", self.responses.items[known.items].tolist())
         if error:
-            wrong = error / (responses.n_classes - 1)
+            wrong = error / (self.responses.n_classes - 1)
             probability = wrong + (1.0 - error - wrong) * pm.math.softmax(logits, axis=1)
-            pm.Categorical("label", p=probability, observed=label, dims="known_item")
+            pm.Categorical("label", p=probability, observed=known.label, dims="known_item")
         else:
-            pm.Categorical("label", logit_p=logits, observed=label, dims="known_item")
+            pm.Categorical("label", logit_p=logits, observed=known.label, dims="known_item")
 
     draw_posterior = sample_weights
 
     def predict(
-        self,
-        result: xr.DataTree,
-        responses: bf.Responses,
-        results: Mapping[str, Any] | None = None,
+        self, result: xr.DataTree, responses: bf.Responses, results: Mapping[str, Any] | None = None
     ) -> xr.DataTree:
         """Return the label probabilities of new items, as ``label_posterior``.
 
@@ -239,7 +247,7 @@ class WeightedVotes(LabelModel):
         return xr.DataTree.from_dict({"label_posterior": labels})
 
     def _note(self) -> None:
-        """Say in results what the known labels cannot tell."""
+        """Note in results where the known labels are not informative."""
         unused = int((self.gold_codes >= 0).sum()) - len(self.known.items)
         used, notes = np.unique(self.known.label), []
         if len(used) == 1:
@@ -249,7 +257,7 @@ class WeightedVotes(LabelModel):
             )
         if unused:
             notes.append(
-                f"{unused:,} known labels are of items without responses and say nothing of raters."
+                f"{unused:,} known labels are of items without responses and are not used."
             )
         if notes:
             self.notes["known_labels"] = " ".join(notes)
@@ -262,7 +270,7 @@ def _require_unseen(name: Any, result: Any) -> None:
         if gold_of is not None and bool((gold_of >= 0).any()):
             raise ModelError(
                 "Results must be fitted without the known labels (no gold=), because a model "
-                "is no evidence on labels that it was told. Got: a fit with "
+                "is no evidence on labels that it was fitted to. Got: a fit with "
                 f"{int((gold_of >= 0).sum())} known labels in {name!r}."
             )
 

@@ -12,6 +12,7 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.testing import assert_frequencies, check_label_prior, check_rater_channel
@@ -186,7 +187,7 @@ class Favouring(bf.build.Confusion):
     """One accuracy by rater, and the weight of class 0 among the errors."""
 
     declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
-    by_rater = ("share",)
+    capabilities = Capabilities(by_rater=("share",))
 
     def __init__(self, accuracy, share):
         self.parameters, self.share = {"accuracy": accuracy}, np.asarray(share)
@@ -207,15 +208,35 @@ class Favouring(bf.build.Confusion):
 
 
 class Unsaid(Favouring):
-    by_rater = None
+    capabilities = Capabilities()
 
 
 class Position(Favouring):
-    by_rater = ()
+    capabilities = Capabilities(by_rater=())
 
     def expand(self, log_rows, n_classes, xp):
         few = Favouring(None, self.share[: len(log_rows[0])])
         return few.expand(log_rows, n_classes, xp)
+
+
+def test_subclasses_declare_capabilities_again():
+    """Compiled kernels and claims of exactness are those of the overridden methods."""
+    with pytest.raises(ModelError, match=r"declare its capabilities.*Got: Lazy.*draw"):
+
+        class Lazy(bf.build.Independent):
+            def draw(self, *arguments, **options):
+                return super().draw(*arguments, **options)
+
+    with pytest.raises(ModelError, match=r"Got: Parted, which overrides part"):
+
+        class Parted(ByItem):
+            def part(self, structure, units):
+                return units, tuple(array[units] for array in structure)
+
+    class Named(bf.build.Independent):
+        """Overrides nothing of which capabilities are claims."""
+
+    assert Named.capabilities is bf.build.Independent.capabilities
 
 
 class ByGroup(Favouring):

@@ -266,7 +266,8 @@ def _sample(
 def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
     """Return the last draw of every chain, as values at which it goes on."""
     plan, sampler = make_plan(model), before.attrs.get("sampler")
-    if sampler != "gibbs" or not plan.is_fully_conjugate or plan.observation.labels.moves_labels:
+    moves_labels = plan.observation.labels.capabilities.moves_labels
+    if sampler != "gibbs" or not plan.is_fully_conjugate or moves_labels:
         raise CommandError(
             "--resume continues chains of Gibbs sweeps: NUTS would tune anew, and labels on a "
             f"graph go on from labels that files do not hold. Got: {sampler} of "

@@ -25,8 +25,6 @@ from bayesfuse.errors import (
     require_names,
 )
 from bayesfuse.numerics.threads import check
-from bayesfuse.raters.confusion import Confusion, OneCoin
-from bayesfuse.raters.graded import Graded
 from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import require_result, spaced_rows
 from bayesfuse.results.draws import N_BATCHES
@@ -34,7 +32,6 @@ from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
 MAX_PROBABILITIES, MIN_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
-INDEPENDENT = Confusion, OneCoin, Graded  # channels of independent responses given the class
 
 
 def value_of_response(
@@ -197,7 +194,7 @@ def _joint(
     n_classes, probability = responses.n_classes, probability[:, part]
     total = np.zeros((len(batches), len(part), len(asked), n_classes, n_classes))
     # of rows that depend on the answer to another item, the average is used
-    if type(channel) in INDEPENDENT or channel.needs:
+    if channel.capabilities.independent or channel.needs:
         for mean, batch in zip(total, batches, strict=True):
             rows = [channel.confusion(points[at][1], n_classes, np)[asked] for at in batch]
             mean[:] = np.einsum("tik,takc->iakc", probability[batch], rows, optimize=True)

@@ -88,7 +88,11 @@ def fit(
         if log_evidence == -np.inf:
             observation.require_possible_at(fixed | log_rows)
         height = log_evidence - divergence(q, priors, log_rows)
-        if trace and height < trace[-1] - min_gain and not observation.labels.counts_all:
+        if (
+            trace
+            and height < trace[-1] - min_gain
+            and not observation.labels.capabilities.sufficient
+        ):
             q = _between(previous, q, 0.5)
             continue
         trace.append(height)

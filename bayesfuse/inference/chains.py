@@ -13,15 +13,14 @@ import numpy as np
 
 from bayesfuse.inference.gibbs import State, Sweep, min_angle, step
 from bayesfuse.inference.plan import Plan, PooledBlock
-from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.chains import ACCEPTED, ROTATES, TRIED, chain_of
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import EVERY, check, limited
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.parameters.capabilities import SweepKernels
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.parameters.factor import Factor, InChain
+from bayesfuse.parameters.factor import Factor
 from bayesfuse.parameters.pool import SharedMean
-from bayesfuse.raters.confusion import Confusion
 
 SLICE = 0.05  # seconds a chain runs before other chains and the progress bar have their turn
 
@@ -182,7 +181,7 @@ class CompiledSweeps:
 class _StackedRows:
     """The parameters of a factor in one table (rows, columns), with priors, counts and views."""
 
-    def __init__(self, factor: Factor, functions: InChain, sweep: Sweep, state: State) -> None:
+    def __init__(self, factor: Factor, functions: SweepKernels, sweep: Sweep, state: State) -> None:
         values = {name: np.asarray(state.rows[name], dtype=float) for name in factor.parameters}
         self.shapes = {name: value.shape for name, value in values.items()}
         n_columns = next(iter(values.values())).shape[-1]
@@ -217,15 +216,12 @@ class _StackedRows:
 
 def swaps_classes(observation: ResponseModel) -> bool:
     """Return whether swapping classes leaves the likelihood as it is: no class is known."""
-    return (
-        type(observation.labels) is Independent
-        and type(observation.raters) is Confusion
-        and bool((observation.gold < 0).all())
-    )
+    exchangeable = [f.capabilities.exchangeable for f in (observation.labels, observation.raters)]
+    return all(exchangeable) and bool((observation.gold < 0).all())
 
 
 def compilable(plan: Plan) -> bool:
-    """Return whether chains can be compiled: see ``InChain`` and CONTRIBUTING."""
+    """Return whether chains can be compiled: see ``SweepKernels`` and CONTRIBUTING."""
     observation = plan.observation
     if type(observation) is not ResponseModel or not plan.is_fully_conjugate:
         return False
@@ -246,22 +242,17 @@ def _compiled_chain(
     observation: ResponseModel, pools: tuple[PooledBlock, ...]
 ) -> Callable[..., Any] | None:
     raters, above = observation.raters, {pool.pool.parameter: pool.pool for pool in pools}
+    if not raters.capabilities.own_chain:
+        return None
     return raters.compiled_chain(
         observation.labels, observation.table, observation.rater_structure, above
     )
 
 
-def _functions(observation: ResponseModel) -> tuple[InChain, InChain] | None:
-    """Return the functions of both factors, None if a class has none of its own."""
-    copies = bool((observation.table.multiplicity != 1).any())
-    functions_of = []
-    for factor in (observation.labels, observation.raters):
-        in_chain = vars(type(factor)).get("in_chain")
-        functions = None if in_chain is None else in_chain(factor, copies=copies)
-        if functions is None:
-            return None
-        functions_of.append(functions)
-    return functions_of[0], functions_of[1]
+def _functions(observation: ResponseModel) -> tuple[SweepKernels, SweepKernels] | None:
+    """Return the functions of both factors, None if one has none."""
+    labels, raters = (f.capabilities.compiled for f in (observation.labels, observation.raters))
+    return None if labels is None or raters is None else (labels, raters)
 
 
 def run(chains: list[Chain], cores: int, progress: Callable[[int], None]) -> None:

@@ -45,18 +45,18 @@ def fit(
     priors = {name: prior.with_mode() for name, prior in priors.items()}
     min_gain = tolerance * observation.n_responses
     trace: list[float] = []
-    counts_all, log_evidence = observation.labels.counts_all, -np.inf
+    is_em, log_evidence = observation.labels.capabilities.sufficient, -np.inf
     previous = rows
     for _ in range(iterations):
         total, counts = observation.expected(rows)
-        if total == -np.inf and (counts_all or not trace):
+        if total == -np.inf and (is_em or not trace):
             observation.require_possible_at(rows)
         height = total + sum(prior.log_density(rows[name]) for name, prior in priors.items())
         if nonconjugate is not None:
             height += nonconjugate.log_density(rows)
             if trace and not np.isfinite(height):  # a density with a pole has no mode
                 return PointFit(previous, log_evidence, np.array(trace), False)
-        if trace and height < trace[-1] - min_gain and not counts_all:
+        if trace and height < trace[-1] - min_gain and not is_em:
             # generalised EM overshot: halve the step
             if nonconjugate is None:
                 rows = between(previous, rows, previous)
@@ -72,7 +72,7 @@ def fit(
         if nonconjugate is not None:
             rows = nonconjugate.climb(rows, counts, STEPS)
     # the density after the last step of generalised EM is not known
-    return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
+    return PointFit(rows if is_em else previous, log_evidence, np.array(trace), False)
 
 
 def centre(priors: Priors) -> LogParameters:

@@ -75,7 +75,7 @@ def find_map(
         )
     labels = plan.observation.labels
     implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
-    if implied and not labels.linear:
+    if implied and not labels.capabilities.linear:
         raise ModelError(
             f"EM for {type(labels).__name__} labels maximises {sorted(implied)} in one dimension, "
             "so it must be a variable with a prior, or a number; for others use bf.sample. Got: an "

@@ -90,11 +90,13 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
     labels, sampled, counts = _draw_labels(sweep, state, likelihood, rng)
     sampled |= draw_pools(sweep, rows, counts, rng)
     proposed = draw_parameters(sweep, rows, sampled, counts, rng)
-    if not prior.counts_all:  # draws given the counts alone are proposals (Metropolis–Hastings)
+    if (
+        not prior.capabilities.sufficient
+    ):  # draws given the counts alone are proposals (Metropolis–Hastings)
         before = _uncounted(observation, rows, labels)
         if not np.log(rng.random()) < _uncounted(observation, rows | proposed, labels) - before:
             proposed |= {name: rows[name] for name in prior.parameters if name in proposed}
-    next_labels = labels if prior.moves_labels else None
+    next_labels = labels if prior.capabilities.moves_labels else None
     return state._replace(rows=rows | sampled | proposed, labels=next_labels)
 
 
@@ -131,21 +133,13 @@ def _draw_labels(
 ) -> tuple[Any, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), parameters that the channel draws, and counts."""
     observation, rows = sweep.observation, state.rows
-    labels, raters = observation.labels, observation.raters
-    if labels.counts_all and not labels.moves_labels and not observation.redraws:
+    can = observation.labels.capabilities
+    if can.sufficient and not can.moves_labels and not observation.redraws:
         return None, {}, observation.draw_counts(rows, rng, likelihood)
     drawn = observation.draw(rows, rng, state.labels, likelihood)
     if not observation.redraws:
         return drawn, {}, observation.sample_counts(rows, drawn, rng)
-    sampled, rater_counts = raters.sample_assignments(
-        rows,
-        observation.tables(rows),
-        drawn,
-        sweep.priors_at(rows),
-        observation.rater_structure,
-        rng,
-    )
-    return drawn, sampled, observation.counted(drawn, rater_counts)
+    return drawn, *observation.sample_assignments(rows, drawn, sweep.priors_at(rows), rng)
 
 
 def _uncounted(observation: ResponseModel, rows: LogParameters, labels: Any) -> float:

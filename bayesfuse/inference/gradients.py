@@ -239,7 +239,7 @@ def _objective(
     graphs = model.replace_rvs_by_values(list(plan.variables.values()))
     parameters = dict(zip(plan.variables, graphs, strict=True))
     labels, raters = observation.labels, observation.raters
-    factors = (labels, raters) if labels.linear else (raters,)
+    factors = (labels, raters) if labels.capabilities.linear else (raters,)
     counts = []
     for factor in factors:
         rows = factor.to_kernel({name: parameters[name] for name in factor.parameters}, pt)
@@ -258,7 +258,7 @@ def _objective(
     names, value_names = [value.name for value in values], [v.name for v in model.value_vars]
 
     def evaluate(point: Mapping[str, Array], counts: Counts) -> Any:
-        used = (*counts.labels, *counts.raters) if labels.linear else counts.raters
+        used = (*counts.labels, *counts.raters) if labels.capabilities.linear else counts.raters
         total, *slopes = function(*(point[name] for name in value_names), *used)
         return total, dict(zip(names, slopes, strict=True))
 

@@ -195,7 +195,7 @@ def sample_gibbs(
     plan = initializer.plan
     draws, summed = settings["draws"], None
     sweeps = sweeps or sweeps_of_draw(plan)
-    if plan.observation.labels.moves_labels:
+    if plan.observation.labels.capabilities.moves_labels:
         sizes = settings["chains"], -(-draws // thin)
         summed = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
     if not plan.is_fully_conjugate:
@@ -330,7 +330,7 @@ def sweeps_of_draw(plan: Plan) -> int:
     """Return the default number of sweeps of a draw."""
     if plan.observation.first_chunk is not plan.observation:  # in partitions
         return 1
-    min_sweeps = plan.observation.raters.least_sweeps if compilable(plan) else 1
+    min_sweeps = plan.observation.raters.capabilities.min_sweeps if compilable(plan) else 1
     return int(np.clip(SECONDS_PER_DRAW / sweep_cost(plan), min_sweeps, 10))
 
 

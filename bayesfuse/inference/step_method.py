@@ -217,7 +217,7 @@ def _require_exact_labels(plan: Plan, others: dict[str, Any]) -> None:
     """Raise ModelError if other steps move parameters whose labels they sum out approximately."""
     labels = plan.observation.labels
     moved = [name for name, variable in others.items() if depends(plan.model, [variable])]
-    if moved and not labels.exact:
+    if moved and not labels.capabilities.exact:
         raise ModelError(
             "Other steps than LabelGibbs sum the labels out, approximately where labels are "
             f"{type(labels).__name__} on this graph, so one LabelGibbs must draw all parameters of "

@@ -158,7 +158,7 @@ def fit(
         )
     asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
     storage = resolve_storage(model, [plan.observation], (1, int(draws)), **asked)
-    keeps = plan.observation.labels.moves_labels
+    keeps = plan.observation.labels.capabilities.moves_labels
     if sweeps and keeps:
         raise errors.ModelError(
             "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "

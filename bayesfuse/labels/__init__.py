@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     )
     from bayesfuse.labels.independent import Independent as Independent
     from bayesfuse.labels.planted import PlantedPotts as PlantedPotts
-    from bayesfuse.labels.potts import MeanFieldPotts as MeanFieldPotts, Potts as Potts
+    from bayesfuse.labels.potts import Potts as Potts
 
 __all__ = sorted(imported(__name__))
 __getattr__ = importer(__name__)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.factor import Factor, made, weight_of
+from bayesfuse.parameters.factor import Factor, Integers, Structure, Tables, made, weight_of
 
 
 class Marginal(NamedTuple):
@@ -35,12 +35,7 @@ class Marginal(NamedTuple):
     total: float
     log_evidence: Array
     probability: Array
-    expected: tuple[Array, ...]
-
-
-Tables = tuple[Array, ...]  # log tables that kernels take first
-
-Structure = tuple[NDArray[Any], ...]  # arrays that the kernels of a label prior take last
+    expected: Tables
 
 
 class Words(NamedTuple):
@@ -49,6 +44,24 @@ class Words(NamedTuple):
     summing: str
     decoding: str = "most probable labels"
     moving: str = ""
+
+
+def require_population(population: NDArray[Any], n_units: int, unit: str) -> None:
+    """Raise ModelError unless there is a number from 0 for every unit."""
+    is_number = population.dtype.kind in "iu" and population.shape == (n_units,)
+    if not is_number or population.min(initial=0) < 0:
+        raise ModelError(
+            f"population must hold the number of every {unit}'s population, from 0, in order. Got: "
+            f"{population.dtype} values of shape {population.shape} for {n_units} {unit}s"
+            f"{', the least ' + str(population.min()) if is_number else ''}."
+        )
+
+
+def count_populations(parameter: Any, population: Integers) -> int:
+    """Return the number of rows of a parameter by population; the last may have no items."""
+    shape: Any = getattr(getattr(parameter, "type", parameter), "shape", ())
+    n_rows = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+    return max(n_rows, int(population.max(initial=0)) + 1)
 
 
 class LabelPrior(Factor):
@@ -75,25 +88,10 @@ class LabelPrior(Factor):
 
     words: ClassVar[Words]
     """How results describe the prior."""
-    exact: bool = True
-    """Whether the labels are summed out exactly."""
-    moves_labels: bool = False
-    """Whether labels are drawn by Markov chain Monte Carlo, from the previous labels."""
-    decodes_exactly: ClassVar[bool] = True
-    """Whether :meth:`decode` returns the most probable labels, not just a local mode."""
-    adds_up: ClassVar[bool] = True
-    """Whether the log evidence of units adds up to the total; if not, it is given all others."""
     unit: ClassVar[str] = "item"
     """What is independent given the parameters: the unit of leave-one-out."""
-    merges: ClassVar[bool] = False
-    """Whether items with the same responses can be merged."""
-    linear: ClassVar[bool] = True
-    """Whether the log probability of labels is linear in the log tables of the kernels."""
-    counts_all: ClassVar[bool] = True
-    """Whether :meth:`sample_counts` is sufficient; if not, :meth:`uncounted` completes it."""
-
     needs: tuple[str, ...] = ()
-    """What places new items: arguments of ``bf.predict`` and of the constructor."""
+    """Arguments of ``bf.predict`` and of the constructor that place new items."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
     """Compiled: ``(*log_parameters, likelihood, log_scale, *structure) -> (total, log_evidence,
@@ -103,18 +101,18 @@ class LabelPrior(Factor):
     def rebuild_for(
         cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any
     ) -> Self:
-        """Return the prior over other items, placed by what :attr:`needs` names.
+        """Return the prior over other items, placed by the arguments in :attr:`needs`.
 
         ``values`` are the parameters at some draw, for their shapes; ``settings`` the fitted ones.
         """
         return made(cls, {**values, **settings, **places})
 
-    def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
-        return super().kinds(responses) if self.merges else None
+    def kinds(self, responses: Responses) -> Integers | None:
+        return super().kinds(responses) if self.capabilities.merges else None
 
     @abstractmethod
     def structure(self, responses: Responses) -> Structure:
-        """Return the arrays that kernels take last: first the multiplicity, if it ``merges``."""
+        """Return the arrays that kernels take last: first the multiplicity, if it merges items."""
 
     def defining(self, structure: Structure) -> Structure:
         """Return the part of :meth:`structure` that determines the prior over the labels."""
@@ -124,18 +122,12 @@ class LabelPrior(Factor):
         """Return the names of the units, in the order of ``Marginal.log_evidence``."""
         return responses.items
 
-    def part(
-        self, structure: Structure, units: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Structure]:
+    def part(self, structure: Structure, units: Integers) -> tuple[Integers, Structure]:
         """Return the items of some units, and the structure of a table of these items alone."""
         raise ModelError(
             f"{type(self).__name__} cannot be fitted in batches, because its items are not "
             "independent: fit without batch_size=. Got: a batch."
         )
-
-    def seconds(self, n_items: int, n_classes: int) -> float:
-        """Estimate the seconds of a draw beyond some nanoseconds per item and class."""
-        return 0.0
 
     @abstractmethod
     def draw(
@@ -155,28 +147,20 @@ class LabelPrior(Factor):
         """
 
     @abstractmethod
-    def sample_counts(
-        self, drawn: NDArray[Any], structure: Structure, n_classes: int
-    ) -> tuple[Array, ...]:
+    def sample_counts(self, drawn: NDArray[Any], structure: Structure, n_classes: int) -> Tables:
         """Count how often the drawn labels use each entry of every parameter."""
 
     @abstractmethod
-    def decode(
-        self, log_parameters: Tables, likelihood: Array, structure: Structure
-    ) -> NDArray[np.int64]:
+    def decode(self, log_parameters: Tables, likelihood: Array, structure: Structure) -> Integers:
         """Return the jointly most probable labels (items,)."""
 
-    def log_prob(
-        self, log_parameters: Tables, labels: NDArray[np.int64], structure: Structure
-    ) -> float:
+    def log_prob(self, log_parameters: Tables, labels: Integers, structure: Structure) -> float:
         """Return the log prior probability of labels (items,)."""
         counts = self.sample_counts(labels, structure, log_parameters[0].shape[-1])
         counted = self.log_weight(log_parameters, counts, structure)
         return counted + self.uncounted(log_parameters, labels, structure)
 
-    def uncounted(
-        self, log_parameters: Tables, drawn: NDArray[np.int64], structure: Structure
-    ) -> float:
+    def uncounted(self, log_parameters: Tables, drawn: Integers, structure: Structure) -> float:
         """Return the part of the labels' log probability that :meth:`sample_counts` does not cover.
 
         Gibbs proposes Dirichlet draws given the counts, and accepts them by this part.
@@ -198,8 +182,8 @@ class LabelPrior(Factor):
         raise NotImplementedError("Only priors with moves_labels condition on labels.")
 
     def joint(
-        self, responses: Responses, unit: NDArray[np.int64]
-    ) -> Callable[[tuple[Array, ...], Array, Array], Array]:
+        self, responses: Responses, unit: Integers
+    ) -> Callable[[Tables, Array, Array], Array]:
         """Return a function for the log evidence of sets of items, for priors without ``adds_up``.
 
         ``unit`` (items,) is the set of every item. The function takes log parameters, likelihood
@@ -208,15 +192,11 @@ class LabelPrior(Factor):
         """
         raise NotImplementedError("The log evidence of items adds up to that of sets of items.")
 
-    def log_weight(
-        self, log_parameters: Tables, counts: tuple[Array, ...], structure: Structure
-    ) -> float:
+    def log_weight(self, log_parameters: Tables, counts: Tables, structure: Structure) -> float:
         """Return the log probability of labels with these counts."""
         return weight_of(log_parameters, counts)
 
-    def used(
-        self, expected: tuple[Array, ...], log_parameters: Tables, structure: Structure
-    ) -> tuple[Array, ...]:
+    def used(self, expected: Tables, log_parameters: Tables, structure: Structure) -> Tables:
         """Return the expectation of :meth:`sample_counts`, from ``Marginal.expected``."""
         return expected
 
@@ -234,20 +214,20 @@ class LabelPrior(Factor):
         """Draw true labels (items,) from the prior, merged items once, given the known labels.
 
         ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class,
-        or the likelihood of what predictive draws keep.
+        or the likelihood of features that predictive draws keep.
         """
         return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
     def prevalence(
-        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
+        self, parameters: tuple[Any, ...], n_classes: int, structure: Structure, xp: Any
     ) -> Any:
         """Return the share of every class, over all items (classes,).
 
         ``parameters`` are values of the parameters, and ``xp`` is numpy or pytensor.tensor.
         """
 
-    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+    def unit_of(self, responses: Responses) -> Integers:
         """Return the index of every item's unit in :meth:`units`, shape (items,)."""
         return np.arange(responses.n_items)
 

@@ -1,4 +1,4 @@
-"""Labels of a Potts model summed out, by belief propagation and by mean field.
+"""Labels of a Potts model summed out by belief propagation.
 
 The message of an item n to a neighbour j sums out the part of the graph beyond their edge: it is
 r + (1 − r) h(k) with r = exp(−β w) and h the normalised product of the item's own weights and the
@@ -6,11 +6,6 @@ messages from its other neighbours. At convergence the Bethe approximation of th
 function is stationary in the messages (Yedidia, Freeman & Weiss 2005, IEEE Transactions on
 Information Theory 51, 2282–2312), so its derivatives are the beliefs. Both are exact on a forest.
 Messages are between r and one; products over neighbours move to logarithms when they become small.
-
-Mean field is the best approximation by independent labels: their probabilities q maximise a lower
-bound of the log partition function, Σ_n Σ_k q_nk (log π_k + log L_nk − log q_nk) + β Σ_edges w_nm
-Σ_k q_nk q_mk, one item at a time (Zhang 1992, IEEE Transactions on Signal Processing 40,
-2570–2583). At convergence it is stationary in q, so its derivatives ignore the dependence of q.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.potts_kernels import FAINTEST, SMALL, interpolate, relative
+from bayesfuse.labels.potts_kernels import FAINTEST, SMALL, interpolate
 from bayesfuse.numerics.kernels import inner, kernel
 
 TOLERANCE = 1e-9  # messages that change less than this have converged
@@ -86,36 +81,14 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
 
 
 @kernel
-def propagate(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
-    """Pass messages until convergence; return them (entries, classes), rounds and last change.
+def pass_messages(prevalence, likelihood, graph, message, stale, done, rounds):
+    """Pass messages (entries, classes) until they converge; return rounds and the last change.
 
-    ``reverse`` is the position of every entry of the graph's rows in the neighbour's row. ``order``
-    is breadth first; every round goes from its end to its beginning and back, so one round is exact
-    on a forest.
+    They go on in place after ``done`` rounds. ``graph`` ends with ``reverse``, the position of
+    every entry of its rows in the neighbour's row, and ``order``, which is breadth first: every
+    round goes from its end to its beginning and back, so one round is exact on a forest.
     """
-    message = np.ones((neighbour.size, likelihood.shape[1]))
-    stale = np.ones(len(likelihood), dtype=np.bool_)
-    graph = coupling, start, neighbour, weight, reverse, order
-    done, change = pass_on(prevalence, likelihood, *graph, message, stale, 0, rounds)
-    return message, done, change
-
-
-@kernel
-def pass_on(
-    prevalence,
-    likelihood,
-    coupling,
-    start,
-    neighbour,
-    weight,
-    reverse,
-    order,
-    message,
-    stale,
-    done,
-    rounds,
-):
-    """Pass messages on in place, after ``done`` rounds; return rounds done and the last change."""
+    coupling, start, neighbour, weight, reverse, order = graph
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     share, cavity = np.empty(n_classes), np.empty(n_classes)
@@ -178,13 +151,15 @@ def marginal(coupling, likelihood, log_scale, *structure):
     """Sum the labels out; the evidence of an item is given all others and does not add up."""
     prevalence, start, neighbour, weight, reverse, order = structure[:6]
     graph = coupling.item(), start, neighbour, weight, reverse, order
-    message, _, _ = propagate(prevalence, likelihood, *graph, ROUNDS)
+    message = np.ones((neighbour.size, likelihood.shape[1]))
+    stale = np.ones(len(likelihood), dtype=np.bool_)
+    pass_messages(prevalence, likelihood, graph, message, stale, 0, ROUNDS)
     return at_messages(coupling, likelihood, log_scale, message, *structure)
 
 
 @kernel
 def at_messages(coupling, likelihood, log_scale, message, *structure):
-    """Return what :func:`marginal` does, at these messages."""
+    """Return the outputs of :func:`marginal` at these messages."""
     prevalence, start, neighbour, weight, reverse = structure[:5]
     knots, total_weight = structure[-2:]
     beta = coupling.item()
@@ -192,88 +167,5 @@ def at_messages(coupling, likelihood, log_scale, message, *structure):
     total, log_evidence, probability, agreement = bethe(
         prevalence, likelihood, log_scale, beta, *graph, message
     )
-    of_prior, rate = interpolate(beta, knots, total_weight.item())
-    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
-
-
-@inner
-def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs):
-    """Write the log weights of item n by class given its neighbours; return the top."""
-    for k in range(logs.size):
-        logs[k] = 0.0
-    for e in range(start[n], start[n + 1]):
-        pull = coupling * (weight[0] if weight.size == 1 else weight[e])
-        for k in range(logs.size):
-            logs[k] += pull * probability[neighbour[e], k]
-    top, row = -np.inf, min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
-    for k in range(logs.size):
-        log_lik = math.log(likelihood[row, k]) if likelihood[row, k] > 0.0 else -np.inf
-        logs[k] += log_prevalence[k] + log_lik
-        top = max(top, logs[k])
-    return top
-
-
-@kernel
-def settle(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
-    """Return the probabilities (items, classes) at convergence, the rounds and the last change."""
-    n_items, n_classes = likelihood.shape
-    log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
-    probability = np.full((n_items, n_classes), 1.0 / n_classes)
-    graph, done, change = (coupling, start, neighbour, weight), 0, np.inf
-    while done < rounds and change > TOLERANCE:
-        change = 0.0
-        for i in range(n_items):
-            n = order[n_items - 1 - i] if done % 2 else order[i]
-            top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
-            if top == -np.inf:
-                continue
-            total = relative(logs, logs)
-            for k in range(n_classes):
-                change = max(change, abs(logs[k] / total - probability[n, k]))
-                probability[n, k] = logs[k] / total
-        done += 1
-    return probability, done, change
-
-
-@kernel
-def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, probability):
-    """Return the bound of log Z, evidence by item given its neighbours, and expected agreement."""
-    n_items, n_classes = likelihood.shape
-    log_prevalence, log_evidence = np.log(prevalence), np.empty(n_items)
-    logs, share, flat = np.empty(n_classes), np.empty(n_classes), np.ones((1, n_classes))
-    graph = coupling, start, neighbour, weight
-    log_z = agreement = 0.0
-    for n in range(n_items):
-        same = 0.0
-        for e in range(start[n], start[n + 1]):
-            w = weight[0] if weight.size == 1 else weight[e]
-            for k in range(n_classes):
-                same += w * probability[n, k] * probability[neighbour[e], k]
-        log_z += log_scale[n] - 0.5 * coupling * same
-        agreement += 0.5 * same
-        log_evidence[n] = -np.inf
-        before = lean(n, log_prevalence, flat, *graph, probability, logs)
-        before += math.log(relative(logs, share))
-        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
-        if top == -np.inf:
-            log_z = -np.inf
-            continue
-        log_evidence[n] = log_scale[n] + top + math.log(relative(logs, share)) - before
-        for k in range(n_classes):
-            q = probability[n, k]
-            if q > 0.0:
-                log_z += q * (logs[k] - math.log(q))
-    return log_z, log_evidence, agreement
-
-
-@kernel
-def marginal_mean_field(coupling, likelihood, log_scale, *structure):
-    """As :func:`marginal`, by mean field."""
-    prevalence, start, neighbour, weight, reverse, order = structure[:6]
-    knots, total_weight = structure[-2:]
-    beta = coupling.item()
-    graph = beta, start, neighbour, weight
-    probability, _, _ = settle(prevalence, likelihood, *graph, reverse, order, ROUNDS)
-    total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
     of_prior, rate = interpolate(beta, knots, total_weight.item())
     return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)

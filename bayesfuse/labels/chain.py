@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.known import read_classifier
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import require_kind
 from bayesfuse.labels import forward_backward
-from bayesfuse.labels.base import LabelPrior, Words
+from bayesfuse.labels.base import LabelPrior, Words, count_populations, require_population
 from bayesfuse.labels.independent import log_word
 from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.rows import shares
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.factor import InChain
+from bayesfuse.parameters.factor import Integers, Structure, Tables
 from bayesfuse.parameters.simplex import SIMPLEX
 
 SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these are starting values
@@ -27,7 +29,7 @@ SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these ar
 
 @inner
 def draw_in_chain(tables, likelihood, labels, rng, structure):
-    """Draw the labels of all sequences; see :class:`InChain`."""
+    """Draw the labels of all sequences; see :class:`SweepKernels`."""
     uniform = np.empty(labels.size)
     for n in range(labels.size):
         uniform[n] = rng.random()
@@ -150,10 +152,13 @@ class MarkovChain(LabelPrior):
         Parameter("transition", SIMPLEX, ("class", "next_class")),
     )
     words = Words("forward–backward")
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, draw=draw_in_chain), separable=True
+    )
     unit = "sequence"
     needs: tuple[str, ...] = ("sequences",)
     marginal_kernel = staticmethod(forward_backward.marginal)
-    population: NDArray[np.int64] | None = None
+    population: Integers | None = None
     axes: tuple[int, ...] = ()  # of the parameters, before those of classes
     classifier: Any = None
     shares: Array | None = None
@@ -178,20 +183,11 @@ class MarkovChain(LabelPrior):
         self.shares = None if shares is None else np.asarray(shares, dtype=float)
 
     def _divide(self, number: NDArray[Any]) -> None:
-        """Note the populations of the sequences, each of which has rows."""
-        sequences, initial = self.sequences, self.parameters["initial"]
-        if number.dtype.kind not in "iu" or number.shape != sequences.names.shape:
-            raise ModelError(
-                "population must hold the number of every sequence's population, from 0. Got: "
-                f"{number.dtype} of shape {number.shape} for {sequences.n_sequences} sequences."
-            )
-        if (least := int(number.min(initial=0))) < 0:
-            raise ModelError(f"Populations are numbered from 0. Got: {least}.")
+        """Store the populations of the sequences, each of which has its own rows."""
+        require_population(number, self.sequences.n_sequences, "sequence")
         self.population = number
-        shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
-        # the last ones may have no sequence
-        known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
-        self.axes = (max(known, int(number.max(initial=0)) + 1),)
+        self.capabilities = replace(self.capabilities, compiled=None)
+        self.axes = (count_populations(self.parameters["initial"], number),)
         self.needs += ("populations",)
         self.declared = tuple(
             Parameter(parameter.name, parameter.support, ("population", *parameter.dims))
@@ -207,7 +203,7 @@ class MarkovChain(LabelPrior):
     def settings(self):
         return {} if self.shares is None else {"shares": self.shares.tolist()}
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         """Return places and starts; populations of sequences, and evidence of a classifier."""
         chain = self.sequences.places(responses), self.sequences.start
         of = np.zeros(len(chain[1]) - 1, dtype=int) if self.population is None else self.population
@@ -234,9 +230,6 @@ class MarkovChain(LabelPrior):
         of_part = [array[at] for array, at in zip(more, (units, items), strict=False)]
         return items, (np.arange(begin[-1]), begin, *of_part)
 
-    def in_chain(self, *, copies):
-        return None if copies or self.axes else InChain(count_in_chain, draw=draw_in_chain)
-
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_kind("sequences", self.sequences, Sequences)
         super().check(shapes, responses)
@@ -245,13 +238,10 @@ class MarkovChain(LabelPrior):
         of_populations = {"population": self.axes[0]} if self.axes else {}
         return super().sizes(name, shape, responses) | of_populations
 
-    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+    def both(self, log_parameters: Tables) -> tuple[Array, Array]:
         """Return the logarithms of the initial and the transition probabilities."""
         initial, transition = log_parameters
         return initial, transition
-
-    def seconds(self, n_items, n_classes):
-        return 20e-9 * n_items + 0.5e-9 * n_items * n_classes**2
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         # drawn here, because a Generator in a kernel costs microseconds, and seconds to compile
@@ -280,7 +270,7 @@ class MarkovChain(LabelPrior):
     def decode(self, log_parameters, likelihood, structure):
         return forward_backward.decode(*self.both(log_parameters), likelihood, *structure)
 
-    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+    def unit_of(self, responses: Responses) -> Integers:
         sequence = np.empty(responses.n_items, dtype=np.int64)
         number = np.arange(self.sequences.n_sequences)
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
@@ -321,14 +311,14 @@ class StationaryMarkovChain(MarkovChain):
     """
 
     declared = MarkovChain.declared[1:]
-    counts_all = False
+    capabilities = Capabilities(sufficient=False, separable=True)
     marginal_kernel = staticmethod(marginal_stationary)
 
     def __init__(self, transition: Any, sequences: Sequences) -> None:
         self.parameters = {"transition": transition}
         self.sequences = sequences
 
-    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+    def both(self, log_parameters: Tables) -> tuple[Array, Array]:
         (transition,) = log_parameters
         with np.errstate(divide="ignore"):
             return np.log(stationary(transition)), transition
@@ -347,19 +337,16 @@ class StationaryMarkovChain(MarkovChain):
         return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]
 
 
-def soft_counts(
-    weight: Array, place: NDArray[np.int64], start: NDArray[np.int64]
-) -> tuple[Array, Array]:
+def soft_counts(weight: Array, place: Integers, start: Integers) -> tuple[Array, Array]:
     """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
     Products of neighbours' probabilities would underestimate dependence, Baum–Welch does not.
     """
     share = weight.mean(axis=0)
     path = weight[place]
-    first = np.zeros(len(path), dtype=bool)
-    first[start[:-1]] = True
-    follows = np.flatnonzero(~first)
-    initial_counts, transition_counts = path[first].sum(axis=0), path[follows - 1].T @ path[follows]
+    follows = np.delete(np.arange(len(path)), start[:-1])
+    initial_counts = path[start[:-1]].sum(axis=0)
+    transition_counts = path[follows - 1].T @ path[follows]
     likelihood = np.divide(weight, share, out=np.zeros_like(weight), where=share > 0)
     log_scale = np.zeros(len(weight))
     with np.errstate(divide="ignore"):
@@ -375,7 +362,7 @@ def soft_counts(
     return initial_counts, transition_counts
 
 
-def _share_of_classes(lengths: NDArray[np.int64], initial: Any, transition: Any, xp: Any) -> Any:
+def _share_of_classes(lengths: Integers, initial: Any, transition: Any, xp: Any) -> Any:
     """Return the expected share of every class in sequences of these lengths."""
     # number of sequences longer than t, for t = 0, 1, …
     longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]

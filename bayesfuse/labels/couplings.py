@@ -31,8 +31,11 @@ SETTLED = 40.0
 """Value of β w (plus log K) above which the probability of disagreement is below rounding."""
 
 MOST_COUPLINGS = 41
-FEW, MANY = 4, 100  # limits of the default number of sweeps at a coupling from one start
-LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
+MIN_SWEEPS, MAX_SWEEPS = (
+    4,
+    100,
+)  # limits of the default number of sweeps at a coupling from one start
+MAX_LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
 
 
 def weakest_bond(graph: Graph) -> float:
@@ -114,30 +117,18 @@ def drawn_agreement(
     couplings, E[S] from either start (2, couplings), and the error of their mean.
     """
     n_items, n_classes = graph.n_items, len(prevalence)
-    by_default = np.clip(LABELS // (2 * MOST_COUPLINGS * n_items), FEW, MANY)
+    by_default = np.clip(MAX_LABELS // (2 * MOST_COUPLINGS * n_items), MIN_SWEEPS, MAX_SWEEPS)
     n_sweeps = int(by_default) if sweeps is None else sweeps
     # a stream per start, because they are drawn in parallel
     rngs = np.random.default_rng(random_seed).spawn(2)
-    rows = graph.start, graph.neighbour, once(graph.weight)
-    likelihood = np.ones((n_items, n_classes))
     small = smallest_integer(n_classes)
     random = rngs[0].choice(n_classes, n_items, p=prevalence).astype(small)
     one = np.full(n_items, np.argmax(prevalence), dtype=small)
-    rungs: dict[float, list[tuple[NDArray[Any], Array]]] = {}  # labels and S of sweeps, by start
+    independent = float(graph.weights.sum() * (prevalence**2).sum())  # E[S] without coupling
+    rungs: dict[float, list[Any]] = {}  # labels and S of sweeps, by start
 
     def draw(start: int, coupling: float, initial: NDArray[Any]) -> tuple[NDArray[Any], Array]:
-        """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
-        labels = initial.astype(np.int32)  # as in sampling, so that kernels compile once
-        settle, drawn = max(n_sweeps // 4, 2), np.empty(n_sweeps)
-        common = prevalence, likelihood, coupling, *rows
-        for i in range(-settle, n_sweeps):
-            check()
-            gibbs, clusters = rngs[start].integers(0, 2**64, 2, dtype=np.uint64)
-            swendsen_wang(labels, *common, clusters)
-            gibbs_sweep(labels, *common, graph.colour_order, gibbs)
-            if i >= 0:
-                drawn[i] = agreement(labels, *rows)
-        return labels.astype(initial.dtype), drawn
+        return _draw_at(graph, prevalence, coupling, initial, n_sweeps, rngs[start])
 
     def walk(start: int, couplings: Array, labels: NDArray[Any]) -> dict[float, Any]:
         """Draw at successive couplings, each from the last labels."""
@@ -147,35 +138,59 @@ def drawn_agreement(
             labels = by_coupling[coupling][0]
         return by_coupling
 
-    def results() -> tuple[Array, Array, Array]:
-        coupling = np.array(sorted(rungs))
-        drawn = np.array([[chain for _, chain in rungs[c]] for c in coupling.tolist()])
-        by_start = drawn.mean(axis=2).T
-        chain_errors = np.array([[_error(chain) for chain in both] for both in drawn])
-        # smoothed, because a few batches may agree by chance
-        padded = np.pad((chain_errors**2).sum(axis=1) / 4, 1, mode="edge")
-        within = np.sqrt(np.convolve(padded, [0.25, 0.5, 0.25], mode="valid"))
-        # two starts that differ by more than noise are in different phases
-        start_gap = np.abs(np.diff(by_start, axis=0))[0] / 2
-        error = np.where(start_gap > 2 * within, start_gap, within)
-        by_start[:, 0], error[0] = graph.weights.sum() * (prevalence**2).sum(), 0.0  # known
-        return coupling, by_start, error
-
-    rungs_to_draw = drawn_couplings(graph, n_classes, max_coupling)
+    ascending = drawn_couplings(graph, n_classes, max_coupling)
     with ThreadPoolExecutor(2) as threads:  # kernels release the GIL
-        up, down = threads.map(
-            limited(walk), (0, 1), (rungs_to_draw, rungs_to_draw[::-1]), (random, one)
-        )
-        rungs |= {c: [up[c], down[c]] for c in rungs_to_draw.tolist()}
+        orders = ascending, ascending[::-1]
+        up, down = threads.map(limited(walk), (0, 1), orders, (random, one))
+        rungs |= {c: [up[c], down[c]] for c in ascending.tolist()}
         while len(rungs) < MOST_COUPLINGS:
             # between ends whose slopes, which increase, differ most
-            coupling, by_start, _ = results()
+            coupling, by_start, _ = _expectations(rungs, independent)
             worst = int(np.argmax(np.diff(coupling) * np.diff(by_start.mean(axis=0))))
             ends = coupling[worst : worst + 2].tolist()
             near = [rungs[c][start][0] for start, c in enumerate(ends)]
             middle = sum(ends) / 2
             rungs[middle] = list(threads.map(limited(draw), (0, 1), (middle, middle), near))
-    return results()
+    return _expectations(rungs, independent)
+
+
+def _draw_at(
+    graph: Graph,
+    prevalence: Array,
+    coupling: float,
+    initial: NDArray[Any],
+    n_sweeps: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[Any], Array]:
+    """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
+    rows = graph.start, graph.neighbour, once(graph.weight)
+    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile once
+    flat, agreements = np.ones((len(labels), len(prevalence))), np.empty(n_sweeps)
+    for i in range(-max(n_sweeps // 4, 2), n_sweeps):
+        check()
+        gibbs, clusters = rng.integers(0, 2**64, 2, dtype=np.uint64)
+        swendsen_wang(labels, prevalence, flat, (coupling, *rows), clusters)
+        gibbs_sweep(labels, prevalence, flat, coupling, *rows, graph.colour_order, gibbs)
+        if i >= 0:
+            agreements[i] = agreement(labels, *rows)
+    return labels.astype(initial.dtype), agreements
+
+
+def _expectations(rungs: dict[float, list[Any]], independent: float) -> tuple[Array, Array, Array]:
+    """Return couplings, E[S] from either start (2, couplings), and the error of their mean."""
+    coupling = np.array(sorted(rungs))
+    # (couplings, starts, sweeps)
+    drawn = np.array([np.stack(list(zip(*rungs[c], strict=True))[1]) for c in coupling.tolist()])
+    by_start = drawn.mean(axis=2).T
+    chain_errors = np.apply_along_axis(_error, 2, drawn)
+    # smoothed, because a few batches may agree by chance
+    padded = np.pad((chain_errors**2).sum(axis=1) / 4, 1, mode="edge")
+    within = np.sqrt(np.convolve(padded, [0.25, 0.5, 0.25], mode="valid"))
+    # two starts that differ by more than noise are in different phases
+    start_gap = np.abs(np.diff(by_start, axis=0))[0] / 2
+    error = np.where(start_gap > 2 * within, start_gap, within)
+    by_start[:, 0], error[0] = independent, 0.0  # known
+    return coupling, by_start, error
 
 
 def _error(chain: Array) -> float:

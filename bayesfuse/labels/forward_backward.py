@@ -153,7 +153,7 @@ def backward(transposed, item, filtered, predicted, probability, pairs):
         if t == 0:
             break
         for j in range(n_classes):
-            # impossible classes are zero, whatever the divisor
+            # impossible classes are zero for any divisor
             predicted[t, j] = now[0, j] / max(predicted[t, j], LEAST_PREDICTED)
         multiply(predicted, t, transposed, now, here)
         for k in range(n_classes):

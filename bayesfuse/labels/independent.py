@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.labels.base import LabelPrior, Words
+from bayesfuse.labels.base import LabelPrior, Words, count_populations, require_population
 from bayesfuse.numerics.kernels import TINY, Array, clear, exponentials, inner, kernel
 from bayesfuse.numerics.rows import split
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import REAL, Parameter, Role, Support
-from bayesfuse.parameters.factor import InChain
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import SIMPLEX
 
 ANEW = """write the model for the new items, and call bf.label_probabilities(xr.DataTree(children=\
 {"posterior": result["posterior"]}), new_model)"""  # where parameters are those of single items
-LEAST = 1e-6  # minimum probability of a classifier: zero would overrule all raters
+MIN_PROBABILITY = 1e-6  # of a classifier: zero would overrule all raters
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
 # an item's. Where there is one row, ``place`` is not read: compilers then make a loop without it,
@@ -71,7 +72,7 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
 
 @kernel
 def draw_in_chain(tables, likelihood, labels, rng, structure):
-    """Draw the label of every item, or the labels of its copies; see :class:`InChain`."""
+    """Draw the label of every item, or the labels of its copies; see :class:`SweepKernels`."""
     log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
     prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
     weight = np.empty(prevalence.shape[1])  # added up for labels
@@ -117,15 +118,15 @@ class Independent(LabelPrior):
     r"""Labels that are independent given their prevalence.
 
     :math:`p(y_n = k) = \pi_k`, the same for all items; :math:`\pi_{g_n k}`, that of the item's
-    population; or :math:`\pi_{nk}`, whatever is known about the item.
+    population; or :math:`\pi_{nk}`, of the item itself.
 
     Parameters
     ----------
     prevalence : tensor or array, shape (classes,), (populations, classes) or (items, classes)
         Probability of every class; rows sum to one.
     log_odds : tensor or array, of the same shapes, optional
-        In its place: log-odds of the classes, each row up to a constant (a softmax follows). This
-        is what a regression has, and keeps the digits of small probabilities.
+        In its place: log-odds of the classes, each row up to a constant (a softmax follows), as a
+        regression has. Small probabilities keep their digits.
     population : array of int, shape (items,), optional
         The population of every item, in the order of ``responses.items``: the row of
         ``prevalence`` that holds for it. Without it, rows are those of items.
@@ -149,12 +150,15 @@ class Independent(LabelPrior):
 
     declared = (Parameter("prevalence", SIMPLEX, ("class",), Role.CLASS_SHARES),)
     words = Words("sum over classes")
-    merges = True
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, draw=draw_in_chain, axes=2),
+        exchangeable=True,
+        merges=True,
+        separable=True,
+    )
     marginal_kernel = staticmethod(marginal)
     inputs: tuple[NDArray[Any], ...] = ()
     """What is known of items by row, where log-odds follow from it: for :meth:`defining`."""
-    # A multiplicity, and whether all of it are ones: checking in every sweep takes 5 to 10 µs of 80
-    _unit_multiplicity: tuple[Any, bool] = None, True
 
     def __init__(
         self, prevalence: Any = None, *, log_odds: Any = None, population: ArrayLike | None = None
@@ -170,17 +174,18 @@ class Independent(LabelPrior):
             self.needs = ("populations",)
         self.parameters = {name: value}
         self.population = None if population is None else np.asarray(population).ravel()
-        self.axis = "population" if self.population is not None else None
-        shape: Any = getattr(getattr(value, "type", value), "shape", ())
-        if self.population is not None:  # the last ones may have no items
-            known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
-            self.n_populations = max(known, int(self.population.max(initial=0)) + 1)
-        elif len(shape) == 2:
+        self.axis = None
+        if self.population is not None:
+            self.axis = "population"
+            self.n_populations = count_populations(value, self.population)
+        elif np.ndim(value) == 2:
             self.axis = "item"
         if self.axis is not None:
             self.declared = (Parameter(name, support, (self.axis, "class")),)
         elif log_odds is not None:
             self.declared = (Parameter(name, support, ("class",)),)
+        if log_odds is not None or self.axis == "item":
+            self.capabilities = replace(self.capabilities, compiled=None)
 
     @classmethod
     def rebuild_for(cls, values, settings, **places):
@@ -195,18 +200,7 @@ class Independent(LabelPrior):
 
     def check(self, shapes, responses):
         if self.population is not None:
-            invalid = ""
-            if self.population.dtype.kind not in "iu":
-                invalid = f"{self.population.dtype} values"
-            elif len(self.population) != responses.n_items:
-                invalid = f"{len(self.population)} for {responses.n_items} items"
-            elif self.population.min(initial=0) < 0:
-                invalid = f"{self.population.min()}"
-            if invalid:
-                raise ModelError(
-                    "population must hold the number of every item's population, from 0, in item "
-                    f"order. Got: {invalid}."
-                )
+            require_population(self.population, responses.n_items, "item")
         super().check(shapes, responses)
 
     def sizes(self, name, shape, responses):
@@ -223,12 +217,7 @@ class Independent(LabelPrior):
         other.population = self.population[items]
         return other
 
-    def in_chain(self, *, copies):
-        if "log_odds" in self.parameters or self.axis == "item":
-            return None
-        return InChain(count_in_chain, draw=draw_in_chain, axes=2)
-
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         place = np.arange(responses.n_items if self.axis == "item" else 1)
         if self.population is not None:
             place = self.population
@@ -258,10 +247,8 @@ class Independent(LabelPrior):
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity, place) = log_parameters, structure
-        if self._unit_multiplicity[0] is not multiplicity:
-            self._unit_multiplicity = multiplicity, bool((multiplicity == 1).all())
-        drawn: Any = np.empty(likelihood.shape)
-        if self._unit_multiplicity[1]:
+        drawn: Any = np.empty(likelihood.shape)  # numbers of copies
+        if (multiplicity == 1).all():
             drawn = np.empty(len(likelihood), dtype=np.int32)
         if draw_in_chain(log_parameters, likelihood, drawn, rng, structure):
             return drawn
@@ -300,25 +287,21 @@ def _log_shares(log_odds: Any, xp: Any) -> Any:
 
 def log_word(probability: Array) -> Array:
     """Return the log probabilities of a classifier (items, classes), bounded below."""
-    return np.log(np.maximum(probability, LEAST))
+    return np.log(np.maximum(probability, MIN_PROBABILITY))
 
 
 @dataclass(frozen=True)
 class ItemRows:
     """What is known about items, with one row for all items with the same values."""
 
-    kind: NDArray[np.int64]  # the row of every item (items,)
-    population: NDArray[np.int64] | None  # (rows,)
+    kind: Integers  # the row of every item (items,)
+    population: Integers | None  # (rows,)
     covariates: Array | None  # standardised (rows, covariates)
     word: Array | None  # centred log probabilities of a classifier (rows, classes)
 
     @classmethod
     def build(
-        cls,
-        n_items: int,
-        population: NDArray[np.int64] | None,
-        covariates: Array | None,
-        word: Array | None,
+        cls, n_items: int, population: Integers | None, covariates: Array | None, word: Array | None
     ) -> ItemRows:
         """Merge items with equal populations (items,), covariates and words (items, …)."""
         numbers: Any = None if population is None else population[:, None]

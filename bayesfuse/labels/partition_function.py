@@ -29,6 +29,7 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.labels import couplings
 from bayesfuse.labels.potts_kernels import FAINTEST, choose, interpolate, uniform
 from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.parameters.factor import Integers, Tables
 
 KEPT = 8  # tables kept in memory
 NO_ERROR = (0, 0), (0, 2)  # zeros beside the knots of a table in closed form
@@ -37,7 +38,7 @@ MOST_ITEMS = 20_000
 MOST_WORK = 100_000_000  # maximum number of table entries, over items and couplings
 STEP = 1e-30  # h of the derivatives: its square is lost to rounding
 
-Edges = tuple[Array, NDArray[np.int64]]
+Edges = tuple[Array, Integers]
 """Different weights of edges, and how many edges have each."""
 
 
@@ -54,12 +55,7 @@ class PartitionTable:
     """
 
     def __init__(
-        self,
-        columns: Array,
-        n_table: int,
-        graph: Graph,
-        method: str,
-        by_start: Array | None = None,
+        self, columns: Array, n_table: int, graph: Graph, method: str, by_start: Array | None = None
     ) -> None:
         table = columns[:n_table].T.copy()
         self.coupling, self.log_z, self.slope, self.bend, self.error, self.slope_error = table
@@ -239,7 +235,7 @@ def draw_forest(order, parent, weight, field, coupling, seed):
 
 
 def _elimination_order(
-    graph: Graph, items: NDArray[np.int64], n_classes: int, n_couplings: int
+    graph: Graph, items: Integers, n_classes: int, n_couplings: int
 ) -> list[int] | None:
     """Return whole components in an order to be summed out, or None if tables are too large."""
     if len(items) > MOST_ITEMS:
@@ -310,7 +306,7 @@ def _product(tables: list[Table]) -> Table:
 
 
 def integrated(
-    graph: Graph, prevalence: Array, max_coupling: float, drawn: tuple[Array, ...]
+    graph: Graph, prevalence: Array, max_coupling: float, drawn: Tables
 ) -> PartitionTable:
     """Integrate the slopes of :func:`couplings.drawn_agreement` by a monotone cubic."""
     coupling, by_start, error = drawn

@@ -57,10 +57,12 @@ class PlantedPotts(Potts):
     True
     """
 
+    capabilities = Potts.capabilities
+
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
         self._edges: Edges | None = None
-        if self._fixed is None and not self._drawn_anew:
+        if self._fixed is None and not self.graph.is_forest:
             self._edges = np.unique(self.graph.weights, return_counts=True)
 
     def _inferred(self, graph, prevalence):

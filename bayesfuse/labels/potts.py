@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -26,21 +27,22 @@ from bayesfuse.labels.partition_function import (
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check, shared, side_by_side
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.positive import POSITIVE
 
-LARGE, SHARE = 100_000, 25_000
+MIN_THREADED_ITEMS, TASK_ITEMS = 100_000, 25_000
 """Items from which on threads share a sweep, and items of one colour for each piece of work."""
 
 CLUSTERS = 0.25
 """Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps: with
 weak responses it gives six times the effective draws of the coupling per second."""
 
-SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
-FROM_PRIOR = 400  # further sweeps for draws from the prior
-MODES = 1000  # maximum passes of iterated conditional modes
+BURN_IN = 20  # sweeps, each with a cluster move, after labels are initialised
+PRIOR_SWEEPS = 400  # further sweeps for draws from the prior
+MAX_MODE_PASSES = 1000  # maximum passes of iterated conditional modes
 PASSES = 10  # of these or of messages, between which Python notices interruptions
-MANY = 10_000  # items from which on passes take so long
 
 
 class Potts(LabelPrior):
@@ -65,7 +67,7 @@ class Potts(LabelPrior):
 
     Notes
     -----
-    The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
+    The approximate evidence is the Bethe log partition function of the posterior
     minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
     responses.
 
@@ -90,12 +92,11 @@ class Potts(LabelPrior):
     words = Words(
         "belief propagation", "iterated conditional modes", "Gibbs and Swendsen–Wang sweeps"
     )
-    adds_up = False
-    linear = False
-    decodes_exactly = False
+    capabilities = Capabilities(
+        exact=False, adds_up=False, linear=False, decodes_exactly=False, moves_labels=True
+    )
     needs = ("graph",)
     marginal_kernel = staticmethod(belief_propagation.marginal)
-    iterate_kernel = staticmethod(belief_propagation.propagate)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -108,8 +109,8 @@ class Potts(LabelPrior):
         self.parameters = {"coupling": coupling}
         self._fixed = float(coupling) if isinstance(coupling, np.ndarray) else None
         self.graph = as_graph(graph)
-        self.exact = self._drawn_anew = self.graph.is_forest
-        self.moves_labels = not self.exact
+        if self.graph.is_forest:
+            self.capabilities = replace(self.capabilities, exact=True, moves_labels=False)
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, set by :meth:`structure` if that is inferred."""
         self._prevalence: Array | None = None
@@ -125,7 +126,7 @@ class Potts(LabelPrior):
     def settings(self):
         return {} if self._prevalence is None else {"prevalence": self._prevalence.tolist()}
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
         prevalence = self.prevalence((), n_classes, (), np)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
@@ -154,6 +155,7 @@ class Potts(LabelPrior):
         return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
 
     def _inferred(self, graph: Graph, prevalence: Array) -> PartitionTable:
+        """Return log Z over couplings, for an inferred coupling."""
         return log_partition(graph, prevalence, reach(graph, len(prevalence)))
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
@@ -161,7 +163,7 @@ class Potts(LabelPrior):
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(log_parameters[0]), *rows
-        if self._drawn_anew:
+        if self.graph.is_forest:
             forest, coupling = (order, parent, above), complex(graph[0])
             return draw_forest(*forest, prevalence * likelihood, coupling, seed_of(rng))
         if previous is not None:
@@ -169,13 +171,13 @@ class Potts(LabelPrior):
         else:
             up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
             labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
-        arguments, sweeps = (labels, prevalence, likelihood), SETTLE if previous is None else 1
+        arguments, sweeps = (labels, prevalence, likelihood), BURN_IN if previous is None else 1
         for _ in range(sweeps):
             check()
             clusters = sweeps > 1 or rng.random() < CLUSTERS
             crowd = self._crowd(labels, graph[0], len(prevalence), rng)
             if clusters:
-                potts_kernels.swendsen_wang(*arguments, *graph, seed_of(rng), *crowd)
+                potts_kernels.swendsen_wang(*arguments, graph, seed_of(rng), *crowd)
             _sweep(arguments, graph, colours, begin, seed_of(rng), crowd)
         return labels
 
@@ -248,7 +250,7 @@ class Potts(LabelPrior):
         for initial in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
             labels = initial.astype(np.int32)
             done = PASSES
-            for _ in range(MODES // PASSES):
+            for _ in range(MAX_MODE_PASSES // PASSES):
                 if check() and done < PASSES:
                     break
                 done = potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, PASSES)
@@ -266,7 +268,7 @@ class Potts(LabelPrior):
     def simulate(self, log_parameters, possible, structure, rng):
         """As in the contract; approximately if there are cycles."""
         labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
-        for _ in range(0 if self._drawn_anew else FROM_PRIOR):
+        for _ in range(0 if self.graph.is_forest else PRIOR_SWEEPS):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
@@ -277,8 +279,6 @@ class Potts(LabelPrior):
         return self._prevalence
 
     def marginal(self, log_parameters, likelihood, log_scale, structure):
-        if type(self).marginal_kernel is not belief_propagation.marginal or len(likelihood) < MANY:
-            return super().marginal(log_parameters, likelihood, log_scale, structure)
         (coupling,), (prevalence, *rows) = log_parameters, structure[:6]
         message, _ = _propagate(prevalence, likelihood, float(coupling), *rows)
         total, log_evidence, probability, expected = belief_propagation.at_messages(
@@ -287,56 +287,24 @@ class Potts(LabelPrior):
         return Marginal(total, log_evidence, probability, (expected,))
 
     def converged(self, log_parameters, likelihood, structure):
-        prevalence, start, neighbour, weight, reverse, order, *_ = structure
-        graph = float(log_parameters[0]), start, neighbour, weight, reverse
-        iterate = self.iterate_kernel
-        if iterate is belief_propagation.propagate and len(likelihood) >= MANY:
-            return _propagate(prevalence, likelihood, *graph, order)[1] <= TOLERANCE
-        *_, change = iterate(prevalence, likelihood, *graph, order, ROUNDS)
-        return change <= TOLERANCE
-
-
-class MeanFieldPotts(Potts):
-    """The Potts model with labels summed out by mean field: a lower bound of the evidence.
-
-    Less accurate than belief propagation, but it always converges. Gibbs sampling is the same.
-
-    Parameters
-    ----------
-    coupling, graph, prevalence
-        As in :class:`Potts`.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> prior = bf.build.MeanFieldPotts(1.0, bf.Graph.from_edges([(0, 1), (1, 2)]))
-    >>> prior.exact, prior.words.summing
-    (False, 'mean field')
-    """
-
-    words = Potts.words._replace(summing="mean field")
-    marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
-    iterate_kernel = staticmethod(belief_propagation.settle)
-
-    def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
-        super().__init__(coupling, graph, prevalence)
-        self.exact = self.graph.n_edges == 0
-        self.moves_labels = not self.exact  # probabilities from drawn labels are better
+        prevalence, *rows = structure[:6]
+        return _propagate(prevalence, likelihood, float(log_parameters[0]), *rows)[1] <= TOLERANCE
 
 
 def _propagate(
     prevalence: Array, likelihood: Array, coupling: float, *rows: NDArray[Any]
 ) -> tuple[Array, float]:
-    """Pass messages as :func:`belief_propagation.propagate` does, a few rounds at a time."""
-    *graph, order = rows
-    message = np.ones((graph[1].size, likelihood.shape[1]))
+    """Pass messages by :func:`belief_propagation.pass_messages`, a few rounds at a time."""
+    graph = coupling, *rows
+    message = np.ones((rows[1].size, likelihood.shape[1]))
     stale = np.ones(len(likelihood), dtype=np.bool_)
     done, change = 0, np.inf
     while done < ROUNDS and change > TOLERANCE:
         check()
         until = min(done + PASSES, ROUNDS)
-        arguments = prevalence, likelihood, coupling, *graph, order
-        done, change = belief_propagation.pass_on(*arguments, message, stale, done, until)
+        done, change = belief_propagation.pass_messages(
+            prevalence, likelihood, graph, message, stale, done, until
+        )
     return message, change
 
 
@@ -344,19 +312,19 @@ def _sweep(
     arguments: tuple[Any, ...],
     graph: tuple[Any, ...],
     order: NDArray[np.int32],
-    begin: NDArray[np.int64],
+    begin: Integers,
     seed: np.uint64,
     crowd: tuple[float, bool],
 ) -> None:
-    """Draw the labels, first in ``own``, each given its neighbours; threads share large colours."""
-    if len(order) < LARGE or crowd != (0.0, True) or not shared():
+    """Draw the labels in place, each given its neighbours; threads share large colours."""
+    if len(order) < MIN_THREADED_ITEMS or crowd != (0.0, True) or not shared():
         potts_kernels.gibbs_sweep(*arguments, *graph, order, seed, *crowd)
         return
     coupling, start, _, weight = graph
     graph = *graph, potts_kernels.factors(coupling, start, weight, len(arguments[1]))
     part = partial(potts_kernels.gibbs_part, *arguments, graph, order, seed)
     for first, last in pairwise(begin.tolist()):
-        ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()
+        ends = np.linspace(first, last, 2 + (last - first) // TASK_ITEMS, dtype=int).tolist()
         side_by_side(part, ends[:-1], ends[1:])
 
 

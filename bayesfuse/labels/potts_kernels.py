@@ -290,24 +290,14 @@ def bond(labels, coupling, start, neighbour, weight, seed, parent):
 
 
 @kernel
-def swendsen_wang(
-    labels,
-    prevalence,
-    likelihood,
-    coupling,
-    start,
-    neighbour,
-    weight,
-    seed,
-    crowding=0.0,
-    known=True,
-):
+def swendsen_wang(labels, prevalence, likelihood, graph, seed, crowding=0.0, known=True):
     """Draw, in place, the label of every cluster of bonded neighbours; return their number.
 
     The product of the items' weights leaves the density with its fields invariant (Swendsen & Wang
     1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998). Clusters are drawn in turn
     if their sizes matter, as in :func:`crowd`.
     """
+    coupling, start, neighbour, weight = graph
     n_items, n_classes = labels.size, prevalence.size
     parent = np.empty(n_items, dtype=np.int32)
     bond(labels, coupling, start, neighbour, weight, seed, parent)

@@ -27,32 +27,31 @@ from bayesfuse.numerics.cluster import Parts
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation.response_model import ResponseModel
-from bayesfuse.parameters.factor import Counts, LogParameters, Used, total_of
+from bayesfuse.parameters.factor import (
+    Counts,
+    Integers,
+    LogParameters,
+    Tables,
+    Used,
+    total_of,
+)
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 
 BLOCK = 2**20  # entries (responses and items times classes): a millisecond, in a core's own cache
-LEAST = 4  # tables of fewer blocks are not cut
+MIN_BLOCKS = 4  # smaller tables are not cut
 TABLE = 16  # entries of a block for each of the channel's tables, which every block looks through
 PER_RESPONSE, PER_ITEM = 20, 100  # bytes of a partition once its labels were drawn, about
 
 
 def in_blocks(observation: ResponseModel) -> ResponseModel:
     """Return the observation in blocks, if it is large and its units are independent."""
-    labels, raters = observation.labels, observation.raters
-    declared = (*labels.used_parameters, *raters.used_parameters)
-    if (
-        observation.indices
-        or any("item" in parameter.dims for parameter in declared)
-        or _number(observation) < LEAST
-    ):
+    can = observation.labels.capabilities
+    if observation.indices or observation.by_item_names or _number(observation) < MIN_BLOCKS:
         return observation
-    independent = type(labels).part is not LabelPrior.part
-    return (
-        BlockedResponseModel(**fields_of(observation))
-        if independent and labels.counts_all
-        else observation
-    )
+    if not can.separable or not can.sufficient:
+        return observation
+    return BlockedResponseModel(**fields_of(observation))
 
 
 def fields_of(observation: ResponseModel) -> dict[str, Any]:
@@ -60,7 +59,7 @@ def fields_of(observation: ResponseModel) -> dict[str, Any]:
     return {name: getattr(observation, name) for name in ResponseModel.__dataclass_fields__}
 
 
-def through_matrices(responses: Responses, gold: NDArray[np.int64]) -> ResponseModel:
+def through_matrices(responses: Responses, gold: Integers) -> ResponseModel:
     """See responses through independent labels and confusion matrices, merged where possible."""
     labels, raters = Independent(None), Confusion(None)
     table, inverse = responses.condensed(gold)
@@ -74,21 +73,21 @@ def with_matrices(observation: ResponseModel) -> ResponseModel:
 
 
 def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
-    """Draw the seeds of blocks, which then draw numbers whatever the others do."""
+    """Return a stream of random numbers for every block, independent of the others."""
     key = rng.integers(0, 2**63, size=2).tolist()
     seeds = (np.random.SeedSequence([*key, block]) for block in range(count))
     return [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
 
 class SummedResponseModel(ResponseModel):
-    """An observation in parts: what a fit asks of it is added up over these."""
+    """A response model in parts, over which log evidence and counts are summed."""
 
     parts: Any
     redraws = False  # parts have counts alone
     shared = True
 
     def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
-        """Add up what a method of the parts returns, given arguments and those of each part."""
+        """Sum the results of a method of the parts, for common arguments and those of each part."""
 
         def of(part: ResponseModel, *by_part: Any) -> Any:
             return ask(part, method, arguments, *by_part)
@@ -99,7 +98,7 @@ class SummedResponseModel(ResponseModel):
         total, counts = self.over_parts("expected", (rows,))
         return total, counts
 
-    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
+    def of_tables(self, label_tables: Tables, tables: Tables) -> Used:
         return self.over_parts("of_tables", (label_tables, tables))
 
     def evidence(self, rows: LogParameters) -> tuple[float, None]:
@@ -125,7 +124,7 @@ class BlockedResponseModel(SummedResponseModel):
         return side_by_side(self.part, self.cut)
 
     @cached_property
-    def cut(self) -> list[NDArray[np.int64]]:
+    def cut(self) -> list[Integers]:
         """The units of every block: as many entries in each."""
         unit = self.labels.unit_of(self.table)
         n_units = len(self.labels.units(self.table))
@@ -133,7 +132,7 @@ class BlockedResponseModel(SummedResponseModel):
         return [units for units in np.split(np.arange(n_units), ends) if len(units)]
 
     @cached_property
-    def places(self) -> list[NDArray[np.int64]]:
+    def places(self) -> list[Integers]:
         """The items of every block, in the order in which its observation has them."""
         return [self.labels.part(self.label_structure, units)[0] for units in self.cut]
 
@@ -141,7 +140,7 @@ class BlockedResponseModel(SummedResponseModel):
         shape = self.table.n_items, self.table.n_classes
         probability, log_evidence = np.empty(shape), np.empty(len(self.labels.units(self.table)))
 
-        def fill(part: ResponseModel, items: Any, units: Any) -> tuple[float, tuple[Array, ...]]:
+        def fill(part: ResponseModel, items: Any, units: Any) -> tuple[float, Tables]:
             marginal = part.marginal(rows)
             probability[items], log_evidence[units] = marginal.probability, marginal.log_evidence
             return marginal.total, marginal.expected
@@ -156,7 +155,7 @@ class BlockedResponseModel(SummedResponseModel):
         return total_of(side_by_side(of, self.parts, self.places))
 
 
-def _ends(observation: ResponseModel, load: NDArray[Any]) -> NDArray[np.int64]:
+def _ends(observation: ResponseModel, load: NDArray[Any]) -> Integers:
     """Return where blocks end that have as many entries each, even shares for two threads."""
     load, count = load.cumsum(), 2 * -(-_number(observation) // 2)
     return np.searchsorted(load, load[-1] * np.arange(1, count) / count)
@@ -239,7 +238,7 @@ class ChunkedResponseModel(SummedResponseModel):
     def parts(self) -> Parts:
         """The observations of all partitions."""
         labels: Any = copy.copy(self.labels)
-        if hasattr(labels, "sequences"):
+        if "sequences" in labels.needs:
             labels.sequences = None  # every partition has its own
         recipe = Recipe(self.partitions.layout, labels, self.raters, self.known_items)
         sizes = self.partitions.per_partition @ [PER_ITEM, PER_RESPONSE]
@@ -276,9 +275,9 @@ class ChunkedResponseModel(SummedResponseModel):
 def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partitions) -> None:
     """Raise ModelError unless every partition can be seen by itself."""
     why = ""
-    if type(labels).part is LabelPrior.part:
+    if not labels.capabilities.separable:
         why = f"{type(labels).__name__} labels depend on each other across partitions"
-    elif not labels.counts_all:
+    elif not labels.capabilities.sufficient:
         why = f"{type(labels).__name__} labels need more than counts"
     elif set(labels.needs) - {"sequences"} or labels.subset(np.arange(0)) is not labels:
         why = "populations and covariates of items are not columns of the table"

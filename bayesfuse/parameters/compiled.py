@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 
 _lock = threading.Lock()
 _within: list[Any] = []
-"""One entry for each open :func:`plain_python`; the first has set the flags."""
+"""One entry for each open :func:`without_compilation`; the first has set the flags."""
 
 
 @contextmanager

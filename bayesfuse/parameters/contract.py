@@ -1,4 +1,4 @@
-"""What a parameter is, what its support can do, and what fits ask of its prior.
+"""The contract of parameters: supports, coordinates in PyMC, and priors with their updates.
 
 *Kernel coordinates* are logarithms of rows of probabilities, and values of most other parameters.
 """
@@ -23,7 +23,7 @@ Statistic = Any  # counts of the parameter's entries, or its log-likelihood as a
 
 
 class Role(Enum):
-    """What a parameter means to the code that must find it, whatever its name.
+    """The meaning of a parameter, by which code finds it independently of its name.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Role(Enum):
 class Prior(ABC):
     """The prior of one parameter, its hyperparameters fixed, and the updates that fits ask of it.
 
-    Values are in kernel coordinates. The ``statistic`` is what the labels say of the parameter:
+    Values are in kernel coordinates. The ``statistic`` is the information from the labels:
     counts of its entries, or the log-likelihood as a function of the value.
 
     Examples
@@ -63,7 +63,7 @@ class Prior(ABC):
 
     @abstractmethod
     def maximise(self, statistic: Statistic, value: Array) -> Array:
-        """Return the mode given the statistic, found from ``value``."""
+        """Return the mode given the statistic, with a search from ``value``."""
 
     @abstractmethod
     def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:

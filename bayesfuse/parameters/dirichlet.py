@@ -14,7 +14,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
 from bayesfuse.parameters.contract import Prior
 
-LEAST = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
+MIN_SHARE = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
 
 
 @dataclass(eq=False, repr=False)
@@ -87,7 +87,7 @@ class Dirichlet(Prior):
             return np.where(total > 0, np.log(counts / total), value)
 
     def expect(self, statistic: Array, value: Array) -> Array:
-        return self.plus(statistic, LEAST).centre()
+        return self.plus(statistic, MIN_SHARE).centre()
 
     interior = expect
 

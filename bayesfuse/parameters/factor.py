@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +15,16 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.capabilities import DESCRIBED, NEEDED, Capabilities
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
+Integers = NDArray[np.int64]
+Tables = tuple[Array, ...]
+"""Log tables, the arguments that kernels take first."""
+Structure = tuple[Any, ...]
+"""Arrays that kernels take last."""
+
 PLURALS = {"class": "classes", "next_class": "next_classes", "said": "labels and silence"}
-
-
-class InChain(NamedTuple):
-    """Compiled functions of a factor, of which chains of compiled sweeps are made.
-
-    ``tables`` and ``counts`` are tuples with an array for each parameter, of its shape, with axes
-    of length one inserted before the last up to ``axes``. ``labels`` are (items,), or (items,
-    classes): copies of merged items. ``count(tables, labels, counts, structure, n_classes)`` and
-    ``draw(tables, likelihood, labels, rng, structure) -> bool`` (False where no labels are
-    possible) write in place; ``likelihood(tables, structure, n_classes)`` returns that and scale.
-    """
-
-    count: Callable[..., Any]
-    draw: Callable[..., Any] | None = None
-    likelihood: Callable[..., Any] | None = None
-    axes: int = 0
 
 
 class Factor(ABC):
@@ -45,22 +36,37 @@ class Factor(ABC):
     parameters: dict[str, Any]
     """Name to value (a tensor or an array), of all declared parameters that are used."""
 
-    def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
+    capabilities: Capabilities = Capabilities()
+    """What fits may rely on."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        overridden = sorted(DESCRIBED & set(vars(cls)))
+        if Factor in cls.__bases__ or not overridden:
+            return
+        is_declared = "capabilities" in vars(cls) or cls.capabilities == Capabilities()
+        flags = [flag for method, flag in NEEDED.items() if method in overridden]
+        if is_declared and all(getattr(cls.capabilities, flag) for flag in flags):
+            return
+        raise ModelError(
+            "A factor that overrides methods must declare its capabilities, because those of the "
+            "class it derives from may not hold: add `capabilities = Capabilities(...)` (see "
+            f"bayesfuse.parameters.capabilities). Got: {cls.__name__}, which overrides "
+            f"{', '.join(overridden)}."
+        )
+
+    def kinds(self, responses: Responses) -> Integers | None:
         """Return the kind of items, which are merged if alike; None if all stand for themselves."""
         if any("item" in parameter.dims for parameter in self.used_parameters):
             return None
         return np.zeros(responses.n_items, dtype=np.int64)
 
-    def in_chain(self, *, copies: bool) -> InChain | None:
-        """Return functions of compiled chains, for labels or copies, if any; not inherited."""
-        return None
-
-    def subset(self, items: NDArray[np.int64]) -> Self:
+    def subset(self, items: Integers) -> Self:
         """Return the factor for some of the items, where it holds inputs by item."""
         return self
 
     def settings(self) -> dict[str, Any]:
-        """Return what the constructor takes besides parameters and places of items, for JSON."""
+        """Return the constructor's arguments besides parameters and places of items, for JSON."""
         return {}
 
     def expand(self, values: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
@@ -70,7 +76,7 @@ class Factor(ABC):
         """
         return values
 
-    def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
+    def collapse(self, counts: Tables) -> Tables:
         """Return counts of the parameters' entries from those of the tables' (the adjoint)."""
         both = zip(counts, self.used_parameters, strict=False)
         return tuple(entries for entries, parameter in both if parameter.support.counts)
@@ -155,14 +161,12 @@ LogParameters = dict[str, Array]
 class Counts(dict[str, Array]):
     """How often entries are used, by parameter; ``labels``, ``raters`` by entry of the tables."""
 
-    def __init__(
-        self, by_name: Mapping[str, Array], labels: tuple[Array, ...], raters: tuple[Array, ...]
-    ) -> None:
+    def __init__(self, by_name: Mapping[str, Array], labels: Tables, raters: Tables) -> None:
         super().__init__(by_name)
         self.labels, self.raters = self.tables = labels, raters
 
 
-Used = tuple[float, tuple[Array, ...], tuple[Array, ...]]
+Used = tuple[float, Tables, Tables]
 """The log evidence and the counts of the entries of the label prior's and the channel's tables."""
 
 
@@ -172,8 +176,9 @@ def total_of(values: Any) -> Any:
     if isinstance(first, tuple):
         return tuple(map(total_of, zip(*values, strict=True)))
     if isinstance(first, Counts):
-        by_name = {name: total_of([value[name] for value in values]) for name in first}
-        labels, raters = (total_of([value.tables[at] for value in values]) for at in (0, 1))
+        columns = zip(*(value.values() for value in values), strict=True)
+        by_name = dict(zip(first, map(total_of, columns), strict=True))
+        labels, raters = total_of([value.tables for value in values])
         return Counts(by_name, labels, raters)
     if not isinstance(first, np.ndarray):
         return sum(values)
@@ -183,11 +188,11 @@ def total_of(values: Any) -> Any:
     return total
 
 
-def weight_of(tables: tuple[Array, ...], counts: tuple[Array, ...]) -> float:
-    """Return the log probability of what uses the entries of log tables so often."""
+def weight_of(tables: Tables, counts: Tables) -> float:
+    """Return the log probability of a configuration from counts of the entries it uses."""
     return float(
         sum(
-            (used * np.where(used == 0, 0.0, table)).sum()  # nothing of what is impossible
+            (used * np.where(used == 0, 0.0, table)).sum()  # 0 · −inf is 0
             for table, used in zip(tables, counts, strict=True)
         )
     )

@@ -14,7 +14,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
 
 LOGS = "threshold_gap", "precision"  # those that are positive: the coordinates are their logarithms
-ROUNDS = 6  # moves of what all raters have in common in a draw, more where there are few raters
+ROUNDS = 6  # moves of shared hyperparameters per draw, more for few raters
 SCORING = 6  # steps of Fisher scoring to where raters are most probable if all are alike
 START = 8.0  # number of responses that a rater's row counts for where chains begin
 
@@ -40,6 +40,16 @@ PRIORS = {
 }
 """Priors of a rater's coordinates, in their order: in distances of neighbouring classes, log-normal
 of gaps (from three classes on) and precision, half-normal of spreads."""
+
+
+class Point(NamedTuple):
+    """Coordinates of raters, their means and spreads, and gaps of classes."""
+
+    raters: Array
+    mean: Array
+    spread: Array
+    gaps: Array
+
 
 ROLES = tuple(PRIORS)
 NORMAL = np.array([*PRIORS.values()]).T  # the same by number
@@ -90,7 +100,7 @@ class GradedRows(Pool):
 
     def draw(self, values, counts, rng):
         (counted,) = counts.raters
-        coordinates, mean, spread, gaps = self._arrays(values)
+        coordinates, mean, spread, gaps = self._point(values)
         groups, guess = self._groups(), self._guess
         # the constants of the priors as `grades.move_all` takes them
         centre, _, of_mean, scale, information = NORMAL
@@ -112,8 +122,8 @@ class GradedRows(Pool):
         return self.unpooled()
 
     def implied(self, values):
-        coordinates, _, _, gaps = self._arrays(values)
-        rows = grades.log_rows(coordinates, self._positions(gaps), self._guess)
+        point = self._point(values)
+        rows = grades.log_rows(point.raters, self._positions(point.gaps), self._guess)
         return {self.parameter: rows}
 
     def unpooled(self):
@@ -128,7 +138,7 @@ class GradedRows(Pool):
 
     @property
     def rounds(self) -> int:
-        """Number of moves of what all raters have in common."""
+        """Number of moves of shared hyperparameters."""
         return ROUNDS + 100 // self.n_raters
 
     @property
@@ -147,8 +157,8 @@ class GradedRows(Pool):
     def _positions(self, gaps: Array) -> Array:
         return (self.n_classes - 1) * (np.concatenate([[0.0], gaps.cumsum()]) - 0.5)
 
-    def _arrays(self, values: Values) -> tuple[Array, Array, Array, Array]:
-        """Return coordinates of raters, their means and spreads, and gaps of classes: copies."""
+    def _point(self, values: Values) -> Point:
+        """Return values as arrays, which are copies."""
         values = {
             n: np.log(v) if n.startswith(LOGS) and not n.endswith("spread") else v
             for n, v in values.items()
@@ -161,12 +171,12 @@ class GradedRows(Pool):
                 if role in self.members:
                     spread[g] = values[f"{role}_spread"]
         gaps = np.exp(values["position_gap"]) if "position_gap" in values else self._even_gaps
-        return coordinates, mean, spread, gaps
+        return Point(coordinates, mean, spread, gaps)
 
     def _directions(
         self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator
     ) -> Array:
-        """Return steps (rounds, entries) of what raters share, as large as its posterior."""
+        """Return steps (rounds, entries) of shared hyperparameters, as large as their posterior."""
         groups, n_gaps = self._groups(), self.n_classes - 1
         n_coordinates = len(groups)
         steps = np.zeros((self.rounds, n_coordinates + n_gaps + len(ROLES)))

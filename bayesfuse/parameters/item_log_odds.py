@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.log_odds import draw_log_odds
+from bayesfuse.parameters.factor import Integers, Structure
 
 Values = dict[str, Array]
 CONTRASTS = "population_shift", "standard_slope"
@@ -20,7 +20,7 @@ SCALES = "population_scale", "slope_scale", "classifier_scale"  # in the order o
 
 @dataclass(frozen=True)
 class ItemLogOdds:
-    """What is known of the kinds of items, and the prior of what it moves log-odds by.
+    """Inputs of the kinds of items, and the prior of their effects on log-odds.
 
     ``population`` (kinds,), ``covariates`` (kinds, covariates) and ``classifier`` (kinds, classes)
     are None if not known; ``prior`` holds shape and rate of the gamma priors of two scales.
@@ -35,8 +35,8 @@ class ItemLogOdds:
     prior: tuple[tuple[float, float], tuple[float, float]]
 
     @cached_property
-    def design(self) -> tuple[NDArray[Any], ...]:
-        """What is known, as :func:`draw_log_odds` takes it."""
+    def design(self) -> Structure:
+        """The inputs as :func:`draw_log_odds` takes them."""
         known = self.population is not None
         population = np.asarray(self.population if known else np.zeros(self.n_kinds), dtype=int)
         sorted_kinds = np.argsort(population, kind="stable")
@@ -51,24 +51,24 @@ class ItemLogOdds:
 
     def begin(self, rng: Generator) -> Values:
         """Return values to begin with: scales near their prior means, all others near zero."""
-        found: Values = {}
+        initial: Values = {}
         for name, number in zip(CONTRASTS, (self.n_populations, len(self.design[4])), strict=True):
             drawn = 0.1 * rng.standard_normal((number, self.n_classes))
-            found[name] = drawn - drawn.mean(axis=1, keepdims=True)
+            initial[name] = drawn - drawn.mean(axis=1, keepdims=True)
         for name, (shape, rate) in zip(SCALES, (*self.prior, (1.0, 2.0)), strict=True):
-            found[name] = np.array(shape / rate)
-        return found
+            initial[name] = np.array(shape / rate)
+        return initial
 
     def log_odds(self, values: Values) -> Array:
         """Return the log-odds (kinds, classes) against those of an average item."""
-        found = np.zeros((self.n_kinds, self.n_classes))
+        log_odds = np.zeros((self.n_kinds, self.n_classes))
         if self.population is not None:
-            found += values["population_shift"][self.population]
+            log_odds += values["population_shift"][self.population]
         if self.covariates is not None:
-            found += self.covariates @ values["standard_slope"]
+            log_odds += self.covariates @ values["standard_slope"]
         if self.classifier is not None:
-            found += values["classifier_scale"] * self.classifier
-        return found
+            log_odds += values["classifier_scale"] * self.classifier
+        return log_odds
 
     def state(self, values: Values) -> tuple[Array, Array, Array, Array]:
         """Return shifts, slopes, logarithms of scales and log-odds, which kernels overwrite."""
@@ -86,12 +86,12 @@ class ItemLogOdds:
         rows = likelihood, copies.ravel(), copies.sum(axis=1), order, order_of_equal(counts.shape)
         draw_log_odds(*state, self.design, average, rows, rng)
         shift, slope, scales, _ = state
-        found: Values = dict(zip(CONTRASTS, (shift, slope), strict=True))
-        found |= {name: np.asarray(each) for name, each in zip(SCALES, np.exp(scales), strict=True)}
-        return {name: found[name] for name in values if name in found}
+        drawn: Values = dict(zip(CONTRASTS, (shift, slope), strict=True))
+        drawn |= dict(zip(SCALES, map(np.asarray, np.exp(scales)), strict=True))
+        return {name: drawn[name] for name in values if name in drawn}
 
 
-def order_of_equal(shape: tuple[int, int]) -> NDArray[np.int64]:
+def order_of_equal(shape: tuple[int, int]) -> Integers:
     """Return where the rows of every kind begin if all kinds have as many."""
     n_kinds, n_rows = shape
     return np.arange(n_kinds + 1, dtype=np.int64) * n_rows

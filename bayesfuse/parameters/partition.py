@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Known, Prior, Support
+from bayesfuse.parameters.factor import Integers
 
-SEATING = "seating"  # name of the random variable that is a partition, variables.SeatingRV
+SEATING = "seating"  # name of the random variable that is a partition, variables.RaterGroupingRV
 
 ALONE = -1  # group index of raters in no group
 
 
 class Partition(Support):
-    """Group of every rater, −1 for none; conditioned on in ``at``, drawn in ``redraw``."""
+    """Group of every rater, −1 for none; channels draw it by ``sample_assignments``."""
 
     counts = False
     discrete = True
@@ -53,7 +53,7 @@ class PartitionPrior(Known):
 PARTITION = Partition()
 
 
-def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> NDArray[np.int64]:
+def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> Integers:
     """Draw an assignment: numbers of grouped raters and groups, raters, their partition."""
     # log numbers of permutations of n with g cycles of two or more, (raters + 1, groups + 1)
     log_ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
@@ -86,9 +86,7 @@ def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> 
     return number_groups(assignment, n_groups)[0]
 
 
-def number_groups(
-    assignment: NDArray[np.int64], n_groups: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_groups(assignment: Integers, n_groups: int) -> tuple[Integers, Integers]:
     """Number groups by their first rater; return the assignment, and the old number of each."""
     used = [g for g in dict.fromkeys(assignment.tolist()) if g != ALONE]
     order = np.array([*used, *(g for g in range(n_groups) if g not in set(used))], dtype=np.int64)

@@ -35,9 +35,9 @@ class Pool(ABC):
     parameter: str
     members: dict[str, Member]
     pooled = True
-    """Whether the members are what raters have in common, or belong to single raters."""
+    """Whether the members are shared by all raters; else they belong to single raters."""
     has_mode = True
-    """Whether hyperparameters and rows have a joint mode that says something about labels."""
+    """Whether hyperparameters and rows have a joint mode that is informative about labels."""
 
     @abstractmethod
     def begin(self, rng: Generator) -> Values:
@@ -60,7 +60,7 @@ class Pool(ABC):
         return None
 
     def seconds(self, n_responses: int) -> float:
-        """Estimate what a draw of members and rows adds to a sweep."""
+        """Estimate the seconds that a draw of members and rows adds to a sweep."""
         return 0.0
 
 
@@ -103,7 +103,7 @@ class SharedMean(Pool):
         return 120e-6 + 120e-9 * self.n_raters * self.mean_prior.size + 15e-9 * n_responses
 
     def in_chain(self, values: Values, storage: Values) -> tuple[Any, ...]:
-        """Return the pool of :func:`draw_pooled`, which writes draws of members into ``kept``."""
+        """Return the pool of :func:`draw_pooled`, which writes draws into ``storage``."""
         columns = self.mean_prior.shape[-1]
         mean = np.exp(values["mean"]).reshape(-1, columns)
         concentration = np.array(values["concentration"], dtype=float).reshape(-1)
@@ -120,7 +120,7 @@ LOWEST = -600.0  # least log-odds of a class against the most probable one that 
 
 
 def class_given_type(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
-    r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, what a consensus (types, classes) says."""
+    r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, classes given a type (types, classes)."""
     raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
     return raised / raised.sum(axis=-1, keepdims=True)
 
@@ -130,8 +130,8 @@ class ConsensusShares(Pool):
     r"""The pool of ``type_share`` and ``trust`` of :class:`bayesfuse.models.ItemTypes`.
 
     ``concentration`` is that of the prior of all shares, ``trust_prior`` mean and standard
-    deviation of the logarithm, ``fixed`` a given trust. ``known`` is what populations, covariates
-    or a classifier say of kinds of items, and ``label_parameter`` follows.
+    deviation of the logarithm, ``fixed`` a given trust. ``known`` holds the log-odds of kinds of
+    items by populations, covariates or a classifier, and ``label_parameter`` follows.
 
     Where it is not None, log-odds :math:`\eta_{rk}` of
     kind r weigh the classes: :math:`p(z) = w_z S_{rz} / Z_r`, with :math:`S_{rz} = \sum_k \rho_{zk}
@@ -172,7 +172,7 @@ class ConsensusShares(Pool):
             new |= self.known.draw(new, average, counts.labels[0], rng)
             new["type_share"], log_weight = self._tilted(new, prior, by_kind[0], rng)
         if log_weight is None and not known.any() and not self.fixed:
-            new["trust"] = np.exp(rng.normal(*self.trust_prior))  # responses say nothing of it
+            new["trust"] = np.exp(rng.normal(*self.trust_prior))  # responses do not inform it
         elif not self.fixed:
             self._draw_trust(new, known, log_weight, rng)
         return {role: np.asarray(new[role]) for role in self.members}
@@ -203,7 +203,7 @@ class ConsensusShares(Pool):
     def _tilted(
         self, values: Values, concentration: Array, by_kind: Array, rng: Generator
     ) -> tuple[Array, Callable[[Array], float]]:
-        """Draw log shares given auxiliary variables; return them and the weight of what is said."""
+        """Draw log shares given auxiliary variables; return them and the weight of class rows."""
         assert self.known is not None
         tilt, class_of_type = (
             self.known.log_odds(values),

@@ -62,11 +62,10 @@ class Simplex(RowSupport):
         from bayesfuse.parameters.compiled import depends
         from bayesfuse.parameters.variables import LogRatio, SparseDirichletRV, mixture_of
 
-        # of mixtures only those with fixed shares and components are updated
-        if not isinstance(variable.owner.op, DirichletRV | SparseDirichletRV) and (
-            depends(model, variable.owner.inputs) or mixture_of(variable) is None
-        ):
-            return None
+        if not isinstance(variable.owner.op, DirichletRV | SparseDirichletRV):
+            # of mixtures only those with fixed shares and components are updated
+            if depends(model, variable.owner.inputs) or mixture_of(variable) is None:
+                return None
         transform = model.rvs_to_transforms.get(variable)
         if isinstance(transform, LogRatio):
             return LogRatios(transform)

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pymc.distributions.mixture import MixtureRV
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.random.basic import DirichletRV
@@ -20,6 +20,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, normalise
 from bayesfuse.parameters.compiled import shape_of
 from bayesfuse.parameters.dirichlet import DirichletMixture, broadcast
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.parameters.partition import ALONE, SEATING, draw
 
 ENDS = np.array([0.0, -np.inf])  # log ratios of the reference to itself, and of structural zeros
@@ -116,13 +117,9 @@ def dirichlet(
     """
     dims, shape = kwargs.get("dims") or (), kwargs.pop("shape", None)
     shape_of_rows: Any = getattr(concentration, "shape", None) or np.shape(concentration)
-    if (
-        shape_of_rows
-        and shape is None
-        and not isinstance(dims, str)
-        and len(dims) > len(shape_of_rows)
-    ):
-        shape = [int(pm.modelcontext(None).dim_lengths[dim].eval()) for dim in dims]
+    if shape_of_rows and shape is None and not isinstance(dims, str):
+        if len(dims) > len(shape_of_rows):
+            shape = [int(pm.modelcontext(None).dim_lengths[dim].eval()) for dim in dims]
     if shape is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
@@ -195,9 +192,7 @@ class RaterGroupingRV(RandomVariable):
     _print_name = ("Seating", "\\operatorname{Seating}")
 
     @classmethod
-    def rng_fn(
-        cls, rng: Generator, alpha: Any, n_groups: Any, start: Array, size: Any
-    ) -> NDArray[np.int64]:
+    def rng_fn(cls, rng: Generator, alpha: Any, n_groups: Any, start: Array, size: Any) -> Integers:
         shape = tuple(size) if size is not None else ()
         n_raters = np.shape(start)[-1]
         # PyMC may give every draw its own, equal arguments

@@ -114,16 +114,6 @@ def _labels(
     return labels, rows
 
 
-def require_nothing_known(labels: str, reason: str, instead: str, **inputs: Any) -> None:
-    """Raise ModelError if something is known of items whose labels cannot depend on it."""
-    if used := [name for name, value in inputs.items() if value is not None]:
-        raise ModelError(
-            f"{labels} take no {' or '.join(f'{name}=' for name in inputs)}, because {reason}. Add "
-            "the most probable classes of a classifier as the responses of one more rater, or "
-            f"{instead}. Got: {', '.join(f'{name}=' for name in used)}."
-        )
-
-
 def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the names of the populations and the number of every item's; register both."""
     names, number = read_populations(responses.items, populations)

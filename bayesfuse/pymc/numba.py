@@ -35,7 +35,7 @@ def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]
     def once(probability, inputs):
         return probability
 
-    weigh = as_often if op.prior.merges else once
+    weigh = as_often if op.prior.capabilities.merges else once
 
     @numba_njit
     def log_evidence(*inputs):

@@ -74,7 +74,7 @@ class Evidence(_OfTables):
         likelihood = self.channel.likelihood_kernel(*tables, *answers)
         outputs = self.prior.marginal_kernel(*inputs[:one], *likelihood, *structure)
         total, _, weight, *expected = outputs
-        if self.prior.merges:
+        if self.prior.capabilities.merges:
             weight = weight * structure[0][:, None]  # merged items as often as there are
         return total, *expected, *self.channel.expected_kernel(*tables, weight, *answers)
 

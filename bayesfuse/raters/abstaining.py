@@ -1,4 +1,4 @@
-"""Sources that may say nothing: rows over the labels and silence."""
+"""Sources that may abstain: rows over the labels and silence."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows, of_pairs
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import inlined, inner, kernel
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, multiply, scaled, weigh_rows
 
-LEAST = np.finfo(float).tiny
+SMALLEST_FLOAT = np.finfo(float).tiny
 
 ROUNDING = 1e-12  # a difference between sums of weights below this share of them is zero
 
@@ -69,7 +70,7 @@ def rule_out(product, lost, log_speech, never, start, row):
 
 @kernel
 def likelihood(log_speech, start, row, complete, gold):
-    """Multiply over what every source said or did not say: (items, classes), and the log scale."""
+    """Multiply over labels and silence: (items, classes), and the rows' log scale."""
     log_table, mute, never = fill_rows(log_speech, complete[0])
     top = mute.max()
     product, lost = multiply(np.exp(log_table), log_table, start, row, mute - top)
@@ -80,7 +81,7 @@ def likelihood(log_speech, start, row, complete, gold):
 
 @kernel
 def expected(log_speech, labels, start, row, complete, gold):
-    """Count what sources said (raters, classes, said); ``given`` as for :func:`weigh_rows`."""
+    """Count outcomes (raters, classes, outcomes); ``labels`` as for :func:`weigh_rows`."""
     n_raters, n_classes, n_outcomes = log_speech.shape
     n_labels = n_outcomes - 1
     n_cells = n_raters * n_labels
@@ -120,7 +121,7 @@ class Abstaining(Confusion):
     Parameters
     ----------
     speech : tensor or array, shape (raters, classes, labels + 1)
-        :math:`\theta_{mkc}`, the probability that source m says c if the truth is k; the last
+        :math:`\theta_{mkc}`, the probability that source m answers c if the truth is k; the last
         entry :math:`\theta_{mk0}` is the probability of silence.
 
     Notes
@@ -131,7 +132,7 @@ class Abstaining(Confusion):
 
     Examples
     --------
-    A rule that finds class 1 in four of ten cases says it, then nothing:
+    A rule with a sensitivity of .4 for class 1 votes for it, then abstains:
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[1], [-1]], abstain=-1, classes=[0, 1])
@@ -145,7 +146,7 @@ class Abstaining(Confusion):
     declared = (Parameter("speech", SIMPLEX, ("rater", "class", "said")),)
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
-    takes = ("silence",)
+    capabilities = Capabilities(takes=("silence",), free_rows=True)
 
     def __init__(self, speech: Any) -> None:
         self.parameters = {"speech": speech}
@@ -160,13 +161,13 @@ class Abstaining(Confusion):
             raise ModelError(
                 f"{type(self).__name__} counts silence, so the table must hold it: give abstain= "
                 "where the responses are read, or call responses.completed() if every source was "
-                "applied to every item. Got: a table that says nothing of silence."
+                "applied to every item. Got: a table without silence."
             )
 
     def sizes(self, name, shape, responses):
         return super().sizes(name, shape, responses) | {"said": responses.n_classes + 1}
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         silent: Any = responses.silent
         n_cells = responses.n_raters * responses.n_classes
         complete = np.array([int(silent.complete)])
@@ -182,9 +183,11 @@ class Abstaining(Confusion):
         start = np.searchsorted(item[order], np.arange(responses.n_items + 1))
         return start.astype(np.uint32), row.astype(np.uint32), complete, gold
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return the distribution of what a source says if it speaks."""
-        spoken = xp.exp(tables[0])[..., :n_classes] + LEAST  # of one that never speaks, no label
+    def confusion(self, tables, n_classes, xp):
+        """Return the distribution of the label of a source, given that it responds."""
+        spoken = (
+            xp.exp(tables[0])[..., :n_classes] + SMALLEST_FLOAT
+        )  # uniform for a source that never speaks
         return spoken / spoken.sum(axis=-1, keepdims=True)
 
     def fixed_feature_likelihood(self, tables, responses):
@@ -218,7 +221,7 @@ class Abstaining(Confusion):
         return replace(table, multiplicity=responses.multiplicity)
 
 
-def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
+def known_pairs(responses: Responses) -> tuple[Integers, ...]:
     """Return item, source and label (``n_classes``: silence) of all known pairs, written out."""
     silent: Any = responses.silent
     if silent.complete:

@@ -13,11 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
-from bayesfuse.parameters.factor import Factor, made
-
-Tables = tuple[Array, ...]  # log tables that kernels take first
-Structure = tuple[Any, ...]  # arrays that they take after these and weights
-Labels = NDArray[np.int64]  # (items,), or of responses
+from bayesfuse.parameters.factor import Factor, Integers, Structure, Tables, made
 
 
 @inlined
@@ -52,38 +48,26 @@ class RaterChannel(Factor):
     'the labels, given who responded to which item'
     """
 
-    takes: ClassVar[tuple[str, ...]] = ()
-    """Which of "silence" and "statements" tables may have."""
-
-    redraws: ClassVar[bool] = False
-    """Whether sweeps call :meth:`sample_assignments`, although all parameters have counts."""
-
-    by_rater: ClassVar[tuple[str, ...] | None] = None
-    """Names in :meth:`settings` of what has an entry per rater, which predictions take by name."""
-
     needs: ClassVar[tuple[str, ...]] = ()
-    """What :meth:`rebuild_for` takes of what places new items, from the label prior's ``needs``."""
-
-    least_sweeps: ClassVar[int] = 1
-    """Sweeps of a draw, at least, where whole chains are compiled."""
+    """Arguments of :meth:`rebuild_for` among those in the label prior's ``needs``."""
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
 
     @property
     def density(self) -> str:
-        """What the likelihood is a density of, given what: only the same are compared."""
+        """The data of the likelihood, and the data conditioned on; only equal ones are compared."""
         return "the labels, given who responded to which item"
 
     @classmethod
     def rebuild_for(
-        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Labels
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Integers
     ) -> Self:
         """Return the channel of other ``raters``, −1 for new ones, from ``values`` at a draw."""
         return made(cls, {**values, **settings})
 
     @abstractmethod
-    def structure(self, responses: Responses, gold: Labels) -> Structure:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         """Return the arrays that every kernel takes after the tables and weights."""
 
     def require_table(self, responses: Responses) -> None:
@@ -92,15 +76,15 @@ class RaterChannel(Factor):
             ("silence", responses.silent, "bf.build.Abstaining"),
             ("statements", responses.stated, "bf.build.Stated"),
         ):
-            if feature is not None and what not in self.takes:
+            if feature is not None and what not in self.capabilities.takes:
                 raise ModelError(
-                    f"Only some channels know what {what} in a table means: {channel}, which "
+                    f"This rater channel does not model {what}: use {channel}, which "
                     'DawidSkene, HiddenMarkov and MarkovRandomField use for raters="confusion" '
                     f"without pooling. For all others responses.without_{what}() leaves it out. "
                     f"Got: {type(self).__name__} for a table with {what}."
                 )
 
-    def defining(self) -> tuple[NDArray[Any], ...]:
+    def defining(self) -> tuple[Integers, ...]:
         """Return the groups of raters, if they are not a parameter."""
         return ()
 
@@ -125,17 +109,22 @@ class RaterChannel(Factor):
         priors: Mapping[str, Any],
         structure: Structure,
         rng: Generator,
-    ) -> tuple[dict[str, Labels], Tables]:
-        """Draw the parameters without counts, if any, given the labels, and the counts."""
+        channel_at: tuple[RaterChannel, Structure] | None = None,
+    ) -> tuple[dict[str, Integers], Tables]:
+        """Draw the parameters without counts, if any, given the labels, and the counts.
+
+        ``channel_at`` is the result of :meth:`at` for ``rows``, if it is at hand.
+        """
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
     def compiled_chain(
-        self, labels: Any, table: Responses, structure: tuple[Any, ...], pools: Mapping[str, Any]
+        self, labels: Any, table: Responses, structure: Structure, pools: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
-        """Return what begins a chain that draws all parameters in a way of its own, if any.
+        """Return a function that initialises a chain of all parameters, if there is one.
 
-        Of rows, kept draws of rows, values and kept draws of members by pool and role, and random
-        numbers it makes a compiled ``(draws, sweeps, first, *arguments) -> draws made``, and these.
+        Its arguments are rows, arrays for draws of rows, values and arrays for draws of pool
+        members by role, and a generator. It returns a compiled ``(draws, sweeps, first, *arguments)
+        -> draws made``, and the arguments.
         """
         return None
 
@@ -145,25 +134,25 @@ class RaterChannel(Factor):
 
     @abstractmethod
     def simulate(
-        self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
-    ) -> Labels:
+        self, tables: Tables, truth: Integers, responses: Responses, rng: Generator
+    ) -> Integers:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def fixed_feature_likelihood(self, tables: Tables, responses: Responses) -> Array | None:
-        """Return the likelihood (items, classes) of what :meth:`simulate` keeps, None if even."""
+        """Return the likelihood (items, classes) of features that are kept; None if flat."""
         return None
 
     def redraw_fixed_features(
-        self, tables: Tables, truth: Labels, responses: Responses, rng: Generator
+        self, tables: Tables, truth: Integers, responses: Responses, rng: Generator
     ) -> Responses:
-        """Draw all that the model says of the responses, also who spoke, given the true labels."""
+        """Draw the whole table, including who responded, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
-    def response_codes(self, responses: Responses) -> tuple[Labels, Labels, int]:
-        """Return items and codes of all that is said in a table, and the number of codes."""
+    def response_codes(self, responses: Responses) -> tuple[Integers, Integers, int]:
+        """Return items and codes of all outcomes in a table, and the number of codes."""
         return responses.item, responses.label, responses.n_classes
 
-    def from_response_codes(self, responses: Responses, codes: Labels) -> Responses:
+    def from_response_codes(self, responses: Responses, codes: Integers) -> Responses:
         """Return the table with other responses, in the order of :meth:`response_codes`."""
         return responses.relabelled(codes)
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter, Role
-from bayesfuse.parameters.factor import InChain
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel, apply_gold
 
@@ -83,7 +84,7 @@ def scaled(product, in_logs, gold, log_begin):
 
 @inner
 def multiply(table, log_table, start, cell, log_begin=None):
-    """Multiply the rows of every item, and ``log_begin`` (classes,) if given; which are logarithms.
+    """Multiply the rows of every item by ``log_begin`` (classes,); return which are in logarithms.
 
     Products that lost digits are replaced by their logarithms. An entry of ``log_table`` may be
     zero instead of the logarithm of a positive ``table`` entry.
@@ -104,7 +105,7 @@ def multiply(table, log_table, start, cell, log_begin=None):
                 p2 *= table[row, k + 2]
                 p3 *= table[row, k + 3]
             product[n, k], product[n, k + 1], product[n, k + 2], product[n, k + 3] = p0, p1, p2, p3
-            # false for what is no number, too
+            # also false for NaN
             sound &= min(p0, p1, p2, p3) >= TINY and max(p0, p1, p2, p3) <= HUGE
             k += 4
         while k + 2 <= n_classes:
@@ -147,7 +148,7 @@ def without_pairs(counts, pair, n_raters):
 
 @kernel
 def expected(log_confusion, labels, start, row, pair, gold):
-    """Count responses by rater, truth and label; ``given`` as for :func:`weigh_rows`."""
+    """Count responses by rater, truth and label; ``labels`` as for :func:`weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_rows = n_raters * n_labels + pair.shape[0]
     return (without_pairs(weigh_rows(n_rows, n_classes, labels, start, row), pair, n_raters),)
@@ -171,13 +172,13 @@ def weigh_rows(n_rows, n_classes, labels, start, cell):
 
 @inner
 def likelihood_in_chain(tables, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     return likelihood(tables[0], *structure)
 
 
 @inner
 def count_in_chain(tables, drawn, counts, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     fill(counts[0], expected(tables[0], drawn, *structure)[0])
 
 
@@ -242,28 +243,31 @@ class Confusion(RaterChannel):
     """
 
     declared = (Parameter("confusion", SIMPLEX, ("rater", "class", "answer"), Role.ANSWERS),)
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, likelihood=likelihood_in_chain),
+        exchangeable=True,
+        independent=True,
+        free_rows=True,
+    )
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 
     def __init__(self, confusion: Any) -> None:
         self.parameters = {"confusion": confusion}
 
-    def in_chain(self, *, copies):
-        return InChain(count_in_chain, likelihood=likelihood_in_chain)
-
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         n_cells = responses.n_raters * responses.n_classes
         return *pair_up(responses.start, responses.cell, n_cells), gold
 
     def sample_counts(self, tables, drawn, structure, rng):
         return type(self).expected_kernel(*tables, drawn, *structure)
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         return xp.exp(tables[0])
 
     def from_truth(self, rows):
-        tied = type(self).expand is not Confusion.expand  # a mixture of tied rows is not tied
-        return {} if tied else {self.declared[0].name: slice(None)}
+        # a mixture of tied rows is not tied
+        return {self.declared[0].name: slice(None)} if self.capabilities.free_rows else {}
 
     def simulate(self, tables, truth, responses, rng):
         up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
@@ -286,7 +290,7 @@ def tied(log_rows, n_classes):
 
 @inner
 def tied_likelihood_in_chain(tables, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     return likelihood(tied(tables[0], n_classes), *structure)
 
 
@@ -324,6 +328,10 @@ class OneCoin(Confusion):
     """
 
     declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
+    capabilities = Capabilities(
+        compiled=SweepKernels(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3),
+        independent=True,
+    )
 
     def __init__(self, accuracy: Any) -> None:
         self.parameters = {"accuracy": accuracy}
@@ -331,10 +339,7 @@ class OneCoin(Confusion):
         if self.by_class:
             self.declared = (Parameter("accuracy", PROBABILITY, ("rater", "class")),)
 
-    def in_chain(self, *, copies):
-        return InChain(tied_count_in_chain, likelihood=tied_likelihood_in_chain, axes=3)
-
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)
         if rows.ndim == 2:
             rows = rows[:, None, :]

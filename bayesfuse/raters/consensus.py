@@ -1,4 +1,4 @@
-"""Raters who look at an item say what its consensus row says; others guess."""
+"""Item types: raters answer by the consensus row of an item's type, or guess."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers, Structure, Tables
 from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.raters.base import Labels, RaterChannel, Structure, Tables
+from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_chain import begin_chain
 from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood, look
 
 LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
 PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)  # of two that compete; all others share the rest
 COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpreted sweep
-MANY = (
-    4_000_000  # entries (items × types) from which chains of types, which keep them, are not used
-)
+MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for each
 
 
 class ConsensusTable:
-    """Consensus rows: by class one per level, by ordered pair of some three; see the kernels."""
+    """Consensus rows: one per class and level, and three per ordered pair of classes."""
 
     def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
         both = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
@@ -102,7 +102,6 @@ class Consensus(RaterChannel):
     array([0.51, 0.6 , 0.7 , 0.8 , 0.9 , 0.98])
     """
 
-    by_rater = ()
     declared = (
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),
@@ -110,9 +109,12 @@ class Consensus(RaterChannel):
     )
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
-
-    redraws = True
-    least_sweeps = 4  # chains of a thousand draws then agree in all labels
+    capabilities = Capabilities(
+        redraws=True,
+        own_chain=True,
+        min_sweeps=4,  # chains of a thousand draws then agree in all labels
+        by_rater=(),
+    )
 
     def __init__(
         self,
@@ -137,9 +139,11 @@ class Consensus(RaterChannel):
         """Return the consensus rows of the types."""
         return ConsensusTable(n_classes, self.pairs)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         kind = self.kind
-        if kind is None or len(kind) != responses.n_items:  # of other items nothing is counted
+        if (
+            kind is None or len(kind) != responses.n_items
+        ):  # kinds are counted for the fitted items only
             kind = np.zeros(responses.n_items if self.n_kinds else 0, dtype=np.int64)
         rows = self.dictionary(responses.n_classes)
         return responses.start, responses.cell, gold, kind, rows.types, rows.values
@@ -155,7 +159,7 @@ class Consensus(RaterChannel):
         other.kind = self.kind[items]
         return other
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         """Give the shares a first axis: items of unknown and of known class count apart."""
         log_share, log_competence, *guess = log_rows
         if not guess:
@@ -167,8 +171,8 @@ class Consensus(RaterChannel):
         totals = by_class.sum(axis=0), looked, guessed
         return totals if "guess" in self.parameters else totals[:2]
 
-    def sample_assignments(self, rows, tables, drawn, priors, structure, rng):
-        """Draw types, then looks in turn with competences and guesses: only the last are kept."""
+    def sample_assignments(self, rows, tables, drawn, priors, structure, rng, channel_at=None):
+        """Draw types, then looks, competences and guesses in turn; return the last counts."""
         used_priors = {name: priors.get(name) for name in self.parameters if name != "share"}
         drawn_here = all(type(prior) is Dirichlet for prior in used_priors.values())
         return {}, self.sample_counts(
@@ -176,15 +180,15 @@ class Consensus(RaterChannel):
         )
 
     def compiled_chain(self, labels, table, structure, pools):
-        """Draw types of independent labels, and what is known of these, under these pools."""
+        """Compile chains of types, for independent labels under pools of all parameters."""
         share = pools.get("share")
-        suits = (
-            isinstance(share, ConsensusShares)
-            and set(pools) == set(self.parameters)
-            and (labels.named(Role.CLASS_SHARES) is not None or share.known is not None)
-            and (table.n_items + self.n_kinds) * structure[4].shape[1] <= MANY
-        )
-        return partial(begin_chain, table, structure, pools) if suits else None
+        if not isinstance(share, ConsensusShares) or set(pools) != set(self.parameters):
+            return None
+        if labels.named(Role.CLASS_SHARES) is None and share.known is None:
+            return None
+        if (table.n_items + self.n_kinds) * structure[4].shape[1] > MAX_ENTRIES:
+            return None
+        return partial(begin_chain, table, structure, pools)
 
     def sample_counts(self, tables, drawn, structure, rng, priors=None):
         _, competence, guess = tables
@@ -199,7 +203,7 @@ class Consensus(RaterChannel):
         counts = by_class, looked, guessed
         return (*counts, by_kind) if self.n_kinds else counts
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return the mean of the types' rows within every class."""
         log_share, log_competence, log_guess = tables
         consensus = xp.matmul(xp.exp(log_share[0]), self.dictionary(n_classes).rows)
@@ -214,8 +218,8 @@ class Consensus(RaterChannel):
         count_types(*tables, probability, counts_of_types, None, start, cell, gold, alone, *rows)
         return counts_of_types.sum(axis=0)
 
-    def same_mistake(self, tables: Tables, first: Labels, second: Labels) -> Array:
-        """Return how probably two raters give one wrong answer to an item, (pairs, classes)."""
+    def same_mistake(self, tables: Tables, first: Integers, second: Integers) -> Array:
+        """Return the probability that two raters give the same wrong answer, (pairs, classes)."""
         share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
         rows = self.dictionary(share.shape[0]).rows
         looks, guesses = competence[:, 0], competence[:, 1, None] * guess

@@ -1,4 +1,4 @@
-"""Kernels of :class:`bayesfuse.build.Consensus`: item types, and who looked, given responses.
+"""Kernels of :class:`bayesfuse.build.Consensus`: item types, and looks, given responses.
 
 ``types`` (3, types) holds the first answer, the second (−1 if there is none) and the setting of
 every type; ``values`` (settings, 3) the log probabilities of the first, the second and every other
@@ -16,7 +16,7 @@ from bayesfuse.numerics.tables import SMALLEST
 
 @inner
 def prepare(log_competence, log_guess, values):
-    """Return log probabilities by cell: of no, then (as differences) first and second answers."""
+    """Return log probabilities by cell: of other answers, then differences for the first two."""
     n_raters, n_answers = log_guess.shape
     n_settings = values.shape[0]
     table = np.zeros((n_raters * n_answers, 3 * n_settings))
@@ -31,7 +31,7 @@ def prepare(log_competence, log_guess, values):
                     for role in range(2):
                         with_look = looks * math.exp(values[s, role]) + guess
                         table[row, (role + 1) * n_settings + s] = math.log(with_look / otherwise)
-                else:  # who never looks never guesses c
+                else:  # zero competence and zero guess probability
                     table[row, s] = -np.inf
     return table
 
@@ -46,7 +46,7 @@ def begin(log_share, log_competence, log_guess, values):
 
 @inner
 def weigh(weight, lead, table, cell, begin, end, types):
-    """Multiply the responses to an item by type (1, types); return the log of what divided them.
+    """Multiply the responses to an item by type (1, types); return the log of the divisor.
 
     ``lead`` (classes + 1, 2 settings) is for sums by answer; its last row is of all answers.
     """

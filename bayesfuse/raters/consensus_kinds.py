@@ -1,4 +1,4 @@
-"""What populations, covariates or a classifier say of items, in chains of types of items."""
+"""Prior log-odds of items (populations, covariates, a classifier) in chains of item types."""
 
 import math
 
@@ -38,20 +38,10 @@ def kinds_density(class_of_type, log_share, kinds):
 
 
 @inner
-def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
-    """Move log-odds with types summed out; multiply ``weight`` by what they say of types.
-
-    Rows of ``weight`` after those of items normalise the shares of types by kind.
-    """
-    gold = data[2]
-    state, design, (kind, likelihood, rows, odds, _), storage = kinds
-    log_odds = state[3]
-    n_items, (n_types, n_classes) = gold.size, class_of_type.shape
-    average, shares = np.zeros(n_classes), exponentials(log_share)
-    for z in range(n_types):
-        for k in range(n_classes):
-            average[k] += shares[0, z] * class_of_type[z, k]
-    for n in range(n_items):
+def _fill_likelihood(likelihood, weight, gold, shares, class_of_type):
+    """Fill in the likelihood of classes (items, classes), relative to the largest of an item."""
+    n_types, n_classes = class_of_type.shape
+    for n in range(gold.size):
         top = 0.0
         for k in range(n_classes):
             likelihood[n, k] = 0.0
@@ -61,7 +51,12 @@ def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
                 top = max(top, likelihood[n, k])
         for k in range(n_classes):
             likelihood[n, k] /= max(top, SMALLEST)
-    draw_log_odds(state[0], state[1], state[2], log_odds, design, average, rows, rng)
+
+
+@inner
+def _weigh_by_kind(weight, odds, log_odds, class_of_type, gold, kind):
+    """Multiply ``weight`` by the prior of types given the kind, and normalisers in more rows."""
+    n_items, (n_types, n_classes) = gold.size, class_of_type.shape
     for r in range(log_odds.shape[0]):
         top = -np.inf
         for k in range(n_classes):
@@ -79,6 +74,24 @@ def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
                 weight[n, z] *= class_of_type[z, gold[n]] * odds[r, gold[n]]
             else:
                 weight[n, z] *= weight[n_items + r, z]
+
+
+@inner
+def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
+    """Move log-odds with types summed out; multiply ``weight`` by the likelihood of types.
+
+    Rows of ``weight`` after those of items normalise the shares of types by kind.
+    """
+    gold = data[2]
+    state, design, (kind, likelihood, rows, odds, _), storage = kinds
+    n_types, n_classes = class_of_type.shape
+    average, shares = np.zeros(n_classes), exponentials(log_share)
+    for z in range(n_types):
+        for k in range(n_classes):
+            average[k] += shares[0, z] * class_of_type[z, k]
+    _fill_likelihood(likelihood, weight, gold, shares, class_of_type)
+    draw_log_odds(state[0], state[1], state[2], state[3], design, average, rows, rng)
+    _weigh_by_kind(weight, odds, state[3], class_of_type, gold, kind)
     if at >= 0:
         fill(storage[0][at], state[0])
         fill(storage[1][at], state[1])
@@ -111,9 +124,9 @@ def thin_shares(log_share, weight, kinds, concentration, before, rng):
 
 
 def kinds_of(known, table, kind, gold, values, storage):
-    """Return log-odds, what is known of items, items by kind with scratch, and kept draws."""
+    """Return state and design of the log-odds, items by kind with scratch, and stored draws."""
     n_draws, n_types = storage["share"]["type_share"].shape
-    informed = (table.per_item > 0) | (gold >= 0)  # all others say nothing of any parameter
+    informed = (table.per_item > 0) | (gold >= 0)  # other items carry no information
     copies = np.where(informed, table.multiplicity, 0).astype(float)
     total_copies = np.bincount(kind, copies, known.n_kinds)
     order = np.argsort(kind, kind="stable")

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import scipy
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.raters.votes import NOBODY, Votes
+from bayesfuse.raters.votes import NO_VOTE, Votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Groups:
     """
 
     members: dict[Any, list[Any]]
-    assignment: NDArray[np.int64]
+    assignment: Integers
     origin: str
 
     @classmethod
@@ -106,13 +106,13 @@ def _is_list(value: Any) -> bool:
 
 
 ALIKE = 0.5  # two votes are near copies if they meet on more than this share of the items of either
-SURE = 3.0  # standard deviations above what independent sources without errors would have in common
-ITEMS = 10_000  # from which dispersion is found, or a trifle would become a doubt in a large table
+SURE = 3.0  # standard deviations above the agreement of independent, perfect sources
+ITEMS = 10_000  # a sample for the dispersion, so that negligible dependence does not count
 PAIRS, EXPECTED = 10.0, 2.0  # prior of the dispersion: the pairs that it is worth, and its mean
 BLOCK = 1 << 22  # pairs of votes that are compared at a time
 
 
-def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
+def columns(responses: Responses, shares: Array) -> Integers:
     r"""Number the votes that occur (raters, labels), near copies alike; −1 for labels never given.
 
     Independent sources agree at most as often as sources without errors, on
@@ -133,16 +133,16 @@ def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
         (np.ones(copies.sum()), (one[copies], other[copies])), shape=(len(label), len(label))
     )
     _, group = scipy.sparse.csgraph.connected_components(pairs, directed=False)
-    return np.where(column == NOBODY, NOBODY, group[column])
+    return np.where(column == NO_VOTE, NO_VOTE, group[column])
 
 
-def numbered(responses: Responses, group: NDArray[np.int64]) -> NDArray[np.int64]:
+def numbered(responses: Responses, group: Integers) -> Integers:
     """Number the votes that occur, (raters, labels); sources of one group (raters,) share them."""
     n_raters, n_classes = responses.n_raters, responses.n_classes
     is_used = np.zeros(n_raters * n_classes, dtype=bool)
     is_used[responses.cell] = True
     vote = (group[:, None] * n_classes + np.arange(n_classes)).ravel()
-    column = np.full(is_used.size, NOBODY)
+    column = np.full(is_used.size, NO_VOTE)
     column[is_used] = np.unique(vote[is_used], return_inverse=True)[1]
     return column.reshape(n_raters, n_classes)
 
@@ -159,24 +159,17 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     number = votes.vote_matrix(responses).sum(axis=1)
     pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
     # a source speaks once on an item; near copies count as the first of them
-    speaker = np.zeros(votes.n_votes, dtype=np.int64)
-    source, label = (index[::-1] for index in np.nonzero(votes.column != NOBODY))
-    speaker[votes.column[source, label]] = source
+    speaker = _speakers(votes)
     share_by_speaker = np.stack([np.bincount(speaker, row, len(votes.column)) for row in share])
-    again = (share_by_speaker**2).sum(axis=1)
-    weight = pairs / np.maximum(1.0 - again, 0.01)
+    weight = pairs / np.maximum(1.0 - (share_by_speaker**2).sum(axis=1), 0.01)
     total, n_pairs = PAIRS * EXPECTED, PAIRS
     step = max(BLOCK // votes.n_votes, 1)
     for first in range(0, votes.n_votes, step):
         block = slice(first, min(first + step, votes.n_votes))
         expected = (share[:, block].T * weight) @ share
-        observed = met[block].toarray()
-        # every pair once, and none of two labels of one source
-        counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)
-        counted &= speaker[block, None] != speaker
-        gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
-        total += float(gap[counted].sum())
-        n_pairs += float(np.minimum(expected, 1.0)[counted].sum())
+        by_block = _excess(met[block].toarray(), expected, speaker, first)
+        total += by_block[0]
+        n_pairs += by_block[1]
     return total / n_pairs
 
 
@@ -188,13 +181,26 @@ def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probabili
     """
     fires = rate[..., 0]
     expected = (fires * (responses.multiplicity @ probability)) @ fires.T
-    gap = (_meetings(votes, responses).toarray() - expected) ** 2 / np.maximum(expected, 1.0)
+    met = _meetings(votes, responses).toarray()
+    total, n_pairs = _excess(met, expected, _speakers(votes), 0)
+    return (1.0 + total) / (1.0 + n_pairs)
+
+
+def _speakers(votes: Votes) -> Integers:
+    """Return the first source of every vote, shape (votes,)."""
     speaker = np.zeros(votes.n_votes, dtype=np.int64)
-    source, label = np.nonzero(votes.column != NOBODY)
+    source, label = (index[::-1] for index in np.nonzero(votes.column != NO_VOTE))
     speaker[votes.column[source, label]] = source
-    pair = np.triu(speaker[:, None] != speaker, 1)
-    n_pairs = float(np.minimum(expected, 1.0)[pair].sum())
-    return (1.0 + float(gap[pair].sum())) / (1.0 + n_pairs)
+    return speaker
+
+
+def _excess(observed: Array, expected: Array, speaker: Integers, first: int) -> tuple[float, float]:
+    """Sum (O - E)² / E and the weight of the pairs in rows from ``first`` on (rows, votes)."""
+    # every pair once, and none of two labels of one source
+    counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)
+    counted &= speaker[first : first + len(expected), None] != speaker
+    gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
+    return float(gap[counted].sum()), float(np.minimum(expected, 1.0)[counted].sum())
 
 
 def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.responses import from_key
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters import abstaining
-from bayesfuse.raters.votes import LEAST, NOBODY, Votes
+from bayesfuse.raters.votes import MIN_SHARE, NO_VOTE, Votes
 
 
 class Firing(Votes):
@@ -53,17 +51,13 @@ class Firing(Votes):
     """
 
     declared = (Parameter("firing", PROBABILITY, ("vote", "class")),)
+    capabilities = Votes.capabilities
     likelihood_kernel = staticmethod(abstaining.likelihood)
     expected_kernel = staticmethod(abstaining.expected)
 
     def __init__(self, firing: Any, column: ArrayLike) -> None:
         super().__init__(None, column)
         self.parameters = {"firing": firing}
-
-    @classmethod
-    def rebuild_for(cls, values, settings, raters):
-        column = np.asarray(settings["column"])
-        return cls(values["firing"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
 
     @property
     def density(self):
@@ -84,9 +78,9 @@ class Firing(Votes):
     def from_truth(self, rows):
         return {"firing": slice(None)}
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         rate = xp.exp(tables[0])[..., 0][np.maximum(self.column, 0)]  # (raters, labels, classes)
-        rate = rate * (self.column != NOBODY)[..., None] + LEAST
+        rate = rate * (self.column != NO_VOTE)[..., None] + MIN_SHARE
         return (rate / rate.sum(axis=1, keepdims=True)).swapaxes(1, 2)
 
     def simulate(self, tables, truth, responses, rng):
@@ -108,13 +102,5 @@ class Firing(Votes):
         return np.repeat(np.arange(responses.n_items), self.n_votes), silent.ravel(), 2
 
     def from_response_codes(self, responses, codes):
-        """Return the table with a vote, by all of its sources, where the code is 0."""
-        n_cells = self.column.size
         item, vote = np.nonzero(codes.reshape(responses.n_items, self.n_votes) == 0)
-        one, cell = np.nonzero(vote[:, None] == self.column.ravel())
-        ignored = self.column.ravel()[responses.cell] == NOBODY
-        ignored_cells = responses.item[ignored] * n_cells + responses.cell[ignored]
-        key = np.append(item[one] * n_cells + cell, ignored_cells)
-        names = responses.items, responses.raters, responses.classes
-        table = from_key(key, *names, responses.silent)
-        return replace(table, multiplicity=responses.multiplicity)
+        return self.with_votes(responses, item, vote)

@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.grades import LEAST
-from bayesfuse.parameters.factor import made
+from bayesfuse.parameters.capabilities import Capabilities
+from bayesfuse.parameters.factor import Integers, made
 from bayesfuse.parameters.graded_rows import even_positions
 from bayesfuse.raters.confusion import Confusion
 
@@ -67,6 +67,8 @@ class Graded(Confusion):
            [0.5 , 0.48, 0.02]])
     """
 
+    capabilities = Capabilities(independent=True, by_rater=())
+
     def __init__(
         self,
         thresholds: Any,
@@ -86,7 +88,7 @@ class Graded(Confusion):
 
     @classmethod
     def rebuild_for(
-        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: Integers
     ) -> Any:
         # rows of new raters are means of graded ones
         return made(Confusion, {**values, **settings})
@@ -105,9 +107,6 @@ class Graded(Confusion):
             )
         require_ordered(responses)
         super().check(shapes, responses)
-
-    def from_truth(self, rows):
-        return {}  # a mixture of graded rows is not graded
 
 
 def graded_rows(

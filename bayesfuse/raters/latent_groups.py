@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import inner, kernel
 from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
@@ -44,7 +45,7 @@ class LatentGroups(RaterChannel):
 
     Examples
     --------
-    Two raters with a common verdict, and what both say of the truth:
+    Two raters with a common verdict, and their rows of the truth:
 
     >>> import numpy as np, bayesfuse as bf
     >>> right = np.array([[0.9, 0.1], [0.1, 0.9]])
@@ -58,6 +59,7 @@ class LatentGroups(RaterChannel):
         Parameter("group_confusion", SIMPLEX, ("group", "class", "verdict")),
         Parameter("rater_confusion", SIMPLEX, ("rater", "verdict", "answer")),
     )
+    capabilities = Capabilities(by_rater=())
     likelihood_kernel = staticmethod(verdicts.likelihood)
     expected_kernel = staticmethod(verdicts.expected)
 
@@ -78,7 +80,7 @@ class LatentGroups(RaterChannel):
     def defining(self):
         return (self.assignment,)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         words = cell_words(responses.n_raters * responses.n_classes)
         return (*arrange(responses.start, responses.cell, self.assignment, words), gold)
 
@@ -93,7 +95,7 @@ class LatentGroups(RaterChannel):
         n_groups = (shape[0] if shape else None) or int(self.assignment.max()) + 1
         return super().sizes(name, shape, responses) | {"group": n_groups}
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         if "group_confusion" in self.parameters:
             return log_rows
         return xp.zeros((0, n_classes, n_classes)), *log_rows
@@ -104,7 +106,7 @@ class LatentGroups(RaterChannel):
     def sample_counts(self, tables, drawn, structure, rng):
         return verdicts.count(*tables, drawn, rng, *structure)
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return eq. 8: the group's matrix times the rater's own."""
         return through_groups(tables, self.assignment, n_classes, xp)
 
@@ -149,13 +151,13 @@ def through_groups(tables: tuple[Any, ...], assignment: Any, n_classes: int, xp:
     return xp.where((group < 0)[:, :, None], within, through)
 
 
-def as_assignment(assignment: Any) -> NDArray[np.int64]:
+def as_assignment(assignment: Any) -> Integers:
     """Return an assignment as an array of integers, one per rater."""
     PARTITION.require("assignment", assignment)
     return np.asarray(assignment).astype(np.int64)
 
 
-def require_groups(assignment: NDArray[np.int64], n_groups: int) -> None:
+def require_groups(assignment: Integers, n_groups: int) -> None:
     """Raise ModelError if an assignment has groups without a confusion matrix."""
     if assignment.min() < ALONE or assignment.max() >= n_groups:
         raise ModelError(
@@ -228,11 +230,8 @@ class InferredGroups(RaterChannel):
             "rater_confusion": rater_confusion,
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
-        # The latest arrangement: sweeps use each one several times, and else take 1.4 to 3 times as
-        # long.
-        self._fixed: tuple[bytes, Any, RaterChannel, tuple[Any, ...]] | None = None
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         words = cell_words(responses.n_raters * responses.n_classes)
         item, rater = responses.small_columns
         order = np.argsort(rater, kind="stable")
@@ -249,19 +248,15 @@ class InferredGroups(RaterChannel):
     def sizes(self, name, shape, responses):
         return super().sizes(name, shape, responses) | {"group": (shape[0] if shape else 0) or 0}
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+    def expand(self, log_rows, n_classes, xp):
         return log_rows[:2]
 
     def at(self, rows, structure):
-        """Return the channel of the assignment in ``rows``, arranged once for each."""
+        """Return the channel of the assignment in ``rows``."""
         assignment = as_assignment(rows["assignment"])
-        key = assignment.tobytes()
         start, cell, gold, words, *_ = structure
-        if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:
-            channel = LatentGroups(0, 0, assignment)  # kernels take tables, whatever stands here
-            arranged = (*arrange(start, cell, assignment, words), gold)
-            self._fixed = key, cell, channel, arranged
-        return self._fixed[2:]
+        channel = LatentGroups(0, 0, assignment)  # kernels take tables, not these parameters
+        return channel, (*arrange(start, cell, assignment, words), gold)
 
     def require_priors(self, priors):
         """Reject mixtures, groups that are not exchangeable, and rows with zeros.
@@ -285,10 +280,10 @@ class InferredGroups(RaterChannel):
                 both = f"{alpha[0].tolist()} for group 0, {alpha[other].tolist()} for group {other}"
                 raise ModelError(f"{rule}{both}.")
 
-    def sample_assignments(self, rows, tables, drawn, priors, structure, rng):
+    def sample_assignments(self, rows, tables, drawn, priors, structure, rng, channel_at=None):
         """Draw verdicts and, with all rows integrated out, the assignment."""
         start, cell, _, words, *by_rater = structure
-        channel, arranged = self.at(rows, structure)
+        channel, arranged = channel_at or self.at(rows, structure)
         if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
             return {}, channel.sample_counts(tables, drawn, arranged, rng)
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
@@ -317,7 +312,7 @@ class InferredGroups(RaterChannel):
 
     simulate = sample_counts
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         return through_groups(tables, self.parameters["assignment"], n_classes, xp)
 
     def from_truth(self, rows):

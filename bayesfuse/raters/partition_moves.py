@@ -19,8 +19,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.raters.base import Structure
 from bayesfuse.raters.confusion import weigh_rows
 from bayesfuse.raters.partition_weights import (
     Answers,
@@ -29,7 +29,7 @@ from bayesfuse.raters.partition_weights import (
     log_dirichlet_multinomial,
     weigh_set,
 )
-from bayesfuse.raters.verdicts import draw_verdicts, listen_to_all
+from bayesfuse.raters.verdicts import draw_verdicts, verdict_likelihoods
 
 GROUPS = 2  # most groups in a Gibbs move, which bounds its time
 COLUMNS = 64  # most combinations of truth and verdicts counted jointly: the table fits the cache
@@ -40,28 +40,28 @@ LEAVE = 0.5  # probability that a rater of a group proposes to leave, and not to
 # almost certain, and Gibbs moves do as well.
 CHEAP = 500.0
 
-Weighed = tuple[float, Any, Any]  # log weight, counts of verdicts (of a group), and of labels
+Weight = tuple[float, Any, Any]  # log weight, counts of verdicts (of a group), and of labels
 
 
 @dataclass
 class Partition:
     """A partition, and counts of verdicts and labels, changed in place; weights once computed."""
 
-    assignment: NDArray[np.int64]
+    assignment: Integers
     group_counts: Array
     rater_counts: Array
     answers: Answers
     point: Point
     rng: Generator
     together: dict[int, float] = field(default_factory=dict)  # log weights of groups
-    alone: dict[int, Weighed] = field(default_factory=dict)  # of raters in no group
+    alone: dict[int, Weight] = field(default_factory=dict)  # of raters in no group
 
-    def members(self, m: int) -> NDArray[np.int64]:
+    def members(self, m: int) -> Integers:
         """Return the set of a rater, in ascending order."""
         group = self.assignment[m]
         return np.array([m]) if group == ALONE else np.flatnonzero(self.assignment == group)
 
-    def weigh(self, members: NDArray[np.int64], group: int = ALONE) -> Weighed:
+    def weigh(self, members: Integers, group: int = ALONE) -> Weight:
         """Weigh a set; draw verdicts at the current rows of a group, or else as proposed."""
         if len(members) > 1:
             return weigh_set(members, group, self.answers, self.point, self.rng)
@@ -76,7 +76,7 @@ class Partition:
             self.alone[m] = weight, None, counts
         return self.alone[m]
 
-    def place(self, members: NDArray[np.int64], group: int, weighed: Weighed) -> None:
+    def place(self, members: Integers, group: int, weighed: Weight) -> None:
         """Make raters a group, or a single one alone."""
         if len(members) > 1:
             self.together[group], self.group_counts[group], _ = weighed
@@ -107,7 +107,7 @@ class Partition:
         chosen = chosen[:n_chosen]
         if n_chosen == 0:
             return
-        message = listen_to_all(point.log_rater, arrangement)
+        message = verdict_likelihoods(point.log_rater, arrangement)
         sources = np.repeat(answers.drawn[None], n_chosen + 1, axis=0)
         for i, group in enumerate(chosen.tolist()):
             arguments = group, point.log_group, message, answers.drawn, arrangement, n_cells, rng

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayesfuse.numerics.kernels import inlined, inner, kernel
 from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_cell, by_rater
-from bayesfuse.raters.verdicts import listen, number_patterns, pass_on, weigh
+from bayesfuse.raters.verdicts import divide_patterns, number_patterns, verdict_likelihood, weigh
 
 STEPS = 20, 100  # most EM steps, for many patterns and for few
 PATTERNS = 50_000  # most patterns in all EM steps together, if more than the first of those limits
@@ -157,9 +157,11 @@ def fit(patterns, used, prior_outer, prior_inner):
     means(np.zeros_like(flat_prior), flat_prior, flat_log)
     for _ in range(min(max(STEPS[0], PATTERNS // max(used.shape[0], 1)), STEPS[1])):
         table, log_table = by_cell(log_inner, 0)
-        heard = listen(table, log_table, patterns[0], patterns[1])
+        messages = verdict_likelihood(table, log_table, patterns[0], patterns[1])
         cell_counts = np.zeros_like(table)
-        outer_counts, total = pass_on(log_outer, heard, used, patterns, cell_counts, None)
+        outer_counts, total = divide_patterns(
+            log_outer, messages, used, patterns, cell_counts, None
+        )
         if abs(total - before) < GAIN:
             break
         before = total
@@ -181,11 +183,11 @@ def weigh_set(members, group, answers, point, rng):
     outer_counts = np.zeros((n_classes, n_classes))
     table, log_table = by_cell(log_inner, 0)
     cell_counts = np.zeros_like(table)
-    message, _ = listen(table, log_table, pattern_start, pattern_cell)
+    message, _ = verdict_likelihood(table, log_table, pattern_start, pattern_cell)
     now_message = message
     if group >= 0:
         table, log_table = by_cell(point.log_rater[members], 0)
-        now_message, _ = listen(table, log_table, pattern_start, pattern_cell)
+        now_message, _ = verdict_likelihood(table, log_table, pattern_start, pattern_cell)
     weight, chance, parts = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     log_q = 0.0
     for p in range(used.shape[0]):

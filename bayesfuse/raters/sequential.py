@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences, positions_of, previous_labels
 from bayesfuse.numerics.kernels import Array, fill, inner
 from bayesfuse.numerics.rows import invert, shares
+from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.factor import InChain
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion, expected, likelihood, pair_up
 
 
 @inner
 def likelihood_in_chain(tables, structure, n_classes):
-    """See :class:`InChain`."""
+    """See :class:`SweepKernels`."""
     return likelihood(tables[0].reshape(-1, n_classes, n_classes), *structure)
 
 
@@ -50,7 +51,7 @@ class SequentialConfusion(Confusion):
 
     Examples
     --------
-    A rater who continues as begun, whatever the truth:
+    A rater who repeats the first answer for any truth:
 
     >>> import numpy as np, bayesfuse as bf
     >>> first, stays = [[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.8, 0.2]]
@@ -64,7 +65,9 @@ class SequentialConfusion(Confusion):
         Parameter("sequential_confusion", SIMPLEX, ("rater", "previous", "class", "answer")),
     )
     needs = ("sequences",)
-    by_rater = ()
+    capabilities = Capabilities(
+        compiled=SweepKernels(count_in_chain, likelihood=likelihood_in_chain), by_rater=()
+    )
 
     def __init__(
         self, sequential_confusion: Any, sequences: Sequences, shares: ArrayLike | None = None
@@ -82,9 +85,6 @@ class SequentialConfusion(Confusion):
         np.add.at(counts, (previous + 1, best), 1.0)
         return shares(counts.T, 1 / len(counts)).T
 
-    def in_chain(self, *, copies):
-        return None if copies else InChain(count_in_chain, likelihood=likelihood_in_chain)
-
     def kinds(self, responses):
         return None  # the likelihood of an item depends on the responses to another
 
@@ -101,14 +101,14 @@ class SequentialConfusion(Confusion):
         n_classes = counts[0].shape[-1]
         return (counts[0].reshape(-1, n_classes + 1, n_classes, n_classes),)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         previous, _ = previous_labels(self.sequences, responses)
         n_classes = responses.n_classes
         row = (responses.rater * (n_classes + 1) + previous + 1) * n_classes + responses.label
         n_cells = responses.n_raters * (n_classes + 1) * n_classes
         return *pair_up(responses.start, row.astype(np.uint32), n_cells), gold
 
-    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def confusion(self, tables, n_classes, xp):
         """Return the matrices of every rater, averaged over previous answers."""
         rows = xp.exp(tables[0]).reshape((-1, n_classes + 1, n_classes, n_classes))
         equal = np.full((n_classes + 1, n_classes), 1 / (n_classes + 1))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert, pick, share_out
+from bayesfuse.parameters.capabilities import Capabilities
+from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.raters.confusion import (
     Confusion,
     by_cell,
@@ -57,7 +57,7 @@ def answers(share, table, log_table, first, probability, k):
 
 
 @kernel
-def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
+def likelihood(log_confusion, start, row, pair, stated, rater, probability, gold):
     """Multiply over responses and statements: (items, classes), and the rows' log scale."""
     _, n_classes, n_labels = log_confusion.shape
     table, log_table = by_cell_and_pair(log_confusion, pair)
@@ -68,7 +68,8 @@ def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
         if not in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
-                    product[n, k] *= mean_of(table, np.int64(who[r]) * n_labels, probability[r], k)
+                    begin = np.int64(rater[r]) * n_labels
+                    product[n, k] *= mean_of(table, begin, probability[r], k)
                     in_logs[n] |= product[n, k] < TINY
             if in_logs[n]:  # digits were lost: once more, in logarithms
                 for k in range(n_classes):
@@ -78,14 +79,14 @@ def likelihood(log_confusion, start, row, pair, stated, who, probability, gold):
         if in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
-                    begin = np.int64(who[r]) * n_labels
+                    begin = np.int64(rater[r]) * n_labels
                     product[n, k] += answers(share, table, log_table, begin, probability[r], k)
     return scaled(product, in_logs, gold, 0.0)
 
 
 @kernel
-def count(log_confusion, labels, rng, start, row, pair, stated, who, probability, gold):
-    """Count responses and hidden answers, drawn by an ``rng``; ``given`` as for `weigh_rows`."""
+def count(log_confusion, labels, rng, start, row, pair, stated, rater, probability, gold):
+    """Count responses and hidden answers, drawn by an ``rng``; ``labels`` as for `weigh_rows`."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
     table, log_table = by_cell(log_confusion, 0)
@@ -93,20 +94,18 @@ def count(log_confusion, labels, rng, start, row, pair, stated, who, probability
     share, parts = np.empty((1, n_labels)), np.empty(n_labels)
     for n in range(gold.size):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
-            first = np.int64(who[r]) * n_labels
+            first = np.int64(rater[r]) * n_labels
             if labels.ndim == 1:
                 k, left = labels[n], rng.random()
                 if answers(share, table, log_table, first, probability[r], k) > -np.inf:
                     counts[first + pick(share[0], left), k] += 1.0
                 continue
             for k in range(n_classes):
-                posterior = labels[n, k]
-                if (
-                    posterior == 0.0
-                    or answers(share, table, log_table, first, probability[r], k) == -np.inf
-                ):
+                if labels[n, k] == 0.0:
                     continue
-                share_out(posterior, share[0], 1.0, rng, parts)
+                if answers(share, table, log_table, first, probability[r], k) == -np.inf:
+                    continue
+                share_out(labels[n, k], share[0], 1.0, rng, parts)
                 for c in range(n_labels):
                     counts[first + c, k] += parts[c]
     return without_pairs(counts, pair, n_raters)
@@ -159,9 +158,9 @@ class Stated(Confusion):
 
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
-    takes = ("statements",)
+    capabilities = Capabilities(takes=("statements",), free_rows=True)
 
-    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
         *hard, gold = super().structure(responses, gold)
         if (stated := responses.stated) is None:
             nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)

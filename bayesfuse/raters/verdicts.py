@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import pick, share_out, split
-from bayesfuse.raters.confusion import (
-    by_cell,
-    by_rater,
-    multiply,
-    scaled,
-    weigh_rows,
-)
+from bayesfuse.raters.confusion import by_cell, by_rater, multiply, scaled, weigh_rows
 
 
 def cell_words(n_cells: int) -> NDArray[np.uint64]:
@@ -131,7 +125,7 @@ def arrange(start, cell, assignment, words):
 
 
 @inner
-def listen(table, log_table, pattern_start, pattern_cell):
+def verdict_likelihood(table, log_table, pattern_start, pattern_cell):
     """Return p(pattern | verdict) up to a factor, and the logarithm of the factor."""
     message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
     log_scale = np.zeros(in_logs.size)
@@ -160,14 +154,14 @@ def likelihood(
     n_cells, n_classes = table.shape[0] - pattern_group.size, table.shape[1]
     # a row per group and truth
     outer = np.exp(np.ascontiguousarray(log_group).reshape(-1, n_classes))
-    message, log_scale = listen(table, log_table, pattern_start, pattern_cell)
+    message, log_scale = verdict_likelihood(table, log_table, pattern_start, pattern_cell)
     weight = np.empty(n_classes)
     for p in range(pattern_group.size):
         at, scale = n_cells + p, log_scale[p]
         for k in range(n_classes):
             total = weigh(outer, np.int64(pattern_group[p]) * n_classes + k, message, p, weight)
             table[at, k] = total * math.exp(scale)
-            # which need not be computed where nothing underflows
+            # computed only where products underflow
             log_table[at, k] = scale + math.log(total) if scale != 0.0 else 0.0
     product, lost = multiply(table, log_table, row_start, row)
     return scaled(product, lost, gold, 0.0)
@@ -181,23 +175,25 @@ def expected(log_group, log_rater, weight, *structure):
 
 @kernel
 def count(log_group, log_rater, labels, rng, row_start, row, *patterns):
-    """Draw (or without ``rng`` weigh) verdicts, and count; ``given`` as for :func:`weigh_rows`."""
+    """Draw (or without ``rng`` weigh) verdicts, and count; ``labels`` as for :func:`weigh_rows`."""
     patterns = patterns[:3]  # without the known classes
     cells, log_cells = by_cell(log_rater, 0)
     n_cells, n_classes = cells.shape
     log_outer = np.ascontiguousarray(log_group).reshape(-1, n_classes)
     used = weigh_rows(n_cells + patterns[2].size, n_classes, labels, row_start, row)
-    heard = listen(cells, log_cells, patterns[0], patterns[1])
+    messages = verdict_likelihood(cells, log_cells, patterns[0], patterns[1])
     cell_counts = used[:n_cells].copy()
-    outer_counts, _ = pass_on(log_outer, heard, used[n_cells:], patterns, cell_counts, rng)
+    outer_counts, _ = divide_patterns(
+        log_outer, messages, used[n_cells:], patterns, cell_counts, rng
+    )
     return outer_counts.reshape(log_group.shape), by_rater(cell_counts, log_rater.shape[0])
 
 
 @inner
-def pass_on(log_outer, heard, used, patterns, cell_counts, rng):
+def divide_patterns(log_outer, messages, used, patterns, cell_counts, rng):
     """Divide counts of patterns among verdicts; return these and an expected log-likelihood."""
     pattern_start, pattern_cell, pattern_group = patterns
-    message, log_scale = heard
+    message, log_scale = messages
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
     weight, parts, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -234,11 +230,11 @@ def pass_on(log_outer, heard, used, patterns, cell_counts, rng):
 
 
 @kernel
-def listen_to_all(log_rater, arrangement):
-    """Return p(pattern | verdict) as :func:`listen`, and one row more for no responses."""
-    heard, _ = listen(*by_cell(log_rater, 0), arrangement[2], arrangement[3])
-    message = np.ones((heard.shape[0] + 1, heard.shape[1]))
-    fill(message[:-1], heard)
+def verdict_likelihoods(log_rater, arrangement):
+    """Return p(pattern | verdict), with a last row of ones for items without responses."""
+    messages, _ = verdict_likelihood(*by_cell(log_rater, 0), arrangement[2], arrangement[3])
+    message = np.ones((messages.shape[0] + 1, messages.shape[1]))
+    fill(message[:-1], messages)
     return message
 
 
@@ -289,7 +285,7 @@ def draw_verdicts(g, log_group, message, drawn, arrangement, n_cells, rng, verdi
 
 def add_verdicts(total, probability, log_group, log_rater, *arrangement):
     """Add probabilities of verdicts, with responses or without, (items, groups, verdicts)."""
-    message = listen_to_all(log_rater, arrangement)
+    message = verdict_likelihoods(log_rater, arrangement)
     verdict, n_cells = np.empty(probability.shape), log_rater.shape[0] * log_rater.shape[2]
     for g in range(len(log_group)):
         draw_verdicts(g, log_group, message, probability, arrangement, n_cells, None, verdict)

@@ -124,7 +124,7 @@ def _types(
 ) -> Array:
     """Return the mean probabilities of types, (table items, types), over some draws."""
     channel: Any = observation.raters
-    labels = stored_label_draws(result) if observation.labels.moves_labels else None
+    labels = stored_label_draws(result) if observation.labels.capabilities.moves_labels else None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     total: Any = 0.0

@@ -225,8 +225,8 @@ class Draws:
         prior = self.observation.labels
         if self.drawn:
             return {"exact": 1, "method": prior.words.moving}
-        description = {"exact": int(prior.exact), "method": prior.words.summing}
-        if not prior.exact:
+        description = {"exact": int(prior.capabilities.exact), "method": prior.words.summing}
+        if not prior.capabilities.exact:
             description["converged"] = int(self.observation.converged(self.point))
         return description
 

@@ -110,16 +110,16 @@ class Fitted:
     def settings_of(self, raters: NDArray[Any], index: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the settings of the channel for these raters, at ``index`` in the fit."""
         settings, kind, same = self.rater_settings, self.raters, np.arange(len(self.rater_names))
-        by_default = kind.rebuild_for.__qualname__ == RaterChannel.rebuild_for.__qualname__
-        if np.array_equal(index, same) or (kind.by_rater is None and not by_default):
+        by_rater = kind.capabilities.by_rater
+        if np.array_equal(index, same) or by_rater == ():
             return settings
         likely = [name for name in settings if np.shape(settings[name])[:1] == same.shape]
-        if kind.by_rater is None and likely:
+        if by_rater is None and likely:
             raise ModelError(
-                "Settings of a channel with an entry per rater must be named in its attribute "
-                f"by_rater (a tuple, () for none). Got: {likely[0]}, and no by_rater."
+                "Settings of a channel with an entry per rater must be named in its "
+                f"capabilities, by_rater (a tuple, () for none). Got: {likely[0]}, and no by_rater."
             )
-        by_rater = kind.by_rater or ()
+        by_rater = by_rater or ()
         if by_rater and index.min() < 0:
             raise ModelError(
                 "Settings of a channel with an entry per rater are known for fitted raters only. "

@@ -41,7 +41,7 @@ def max_stored_draws(observation: ResponseModel) -> int:
     responses = observation.responses
     if (
         isinstance(observation, ChunkedResponseModel)
-        or observation.labels.moves_labels
+        or observation.labels.capabilities.moves_labels
         or not responses.is_unweighted
     ):
         return 0
@@ -96,7 +96,7 @@ def draw_all(
     labels = np.empty((number, responses.n_items), dtype=smallest_integer(responses.n_classes))
     for row, rows in zip(labels, points, strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
-        for _ in range(BETWEEN if prior.moves_labels else 1):
+        for _ in range(BETWEEN if prior.capabilities.moves_labels else 1):
             now = prior.draw(observation.label_tables(rows), likelihood, structure, rng, now)
         row[:] = now
         if row.min(initial=0) < 0:

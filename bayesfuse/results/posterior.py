@@ -139,7 +139,7 @@ def _add_log_likelihood(
     result["log_likelihood"] = xr.Dataset(
         {observation.name: (("chain", "draw", unit), pointwise)},
         {"chain": posterior["chain"].values, "draw": posterior["draw"].values, unit: names},
-        {"adds_up": int(observation.labels.adds_up)},
+        {"adds_up": int(observation.labels.capabilities.adds_up)},
     )
 
 

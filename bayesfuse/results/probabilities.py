@@ -20,7 +20,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
-from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
@@ -94,7 +93,8 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     if observation is not None and model is not None:
         values = parameters(result, model)
         sizes = next(iter(values.values())).shape[:2]
-        labels = stored_label_draws(result) if observation.labels.moves_labels else None
+        moves_labels = observation.labels.capabilities.moves_labels
+        labels = stored_label_draws(result) if moves_labels else None
         draws = accumulate(observation, values, labels, sizes, log_likelihood=False)
         return draws.label_posterior()
     got = "other draws than those of the mean" if there else f"groups {sorted(result.children)}"
@@ -293,7 +293,7 @@ def _batches(
 ) -> Iterator[tuple[NDArray[np.int64], ResponseModel]]:
     """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
     table, labels = observation.table, observation.labels
-    if table.n_items <= most or type(labels).part is LabelPrior.part:
+    if table.n_items <= most or not labels.capabilities.separable:
         yield np.arange(table.n_items), observation
         return
     size = np.bincount(labels.unit_of(table))

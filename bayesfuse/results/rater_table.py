@@ -18,7 +18,7 @@ from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ResponseModel
-from bayesfuse.raters.votes import NOBODY, Votes
+from bayesfuse.raters.votes import NO_VOTE, Votes
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import (
     all_draws,
@@ -283,7 +283,7 @@ def _vote_accuracy(
     responses = responses_of(result)
     channel: Any = observation.raters
     column = channel.column.ravel()[responses.cell]
-    is_vote = column != NOBODY
+    is_vote = column != NO_VOTE
     n_votes = np.zeros((responses.n_raters, channel.n_votes))
     copies = responses.multiplicity[responses.item]
     np.add.at(n_votes, (responses.rater[is_vote], column[is_vote]), copies[is_vote])

@@ -8,14 +8,13 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.labels import Independent
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
-from bayesfuse.parameters.factor import weight_of
+from bayesfuse.parameters.factor import Integers, Structure, Tables, weight_of
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.fitted import Fitted, bind
 from bayesfuse.testing.calibration import assert_close, assert_frequencies
@@ -23,17 +22,17 @@ from bayesfuse.testing.calibration import assert_close, assert_frequencies
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Posterior of the labels: what :func:`enumerate_labels` returns."""
+    """Posterior of the labels, from :func:`enumerate_labels`."""
 
     total: float
     probability: Array
-    expected: tuple[Array, ...]
-    configurations: NDArray[np.int64]
+    expected: Tables
+    configurations: Integers
     weight: Array
 
 
 def enumerate_labels(
-    prior: LabelPrior, log_parameters: tuple[Array, ...], log_lik: Array, structure: tuple[Any, ...]
+    prior: LabelPrior, log_parameters: Tables, log_lik: Array, structure: Structure
 ) -> Enumerated:
     """Sum over all ``classes ** items`` configurations of the labels: slow but exact.
 
@@ -83,9 +82,7 @@ def enumerate_labels(
     return Enumerated(total, probability, tuple(expected), configurations, weight)
 
 
-def _tables(
-    prior: LabelPrior, log_parameters: tuple[Array, ...], n_classes: int
-) -> tuple[Array, ...]:
+def _tables(prior: LabelPrior, log_parameters: Tables, n_classes: int) -> Tables:
     """Return the tables of kernels; arrays with other axes than the parameters are tables."""
     axes = [len(parameter.dims) for parameter in prior.used_parameters]
     if [np.ndim(value) for value in log_parameters] != axes:
@@ -101,9 +98,9 @@ def relative(log_lik: Array) -> tuple[Array, Array]:
 
 def check_label_prior(
     prior: LabelPrior,
-    log_parameters: tuple[Array, ...],
+    log_parameters: Tables,
     log_lik: Array,
-    structure: tuple[Any, ...],
+    structure: Structure,
     *,
     draws: int = 4000,
     random_seed: int = 0,
@@ -133,17 +130,17 @@ def check_label_prior(
     arrays = computed.log_evidence, computed.probability, *computed.expected
     for one, other in combinations(arrays, 2):
         assert not np.shares_memory(one, other), "outputs share memory, which PyTensor overwrites"
-    if prior.exact:
+    if prior.capabilities.exact:
         assert_close(computed.total, exact.total, "log evidence", rtol=1e-9)
         assert_close(computed.probability, exact.probability, "label probability", atol=1e-9)
         used = prior.used(computed.expected, log_parameters, structure)
         for name, one, other in zip(prior.parameters, used, exact.expected, strict=True):
             assert_close(one, other, f"expected counts of {name}", atol=1e-8)
-    if prior.adds_up:
+    if prior.capabilities.adds_up:
         assert_close(computed.log_evidence.sum(), exact.total, "sum of the units' log evidence")
     labels = prior.decode(log_parameters, likelihood, structure)
     differ = (exact.configurations != labels).sum(axis=1)
-    near = differ <= (1 if not prior.decodes_exactly else len(labels))
+    near = differ <= (1 if not prior.capabilities.decodes_exactly else len(labels))
     chosen = exact.weight[differ == 0][0]
     assert_close(chosen, exact.weight[near].max(), "probability of the decoded labels")
     rng = np.random.default_rng(random_seed)
@@ -151,7 +148,7 @@ def check_label_prior(
     counts = np.zeros(len(exact.weight))
     labels = prior.draw(log_parameters, likelihood, structure, rng)
     for _ in range(draws):
-        for _ in range(10 if prior.moves_labels else 1):
+        for _ in range(10 if prior.capabilities.moves_labels else 1):
             labels = prior.draw(log_parameters, likelihood, structure, rng, labels)
         counts[labels @ radix] += 1
     impossible = exact.weight < 1e-14
@@ -166,10 +163,10 @@ HIDDEN = 1000  # draws of a channel's hidden variables, whose mean is compared w
 
 def check_rater_channel(
     channel: RaterChannel,
-    tables: tuple[Array, ...],
+    tables: Tables,
     responses: Responses,
     *,
-    values: tuple[Array, ...] | None = None,
+    values: Tables | None = None,
     step: float = 1e-6,
 ) -> None:
     """Check the kernels of a rater channel.
@@ -215,7 +212,7 @@ def check_rater_channel(
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
     drawn = [channel.sample_counts(tables, labels, structure, rng) for _ in range(HIDDEN)]
     for counts, weighed in zip(zip(*drawn, strict=True), expected, strict=True):
-        # of what is rarely drawn, the sample says little about its own variance
+        # the sample variance of rare counts is unreliable
         error = np.sqrt(np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / HIDDEN)
         gap = np.abs(np.mean(counts, axis=0) - weighed)
         assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
@@ -241,9 +238,7 @@ def outcomes(channel: RaterChannel, responses: Responses, item: int) -> Iterator
         yield channel.from_response_codes(responses, response_codes)
 
 
-def _check_collapse(
-    channel: RaterChannel, values: tuple[Array, ...], tables: tuple[Array, ...], n_classes: int
-) -> None:
+def _check_collapse(channel: RaterChannel, values: Tables, tables: Tables, n_classes: int) -> None:
     """Check that counts of tables become those of the values, whose tables are linear in them."""
     rng = np.random.default_rng(1)
     for table, expanded in zip(tables, channel.expand(values, n_classes, np), strict=True):
@@ -259,7 +254,7 @@ def _check_collapse(
         assert_close(computed, slope, "collapsed counts", atol=1e-9)
 
 
-def _slopes(function: Callable[..., float], arrays: tuple[Array, ...], step: float) -> list[Array]:
+def _slopes(function: Callable[..., float], arrays: Tables, step: float) -> list[Array]:
     """Return central differences of a function by every entry of its arguments."""
     moved = tuple(np.array(array, dtype=float) for array in arrays)
     slopes = [np.empty_like(array) for array in moved]
@@ -274,7 +269,7 @@ def _slopes(function: Callable[..., float], arrays: tuple[Array, ...], step: flo
     return slopes
 
 
-def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: Responses) -> None:
+def _check_raters(channel: RaterChannel, values: Tables, responses: Responses) -> None:
     """Check shapes, and predictions for all raters but the first, in reverse order."""
     pairs = [*zip(channel.used_parameters, values, strict=True)]
     by_name = {parameter.name: parameter.support.from_kernel(value) for parameter, value in pairs}
@@ -297,9 +292,7 @@ def _check_raters(channel: RaterChannel, values: tuple[Array, ...], responses: R
     assert_close(probabilities[1], probabilities[0], name, atol=1e-9)
 
 
-def _check_tangent(
-    channel: RaterChannel, tables: tuple[Array, ...], structure: tuple[Any, ...]
-) -> None:
+def _check_tangent(channel: RaterChannel, tables: Tables, structure: Structure) -> None:
     """Check that the log-likelihood at random other tables lies above its tangent at these."""
     rng = np.random.default_rng(1)
     other = [np.array(table + rng.standard_normal(table.shape)) for table in tables]

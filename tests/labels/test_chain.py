@@ -94,7 +94,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("case", HARD)
-def test_what_underflows_is_right_all_the_same(case):
+def test_sequences_that_underflow_are_repeated_in_logarithms(case):
     """Entries below zero are logarithms."""
     initial, transition, log_lik = (np.array(part, dtype=float) for part in HARD[case])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -122,7 +122,7 @@ def test_what_underflows_is_right_all_the_same(case):
 
 
 @pytest.mark.parametrize("factor", [1e-250, 1e-20, 1e20])
-def test_the_scale_of_an_items_likelihood_does_not_matter(factor):
+def test_marginal_is_invariant_to_the_scale_of_likelihoods(factor):
     """Raters give products as they are, however small, where these lose no digits."""
     initial, transition = random_chain(4, 1, zeros=0.4)
     log_lik = np.random.default_rng(5).normal(0, 3, (500, 4))
@@ -231,7 +231,7 @@ def test_stationary_distribution(n_classes):
     assert_close(prior.prevalence((np.exp(transition),), n_classes, (), np), share, "prevalence")
 
 
-def test_stationary_distribution_looks_at_rows_relative_to_their_sums():
+def test_stationary_distribution_normalises_rows():
     """Variational fits weigh chains by rows that sum to less than one."""
     rows = shares(np.random.default_rng(5).normal(size=(3, 3)) ** 2)
     smaller = np.log(rows) - [[0.3], [0.1], [0.7]]
@@ -278,7 +278,7 @@ def test_labels_against_enumeration(n_classes, far):
     check_label_prior(prior, tables, log_lik, prior.structure(responses(n_classes)))
 
 
-def test_populations_are_chains_of_their_own():
+def test_populations_are_separate_chains():
     """Names of sequences, shares of classes, beginnings and batches."""
     prior = bf.build.MarkovChain(None, None, SEQUENCES, population=POPULATION)
     table, tables = responses(3), (random_rows((3, 3), 1), random_rows((3, 3, 3), 2))
@@ -296,13 +296,13 @@ def test_populations_are_chains_of_their_own():
     assert_close(few.log_evidence, found.log_evidence[[0, 2]], "evidence of a batch")
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_arguments_are_refused():
     table = responses(2)
     with pytest.raises(ModelError, match="one population"):
         HiddenMarkov(table, SEQUENCES, populations=POPULATION, initial="stationary")
     with pytest.raises(ResponsesError, match="Every sequence must be in populations="):
         HiddenMarkov(table, SEQUENCES, populations={5: "a"})
-    with pytest.raises(ModelError, match=r"float64 of shape \(3,\) for 3 sequences"):
+    with pytest.raises(ModelError, match=r"float64 values of shape \(3,\) for 3 sequences"):
         bf.build.MarkovChain(None, None, SEQUENCES, population=np.ones(3))
-    with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):
+    with pytest.raises(ModelError, match=r"from 0.* the least -1"):
         bf.build.MarkovChain(None, None, SEQUENCES, population=[-1, 0, 1]).check({}, table)

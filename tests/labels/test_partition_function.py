@@ -104,7 +104,7 @@ def test_tables_of_unequal_weights_against_elimination_at_any_coupling(circles):
     assert table.knots[-1, 0] * weakest_bond(graph) > 40 and len(table.knots) < 500
 
 
-def test_the_weakest_bond_is_the_one_nothing_else_holds():
+def test_weakest_bond_is_on_the_maximum_spanning_forest():
     weights = [0.1, 2.0, 3.0, 0.5, 4.0]  # a triangle held by 2 and 3, with a tail of 0.5 and 4
     graph = bf.Graph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4)], weights)
     assert weakest_bond(graph) == 0.5
@@ -113,7 +113,7 @@ def test_the_weakest_bond_is_the_one_nothing_else_holds():
 
 
 @pytest.mark.slow
-def test_draws_go_on_to_where_weak_edges_agree_and_tell_the_error():
+def test_drawn_tables_reach_agreement_of_weak_edges():
     """Where they ended by the mean weight, log Z was 9 to 17 nats off at β = 8, error 0.38."""
     graph = path(spread_weights(199, 1.5, 1))
     most = reach(graph, 2)
@@ -166,7 +166,7 @@ def test_energy_of_a_large_torus_is_onsagers():
     assert abs(table.critical - np.log1p(np.sqrt(2))) < 0.04
 
 
-def test_the_table_is_its_own_derivative_and_goes_on():
+def test_slope_is_the_derivative_beyond_the_table():
     table = drawn(bf.Graph.grid((5, 5)), np.array([0.5, 0.5]), 2.0, sweeps=20)
     step = 1e-5
     for coupling in (0.0, 0.31, 1.2, 1.999, 2.0, 2.3, 7.0):
@@ -195,7 +195,7 @@ def test_tables_are_kept_by_graph_prevalence_and_range():
     np.testing.assert_array_equal(one, other)
 
 
-def test_edges_that_follow_labels():
+def test_planted_partition_constant():
     """Forests with a flat field do not tell; a block model's coupling is found at its truth."""
     tree = bf.Graph.from_edges([(0, 1), (1, 2), (1, 3)], [0.5, 1.0, 2.0])
     flat = np.full(3, 1 / 3)
@@ -213,7 +213,7 @@ def test_edges_that_follow_labels():
     np.testing.assert_allclose(best, np.log(0.9 / (0.1 / 3)), atol=0.01)  # odds of 27
 
 
-def test_where_order_would_begin():
+def test_bethe_coupling():
     assert bethe_coupling(bf.Graph.grid((1, 9)), 2) == np.inf
     ring = bf.Graph.from_edges(np.column_stack([np.arange(50), np.roll(np.arange(50), 1)]))
     assert bethe_coupling(ring, 3) == np.inf

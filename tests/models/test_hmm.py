@@ -50,7 +50,7 @@ def test_the_mode_of_a_stationary_chain_has_no_slope(data):
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), values[name], atol=1e-5)
 
 
-def test_first_labels_inform_stationary_chains():
+def test_first_labels_inform_stationary_transitions():
     """All labels known: draws of the transition against its density on a grid."""
     labels = np.array([0, 0, 1, 0, 1, *[0] * 24])  # one sequence of five items, 24 of one
     responses = bf.Responses.from_matrix(labels[:, None], classes=[0, 1])
@@ -148,7 +148,7 @@ def test_gold_and_items_without_responses():
 
 
 @pytest.mark.slow
-def test_edges_that_were_drawn_tell_more_of_the_coupling():
+def test_drawn_edges_inform_the_coupling_more():
     """Pairs of one class were linked 27 times as often; a field that was given sees less."""
     made = bf.datasets.simulate_dawid_skene(200, 4, 3, random_seed=1)
     graph = communities(made.truth, degree=5, within=0.9)

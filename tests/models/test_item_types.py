@@ -60,7 +60,7 @@ def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
     assert np.isfinite(result["log_likelihood"]["responses"].values).all()
 
 
-def test_what_follows_from_the_variables(fitted, three):
+def test_deterministics(fitted, three):
     """Prevalence, confusion and label probabilities of a draw, in NumPy."""
     _, result = fitted
     at = result["posterior"].dataset.isel(chain=1, draw=7)
@@ -96,7 +96,7 @@ def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():
     assert_close(bf.label_probabilities(result).sum("class"), np.ones(30), "labels")
 
 
-def test_classes_that_no_type_says_are_possible_and_spoil_no_other_draws(three):
+def test_classes_without_types_remain_possible(three):
     """A trust of e⁶ leaves a class the types of other classes at 1e-290 or so."""
     model = ItemTypes(three, consensus="levels")
     point = model.initial_point(1)
@@ -111,7 +111,7 @@ def test_classes_that_no_type_says_are_possible_and_spoil_no_other_draws(three):
     assert_close(np.exp(drawn["share"]), values["type_of_class"], "types that Gibbs draws")
 
 
-def test_of_many_classes_those_compete_that_raters_give_to_one_item():
+def test_pairs_of_many_classes_are_those_of_one_item():
     said = np.repeat(np.arange(12), 2)[:, None].repeat(3, axis=1)
     said[3, 0], said[5, 2] = 4, 2  # 1 with 4, 2 with 2
     model = ItemTypes(bf.Responses.from_matrix(said, classes=range(12)))
@@ -144,7 +144,7 @@ def all_known():
     return model, *at_random(model)
 
 
-def test_compiled_chains_draw_all_that_is_known_of_items(all_known):
+def test_compiled_chains_draw_item_log_odds(all_known):
     """No variable is left to NUTS; the chain's coordinates are those of PyMC's density."""
     model, point, values = all_known
     plan = make_plan(model)
@@ -156,7 +156,7 @@ def test_compiled_chains_draw_all_that_is_known_of_items(all_known):
         assert_close(block.coordinates.write(drawn), point[block.value], block.parameter)
 
 
-def test_everything_together_by_hand(all_known):
+def test_density_by_hand(all_known):
     """The density and the shares, from types, tilts and responses one by one."""
     model, point, values = all_known
     x = KNOWN["covariates"].to_numpy(float)

@@ -77,14 +77,14 @@ def test_starts_take_the_prior_of_the_mean(raters):
 
 
 @pytest.mark.slow
-def test_a_mode_that_is_none_is_not_said_to_be_found():
+def test_unconverged_modes_are_reported():
     made = bf.datasets.simulate_dawid_skene(40, 4, 2, random_seed=3)
     point = bf.find_map(DawidSkene(made.responses, pooled=True), iterations=10)
     assert point.attrs["converged"] == 0
     assert np.isfinite(point["point"]["confusion_mean"]).all()
 
 
-def test_what_needs_fixed_priors_is_refused(small):
+def test_methods_for_fixed_priors_are_refused(small):
     model = DawidSkene(small, pooled=True)
     for settings in ({"method": "cavi"}, {"sweeps": 3}):
         refused(r"no such prior on .*confusion_concentration", bf.fit, model, **settings)
@@ -208,7 +208,7 @@ def test_rates_are_conditional_probabilities(n_classes):
                     assert_close(drawn[prefix + name][place], rate, prefix + name)
 
 
-def test_chains_begin_apart_and_with_one_vote_per_group():
+def test_chains_begin_dispersed_with_one_vote_per_group():
     responses, _, _ = crowd(np.random.default_rng(1), 50)
     model = LatentGroup(responses, [[0, 1, 2], [3, 4]])
     plan = make_plan(model)

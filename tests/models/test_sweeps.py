@@ -242,7 +242,7 @@ def case(name, simulations=150):
 
 
 @pytest.mark.parametrize("name", with_slow(CASES, "types of populations"))
-def test_sweeps_leave_the_posterior_as_it_is(name):
+def test_sweeps_leave_the_posterior_invariant(name):
     assert_sweeps_keep(*case(name), revealed=[0, 7])
 
 
@@ -263,13 +263,13 @@ OTHER_COMBINATIONS += ["pooled accuracies", "types, trust given"]
 
 
 @pytest.mark.parametrize("name", with_slow(COMPILED, *OTHER_COMBINATIONS))
-def test_compiled_sweeps_leave_the_posterior_as_it_is(name):
+def test_compiled_sweeps_leave_the_posterior_invariant(name):
     assert_sweeps_keep(*case(name), revealed=[0, 7], compiled=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_sweeps_leave_the_posterior_as_it_is_in_many_simulations(name):
+def test_sweeps_leave_the_posterior_invariant_in_many_simulations(name):
     plan, drawn = case(name, 300)
     for compiled in {False, compilable(plan)}:
         assert_sweeps_keep(plan, drawn, revealed=[0, 7], compiled=compiled)

@@ -138,7 +138,7 @@ def test_monte_carlo_errors_of_labels_are_those_over_seeds():
     assert uncertain.any() and 0.8 < np.mean(spread[uncertain] / stated[uncertain]) < 1.25
 
 
-def test_known_labels_teach_who_is_right():
+def test_known_labels_raise_the_weight_of_good_raters():
     responses, truth = judges()
     gold = gold_of(truth, 50)
     result = bf.sample(WeightedVotes(responses, gold), 100, **QUIET)
@@ -189,7 +189,7 @@ def test_draws_of_labels_have_their_probabilities(monkeypatch):
     np.testing.assert_allclose(probabilities(again), probabilities(result), atol=1e-12)
 
 
-def test_items_without_responses_and_one_known_label_keep_what_is_given():
+def test_items_without_responses_keep_given_probabilities():
     answers = [[0, 0, 1], [1, 1, 1], [0, 0, 0], [-1, -1, -1], [1, 0, 1]]
     responses = bf.Responses.from_matrix(answers, items=list("abcde"))
     given = xr.DataArray(
@@ -246,7 +246,7 @@ def test_repeats_and_stated_probabilities_are_inputs():
     assert result["posterior"]["accuracy"].shape == (4, 50, 1)
 
 
-def test_new_items_are_predicted_as_if_they_had_been_there():
+def test_predictions_of_new_items_match_a_joint_fit():
     responses, truth = judges(200)
     gold = gold_of(truth[:150], 60)
     model = WeightedVotes(responses, gold)
@@ -259,7 +259,7 @@ def test_new_items_are_predicted_as_if_they_had_been_there():
         first.predict(result, responses, {"x": bf.vote_shares(responses)})
 
 
-def test_bad_input_is_refused_in_words():
+def test_invalid_input_is_refused():
     responses, truth = judges(30)
     gold = gold_of(truth, 8)
     for nothing in (None, {}):
@@ -280,7 +280,7 @@ def test_bad_input_is_refused_in_words():
     refused("none of such an item", WeightedVotes, alone, {"b": 0})
 
 
-def test_known_labels_of_one_class_are_no_certainty_and_are_noted():
+def test_known_labels_of_one_class_are_noted():
     responses, truth = judges(60)
     gold = {item: 0 for item in range(60) if truth[item] == 0}
     result = bf.sample(WeightedVotes(responses, gold), 100, **QUIET)

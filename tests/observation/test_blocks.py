@@ -24,7 +24,7 @@ def cut(monkeypatch):
 
     def into(size: int) -> None:
         monkeypatch.setattr(parts, "BLOCK", size)
-        monkeypatch.setattr(parts, "LEAST", 2)
+        monkeypatch.setattr(parts, "MIN_BLOCKS", 2)
         monkeypatch.setattr(parts, "TABLE", 0)
 
     return into
@@ -159,7 +159,7 @@ def test_the_density_of_pymc_and_its_gradient_are_those_of_the_whole(small, cut)
     np.testing.assert_allclose(other.compile_dlogp()(at), expected[1], rtol=1e-9)
 
 
-def test_what_cannot_be_cut_stays_whole(small, cut):
+def test_inseparable_models_are_not_cut(small, cut):
     cut(16)
     graph = bf.Graph.grid((2, small.n_items // 2), items=small.items)
     sequences = bf.Sequences.from_lengths([small.n_items // 2] * 2, items=small.items)
@@ -205,8 +205,8 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch):
     begun = serial.draw(rows, np.random.default_rng(5))
     expected = [serial.draw(rows, np.random.default_rng(number), begun) for number in range(5)]
     cut(32)
-    monkeypatch.setattr(potts, "LARGE", 1)
-    monkeypatch.setattr(potts, "SHARE", 7)
+    monkeypatch.setattr(potts, "MIN_THREADED_ITEMS", 1)
+    monkeypatch.setattr(potts, "TASK_ITEMS", 7)
     seen = make_plan(MarkovRandomField(responses, graph)).observation
     assert not isinstance(seen, BlockedResponseModel)
     for cores in (1, 2, 3):

@@ -179,7 +179,7 @@ def test_sources_that_abstain(small, tmp_path):
     np.testing.assert_allclose(added["speech"], counts["speech"], atol=1e-9)
 
 
-def test_what_partitions_cannot_do_is_refused_with_the_reason(parted):
+def test_unsupported_models_of_partitions_are_refused(parted):
     table, whole, _frame = parted
     graph = bf.Graph.grid((2, whole.n_items // 2), items=whole.items)
     for build, why in (
@@ -204,7 +204,7 @@ def test_the_density_goes_through_all_partitions(parted):
 
 
 @pytest.mark.slow
-def test_parts_that_memory_does_not_hold_are_read_again(parted, monkeypatch):
+def test_partitions_beyond_memory_are_reread(parted, monkeypatch):
     table, _, _ = parted
     kept = bf.sample(quiet(table), 5, tune=5, chains=1, random_seed=3, **QUIET)
     monkeypatch.setattr(cluster, "SHARE", 0.0)

@@ -171,7 +171,7 @@ def test_couplings_need_a_continuous_proper_prior_of_positive_numbers():
         assert "coupling" in {variable.name for variable in model_of(prior).free_RVs}
 
 
-def test_a_parameter_that_is_held_has_no_part_in_how_much_sweeps_widen():
+def test_constants_do_not_widen_sweeps():
     responses = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 2, (60, 4)))
     model = MarkovRandomField(responses, bf.Graph.grid((60,)))
     with pytest.warns(PoorFitWarning) as told:

@@ -72,7 +72,7 @@ def assert_moments(draws, points, log_weight):
         assert (np.abs(mean - expected) < 4.5 * error + 2e-3).all(), (mean, expected, error)
 
 
-def test_a_consensus_says_its_power():
+def test_class_given_type_is_a_power_of_the_consensus():
     for trust in (0.3, 1.0, 2.5):
         expected = MU**trust / (MU**trust).sum(axis=1, keepdims=True)
         assert_close(class_given_type(np.log(MU), trust), expected, "classes")
@@ -145,7 +145,7 @@ def test_a_given_trust_is_kept():
     assert stats.kstest(found[:, 0], stats.beta(each[0], each[1:].sum()).cdf).pvalue > 1e-4
 
 
-def test_rows_have_the_prior_that_the_members_say():
+def test_rows_have_the_prior_of_the_members():
     members = dict.fromkeys(("mean", "concentration"))
     pool = SharedMean("confusion", members, np.ones((2, 2)), 2.0, 0.4, 3)
     values = {"mean": np.log([[0.7, 0.3], [0.2, 0.8]]), "concentration": np.array([4.0, 10.0])}
@@ -186,7 +186,7 @@ def from_prior(pool, rng):
 
 
 @pytest.mark.parametrize(("n_classes", "pooled"), [(2, True), (4, False), (4, True)])
-def test_draws_leave_the_prior_as_it_is(n_classes, pooled):
+def test_draws_leave_the_prior_invariant(n_classes, pooled):
     pool, rng = pool_of(n_classes, pooled), np.random.default_rng(3)
     size = np.array([[40] * n_classes, [5] * n_classes, [0] * n_classes])  # of raters and classes
     seen = {role: [] for role in pool.members}
@@ -237,7 +237,7 @@ def test_prior_density_is_that_of_the_restaurant():
 
 
 @pytest.mark.parametrize(("n_raters", "most", "alpha"), [(4, 2, 2.5), (6, 1, 2.0)])
-def test_prior_draws_are_the_restaurants_that_have_no_more_groups(n_raters, most, alpha):
+def test_prior_draws_are_conditioned_on_the_number_of_groups(n_raters, most, alpha):
     few = [(p, sizes) for p, sizes in partitions(n_raters) if max(p) < most]
     log_p = np.array([log_prior(sizes, alpha) for _, sizes in few])
     rng = np.random.default_rng(1)
@@ -247,7 +247,7 @@ def test_prior_draws_are_the_restaurants_that_have_no_more_groups(n_raters, most
     assert_frequencies(seen, np.exp(log_p - logsumexp(log_p)), "partitions")
 
 
-def test_prior_draws_do_not_wait_for_what_never_happens():
+def test_prior_draws_need_no_rejection():
     """Of 400 raters who are seldom alone, the restaurant itself never has one group."""
     seats = draw(400, 1, 9.0, np.random.default_rng(1))
     assert seats.max() == 0 and np.sum(seats == 0) > 1

@@ -149,7 +149,7 @@ def test_bad_mixtures_are_refused_with_the_offender(small, build, told):
 MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])
 
 
-def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
+def test_sparse_rows_are_dirichlet_on_their_support():
     with pm.Model() as model:
         rows = bf.build.dirichlet("rows", MASK)
     point = {"rows_logratio__": np.array([0.3, -0.2, 0.5])}
@@ -264,7 +264,7 @@ def test_a_concentration_for_several_rows_is_that_of_each(channel, varies):
 
 
 @pytest.mark.parametrize("prior", [ZEROS, bf.priors.robust(3)])
-def test_rows_of_ones_own_with_one_prior_for_several_sets(prior):
+def test_custom_rows_with_one_prior_for_several_sets(prior):
     """Sparse rows and mixtures: EM has their prior, row by row."""
     repeated = np.tile(prior, (4, 1, 1)) if prior is ZEROS else stacked([prior] * 4)
     found = []

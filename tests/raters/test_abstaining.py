@@ -85,7 +85,7 @@ def test_likelihood_is_that_of_all_pairs(name, n_classes):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_certainties_leave_no_odd_numbers(name):
+def test_structural_zeros_give_finite_counts(name):
     """Sources that cannot be silent, that are never heard, and that never give some label."""
     responses = TABLES[name](3)
     speech = np.exp(rows(9, 3, 2))
@@ -131,7 +131,7 @@ def test_counts_are_those_of_all_pairs(name):
         assert (counts[..., -1] == 0).all()
 
 
-def test_who_never_abstains_has_a_confusion_matrix():
+def test_without_silence_it_is_confusion():
     responses = table(50, 6, 3, spoken=1.0)
     confusion = np.exp(rows(6, 2, 3)).reshape(6, 2, 3)[:, [0, 1, 1]]
     confusion[:, 2] = confusion[:, 2, ::-1]
@@ -176,7 +176,7 @@ def test_rows_are_linear_in_the_responses():
     assert first_rows(responses).all() and not first_rows(repeated()).all()
 
 
-def test_confusion_is_that_of_who_speaks():
+def test_confusion_is_conditional_on_a_response():
     speech = np.exp(rows(3, 3))
     speech[1, 2] = [0, 0, 0, 1]
     with np.errstate(divide="ignore"):
@@ -186,7 +186,7 @@ def test_confusion_is_that_of_who_speaks():
     assert_close(found[1, 2], np.ones(3) / 3, "of who never speaks")
 
 
-def test_predictive_draws_keep_who_spoke():
+def test_predictive_draws_keep_the_pattern_of_silence():
     """Truths follow from who spoke, labels from truths: the frequencies of all answers."""
     responses = bf.Responses.from_matrix([[0, -1], [0, 1]], abstain=-1)
     speech = np.array([[[0.5, 0.1, 0.4], [0.1, 0.2, 0.7]], [[0.3, 0.6, 0.1], [0.1, 0.1, 0.8]]])
@@ -204,7 +204,7 @@ def test_predictive_draws_keep_who_spoke():
     assert_frequencies(seen.ravel(), expected.ravel(), "predictive draws")
 
 
-def test_tables_must_say_who_was_silent():
+def test_tables_without_silence_are_refused():
     plain = table(5, 3, 2).without_silence()
     with pytest.raises(ModelError, match=r"abstain=.*responses\.completed\(\).*Got: a table"):
         ResponseModel.build(plain, bf.build.Independent(None), CHANNEL)
@@ -285,7 +285,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     refused("One more response", bf.decisions.value_of_response, gibbs, model)
 
 
-def test_default_prior_says_nothing_of_the_class():
+def test_default_prior_of_silence_is_the_same_for_all_classes():
     """Silence has the same prior under every class, and votes are right more often than wrong."""
     _, responses = labelled(30, 1)
     model = DawidSkene(responses)

@@ -100,7 +100,7 @@ def test_types_are_named_by_answers_and_their_probability():
     ]  # fmt: skip
 
 
-def test_five_hundred_answers_to_one_item_keep_their_digits():
+def test_likelihood_of_five_hundred_answers_does_not_underflow():
     """Products underflow; types differ by hundreds of nats."""
     rng = np.random.default_rng(3)
     item = np.repeat([0, 1, 2], [500, 2, 500])
@@ -121,7 +121,7 @@ def test_five_hundred_answers_to_one_item_keep_their_digits():
 
 
 @pytest.mark.parametrize("copies", [False, True])
-def test_draws_are_the_same_and_counted_by_kind(copies):
+def test_counts_by_kind_sum_to_counts(copies):
     """But for items without responses and of unknown class: types of these say nothing."""
     responses = random_crowd(40, 4, 3, seed=4)  # the last item has no responses
     assert responses.per_item[-1] == 0
@@ -150,7 +150,7 @@ def test_draws_are_the_same_and_counted_by_kind(copies):
     assert not by_kind.structure(few, np.full(few.n_items, -1))[3].any()  # other items
 
 
-def test_raters_who_always_look_at_types_of_one_class_are_the_plain_channel():
+def test_full_competence_and_one_type_per_class_is_confusion():
     responses, plain = random_crowd(60, 4, 3, seed=3), bf.build.Confusion(None)
     channel, (share, competence, guess), rows = made(3, [])
     own = [2, 9, 17]  # a type for each class

@@ -94,8 +94,10 @@ def test_contract(name):
     check_rater_channel(*made(name, 5), values=values)
 
 
-def test_wrong_counts_are_found():
+def test_contract_detects_wrong_counts():
     class Swapped(bf.build.OneCoin):
+        capabilities = bf.build.OneCoin.capabilities
+
         def collapse(self, counts):
             return (super().collapse(counts)[0][..., ::-1],)
 
@@ -135,7 +137,7 @@ def test_equal_items_are_merged_and_count_as_often(name):
 
 
 @pytest.mark.parametrize("name", CHANNELS)
-def test_copies_divide_what_is_hidden(name):
+def test_latent_variables_of_merged_items_are_drawn_by_copy(name):
     """Many copies of items of every class: whole counts with the mean of expected ones."""
     channel, tables, responses = made(name, 5)
     rng = np.random.default_rng(2)
@@ -220,7 +222,7 @@ def test_rows_are_the_responses_in_their_order():
     assert row.dtype == start.dtype == pair.dtype == np.uint32
 
 
-def test_pairs_must_come_up_often():
+def test_pairs_are_used_only_if_frequent():
     """Two raters, four pairs, and the guard against tables of pairs larger than the responses."""
     cell = np.tile(np.uint32([0, 2, 0, 3, 1, 2, 1, 3]), OFTEN)
     start = np.arange(0, len(cell) + 1, 2, dtype=np.uint32)
@@ -248,7 +250,7 @@ def test_likelihood_is_the_plain_sum(n_classes):
     assert_close(found, expected, "log-likelihood")
 
 
-def test_products_that_underflow_keep_their_digits():
+def test_likelihood_does_not_underflow():
     """A pair's product is zero in floating point, its logarithm is not."""
     responses = random_crowd(900, 3, 2, seed=7)
     table = log_confusion(2, 1) - np.array([380.0, 400.0])[:, None]
@@ -292,12 +294,12 @@ def log_lik(channel, rows, responses):
     return channel.log_lik(tables, channel.structure(responses, np.full(7, -1)))
 
 
-def test_contract_of_rows_by_the_last_answer():
+def test_contract_of_sequential_confusion():
     channel = bf.build.SequentialConfusion(None, SEQUENCES)
     check_rater_channel(channel, channel.expand((np.log(ROWS),), 3, np), table())
 
 
-def test_every_answer_has_the_row_of_the_rater_and_the_last_answer():
+def test_sequential_rows_are_by_rater_and_previous_answer():
     responses = table()
     said, _ = previous_labels(SEQUENCES, responses)
     expected = np.zeros((7, 3))
@@ -310,7 +312,7 @@ def test_every_answer_has_the_row_of_the_rater_and_the_last_answer():
     )
 
 
-def test_rows_that_do_not_look_back_are_those_of_confusion():
+def test_equal_sequential_rows_are_confusion():
     responses, plain = table(), bf.build.Confusion(None)
     same = np.repeat(ROWS[:, :1], 4, axis=1)
     channel = bf.build.SequentialConfusion(same, SEQUENCES)
@@ -320,7 +322,7 @@ def test_rows_that_do_not_look_back_are_those_of_confusion():
     assert_close(channel.confusion(tables, 3, np), ROWS[:, 0], "average over last answers")
 
 
-def test_answers_follow_those_drawn_before():
+def test_simulated_answers_depend_on_previous_ones():
     responses = bf.Responses.from_matrix([[0], [1], [2]] * 5000, classes=range(3))
     sequences = bf.Sequences.from_lengths([3] * 5000)
     channel = bf.build.SequentialConfusion(None, sequences)

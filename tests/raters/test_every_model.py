@@ -105,7 +105,7 @@ KNOWN = {"silence": (silent(0.3), bf.build.Abstaining), "statements": (stated(),
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_models_take_only_tables_that_their_channel_knows(name):
+def test_models_refuse_tables_that_their_channel_does_not_model(name):
     table, channel = KNOWN[name]
     sequences = bf.Sequences.from_lengths([3, 5], items=table.items.tolist())
     graph = bf.Graph.from_edges([(0, 1), (1, 2)], items=table.items.tolist())
@@ -194,7 +194,7 @@ def test_evidence_and_counts_against_enumeration_over_labels_and_verdicts(n_clas
 
 
 @pytest.mark.parametrize("copies", [1, 3])
-def test_verdicts_are_drawn_as_often_as_they_are_probable(copies):
+def test_verdicts_are_drawn_from_their_posterior(copies):
     """Two raters of a group and one alone on one item: every (label, verdict) by enumeration."""
     both = tables(3, n_groups=1, n_raters=3, seed=4)
     assignment = np.array([0, 0, -1])
@@ -242,7 +242,7 @@ def test_probabilities_that_underflow_and_zeros_are_legal():
 
 
 @pytest.mark.parametrize("rows", ["alone", "verdict is the truth"])
-def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows):
+def test_degenerate_groups_are_dawid_and_skene(rows):
     responses = random_crowd(12, 5, 3, seed=3)
     _, inner = tables(3)
     outer = np.log(np.tile(np.eye(3), (2, 1, 1)) + 1e-300)
@@ -259,7 +259,7 @@ def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows)
     assert_close(confusion, np.exp(inner), "confusion")
 
 
-def test_the_channel_alone_refuses_what_does_not_fit():
+def test_channel_refuses_wrong_shapes():
     responses = bf.Responses.from_matrix(np.eye(3, dtype=int))
     inner, outer = np.full((3, 2, 2), 0.5), np.full((1, 2, 2), 0.5)
     for arguments, told in (

@@ -41,7 +41,7 @@ NO_RULE_FOR_0 = (
 
 
 @pytest.mark.parametrize("table", [ONE_SIDED, pytest.param(NO_RULE_FOR_0, marks=pytest.mark.slow)])
-def test_a_class_without_a_rule_is_known_by_silence(table):
+def test_silence_identifies_a_class_without_rules(table):
     shares, label, hit, alarm = table
     votes, truth = fired(1, shares, label, hit, alarm)
     best = log_loss(exact(votes, shares, label, hit, alarm), truth)
@@ -53,7 +53,7 @@ def test_a_class_without_a_rule_is_known_by_silence(table):
         assert float(model.notes["dispersion"]) < 1.2
 
 
-def test_declared_silence_is_that_of_minus_one():
+def test_declared_and_missing_silence_agree():
     votes, _ = fired(2, *ONE_SIDED, n_items=300)
     found = [
         bf.find_map(LabellingFunctions(bf.Responses.from_matrix(votes, classes=[0, 1], **silence)))
@@ -83,7 +83,7 @@ def test_rates_give_the_accuracy_of_rules():
     assert np.abs(table["accuracy"].to_numpy() - right).max() < 0.06
 
 
-def test_one_rule_cannot_tell_and_the_model_that_can_is_named():
+def test_one_rule_is_refused_and_weighted_votes_suggested():
     votes, truth = fired(5, *ONE_SIDED, n_items=100)
     responses = bf.Responses.from_matrix(votes[:, :1], classes=[0, 1])
     with pytest.raises(ModelError, match="WeightedVotes"):

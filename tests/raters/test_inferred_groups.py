@@ -131,7 +131,7 @@ ROWS = "group_confusion", "rater_confusion"
 @pytest.mark.parametrize(
     ("n_classes", "sizes", "reseated", "alpha"), [(2, (3, 2), 0.0, 1e9), (3, (2, 3, 2), 1.0, 1.0)]
 )
-def test_counts_after_a_sweep_are_of_the_responses(
+def test_counts_after_a_sweep_match_the_responses(
     n_classes, sizes, copies, reseated, alpha, monkeypatch
 ):
     """Truths and verdicts counted at once or one by one, with groups that have no turn, too."""
@@ -175,7 +175,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
 
 
 @pytest.mark.parametrize(("reseated", "copies"), [(0.0, 2), (1.0, 1)])
-def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies, monkeypatch):
+def test_verdicts_of_large_groups_do_not_underflow(reseated, copies, monkeypatch):
     """So many raters repeat them that no other can be drawn, but where all are silent."""
     monkeypatch.setattr(latent_groups, "REASSIGNED", reseated)
     rng = np.random.default_rng(5)
@@ -249,7 +249,7 @@ def own_model(responses, assignment):
     return model
 
 
-def test_known_assignments_must_be_of_groups_there_are():
+def test_known_assignments_must_be_of_existing_groups():
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
     for last, told in ((70_000_000, "-1 to 70000000 and 1 groups"), (-2, "-2"), (0.5, "whole")):
         refused(told, own_model, responses, [0, 0, last, -1, -1])

@@ -87,7 +87,7 @@ def test_likelihood_and_counts_are_sums_over_hidden_answers(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
-def test_statements_of_zeros_and_ones_are_hard_labels(n_classes):
+def test_certain_statements_are_hard_labels(n_classes):
     rng = np.random.default_rng(n_classes)
     label = rng.integers(0, n_classes, 30)
     item, rater = rng.integers(0, 5, 30), rng.integers(0, N_RATERS, 30)
@@ -249,7 +249,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
         bf.predict(point, bf.Responses.from_probabilities(table | {"rater": ["ann"] * 2}))
 
 
-def test_the_value_of_a_response_knows_statements():
+def test_value_of_response_uses_statements():
     """A sure statement leaves less to learn than an even one."""
     hard = bf.Responses.from_matrix([["cat", "dog", None]] * 2, raters=RATERS, classes=CLASSES[:2])
     table = {"item": [0, 1], "rater": ["net"] * 2, "cat": [0.5, 1.0], "dog": [0.5, 0.0]}

@@ -58,7 +58,7 @@ def test_one_source_that_always_speaks_is_a_confusion_matrix():
     )
 
 
-def test_what_sources_say_where_they_speak():
+def test_simulated_votes_have_the_vote_shares():
     channel = bf.build.Votes(None, COLUMN)
     tables = channel.expand((np.log(SHARE),), 3, np)
     rows = channel.confusion(tables, 3, np)
@@ -68,7 +68,7 @@ def test_what_sources_say_where_they_speak():
     assert (drawn[table().rater == 0] == 0).all() and (drawn[table().rater == 4] == 2).all()
 
 
-def test_predictive_draws_keep_who_spoke_and_what_counts_as_one_vote():
+def test_predictive_draws_keep_votes_and_copies():
     """Truths follow from who spoke, what is said from the truth; the third source says 2 only."""
     column = np.array([[0, 1, -1], [0, 1, 2], [-1, -1, 3]])  # two sources share two labels
     responses = bf.Responses.from_matrix([[1, 1, 2], [0, -1, -1]], classes=range(3))
@@ -174,7 +174,7 @@ def test_copies_share_a_column_and_others_do_not():
     assert (column[:, 0] >= 0).tolist() == [m % 2 == 0 for m in range(14)] + [True] * 3
 
 
-def test_rules_that_meet_as_often_as_perfect_ones_are_no_copies():
+def test_frequent_agreement_of_good_rules_is_not_copying():
     """Of a class of one item in ten, two rules that are always right meet on all its items."""
     matrix = np.full((1000, 3), -1)
     matrix[:100, :2], matrix[100:900, 2] = 1, 0
@@ -215,7 +215,7 @@ def test_dispersion_by_hand(monkeypatch):
     assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
 
 
-def test_two_labels_of_one_source_are_no_pair():
+def test_labels_of_one_source_do_not_count_as_a_pair():
     matrix = [[0, -1], [1, 1], [0, 1], [1, -1]]
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
     votes = bf.build.Votes(None, [[0, 1], [-1, 2]])
@@ -244,7 +244,7 @@ def scores(labels, truth, chosen):
 
 
 @pytest.mark.parametrize("shares", [(0.98, 0.02), (0.4, 0.3, 0.2, 0.1)])
-def test_rules_that_are_independent_speak_for_themselves(shares):
+def test_independent_rules_have_dispersion_one(shares):
     responses, truth = rules(4, shares=shares, n_rules=16)
     model = LabellingFunctions(responses, shares)
     assert float(model.notes["dispersion"]) < 1.3

@@ -215,7 +215,7 @@ REFUSED = {
         "groups",
         more_table,
         {},
-        r"Got: rater 'zoe' .* rater_confusion, nothing tells which raters they share",
+        r"Got: rater 'zoe' .* rater_confusion, the group of a new rater is unknown",
     ),
     "no sequences": ("chain", new_table, {}, "which need sequences="),
     "no graph": ("graph", new_table, {}, "which need graph="),
