@@ -35,7 +35,7 @@ from bayesfuse.observation import LogParameters, ResponseModel, through_matrices
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
-from bayesfuse.pymc.evaluate import add_data, as_posterior
+from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.draws import Draws
 
 COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
@@ -231,12 +231,10 @@ def _chains(
     in_turn = shared or (kind is SteppedChain and sweep_cost(plan) < WORTH_A_THREAD)
     with threads(cores) if shared else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
-            # a first sweep scatters chains as well as `rows` does, where no pool must begin
-            rows = (
-                initializer.rows(stream)
-                if plan.pooled or kind is SteppedChain
-                else initializer.start.rows
-            )
+            rows = initializer.start.rows
+            # a first compiled sweep disperses chains as `rows` does, where no pool must begin
+            if plan.pooled or kind is SteppedChain or initializer.start.method == GIVEN:
+                rows = initializer.rows(stream)
             state = sweep.begin(rows)
             chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
             if summed is not None and isinstance(chain, SteppedChain):
@@ -269,7 +267,6 @@ def _chains(
     posterior = as_posterior(plan.model, values).assign_attrs(attrs)
     groups = {"posterior": posterior, "sample_stats": xr.Dataset(attrs=attrs)}
     result = xr.DataTree.from_dict(groups)
-    add_data(result, plan.model)
     if not settings.get("quiet", False):
         cut = f", and ended before {sizes['draws']:_d} draws" * (n_draws < sizes["draws"])
         made = f"{sizes['tune'] * n_chains:_d} + {n_draws * n_chains:_d} draws total"

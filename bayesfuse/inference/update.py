@@ -24,11 +24,12 @@ from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import LogParameters, ResponseModel, in_blocks
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results import natural, posterior
+from bayesfuse.results import natural, schema
+from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import class_names, constants
-from bayesfuse.results.draws import accumulate
 from bayesfuse.results.fitted import Fitted, bind, confusion_at, from_result, with_classes
+from bayesfuse.results.label_summary import LabelSummary
 from bayesfuse.results.natural import DirichletPosterior
 
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
@@ -129,20 +130,17 @@ def update(
     for name, value in held.items():  # does not vary
         rows[name] = np.broadcast_to(value, (int(draws), *np.shape(value)))
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
-    updated = xr.DataTree()
-    updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
-    prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
+    draws_of = _posterior(result, observation, known, values)
+    summary = LabelSummary(observation)
+    summary.compute(values, log_likelihood=False)
+    known = {name: replace(known[name], posterior=q) for name, q in fit.approximation.items()}
+    digests = np.append(before, digest)
+    groups = {schema.FIT: natural.fit_group(draws_of, known, fit.trace, digests)}
+    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
     homes = [where for where in prediction["parameters"].values() if where]
     if constant_names := [where["constant"] for where in homes if "constant" in where]:
-        updated["constant_data"] = xr.DataTree(constants(result)[constant_names])
-    posterior.add_constants(updated, observation)
-    summed = accumulate(observation, values, None, (1, int(draws)), log_likelihood=False)
-    posterior.add_labels(updated, summed.label_posterior())
-    posterior.order_variables(updated)
-    warn_of_collapse(updated, observation)
-    known = {name: replace(known[name], posterior=q) for name, q in fit.approximation.items()}
-    natural.store(updated, known, fit.trace, np.append(before, digest))
-    updated.attrs |= {
+        groups[schema.CONSTANT_DATA] = constants(result)[constant_names]
+    attributes = {
         "method": "cavi",
         "converged": int(fit.converged),
         "iterations": len(fit.trace),
@@ -150,6 +148,8 @@ def update(
         "forgetting": forgetting,
         "batches": len(before) + 1,
     }
+    updated = build(None, draws_of, summary, groups, attributes)
+    warn_of_collapse(updated, observation)
     return updated
 
 
@@ -193,7 +193,7 @@ def _see(
     if new.any():
         raters = unique_names([*listed(raters), *listed(responses.raters[new])], "rater")
     responses = _by(raters, with_classes(responses, fitted.class_names))
-    responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
+    responses = replace(responses, ordered=bool(constants(result).attrs[schema.ORDERED_CLASSES]))
     point = replace(fitted, values=values, new_rater_defaults=newcomers)
     observation, values, _ = bind(point, responses, inputs, gold)
     count = len(raters) - len(fitted.rater_names)
@@ -230,7 +230,7 @@ def _posterior(
 ) -> xr.Dataset:
     """Return draws of all variables, named as in the result before."""
     before = result["posterior"].dataset
-    parameters = json.loads(constants(result).attrs[posterior.PREDICTION])["parameters"]
+    parameters = json.loads(constants(result).attrs[schema.PREDICTION])["parameters"]
     homes = {name: (where or {}).get("variable") for name, where in parameters.items()}
     updated = {variable: values[name] for name, variable in homes.items() if variable is not None}
     prefix = "".join(next(iter(known.values())).variable.rpartition("::")[:2])
@@ -264,7 +264,7 @@ def _derived(observation: ResponseModel, values: Mapping[str, Array]) -> dict[st
 
 def _as_before(result: xr.DataTree, observation: ResponseModel) -> ResponseModel:
     """Return an observation that results describe as they described the one before."""
-    prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
+    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
     prediction["raters"] = kind(observation.raters)
     observation = replace(observation, prediction=prediction)
     if "observed_data" not in result.children:  # of responses in partitions

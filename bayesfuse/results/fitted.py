@@ -35,7 +35,7 @@ from bayesfuse.results.contents import (
     one_of,
     stored,
 )
-from bayesfuse.results.posterior import PREDICTION
+from bayesfuse.results.schema import PREDICTION
 
 FITTED = "fitted"  # where the rows of a rater with responses come from; for others see source_of
 

@@ -20,8 +20,8 @@ from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, constants, joint_labels, named, responses_of
-from bayesfuse.results.posterior import ORDERED
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.schema import ORDERED_CLASSES
 from bayesfuse.results.summaries import interval, posterior_draws, responses_per_rater, tails
 
 
@@ -127,7 +127,7 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
 
 def _require_ordered(result: xr.DataTree) -> None:
     known = constants(result)
-    if not known.attrs.get(ORDERED, 0):
+    if not known.attrs.get(ORDERED_CLASSES, 0):
         names = known["class"].values.tolist() if "class" in known.coords else "no classes"
         raise ModelError(
             "Grades need ordered classes: read the table with classes= in order and ordered=True, "
