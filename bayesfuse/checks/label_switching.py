@@ -16,7 +16,7 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.priors import robust
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents
-from bayesfuse.results.build import build
+from bayesfuse.results.build import rebuild
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
 from bayesfuse.results.label_summary import summarize_labels
 from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
@@ -157,15 +157,7 @@ def align_labels(
         summary = summarize_labels(
             observation, values, posterior, log_likelihood=pointwise, labels=labels
         )
-        computed = {"posterior", "label_posterior", "log_likelihood"}
-        groups = {
-            str(name): group.to_dataset(inherit=False)
-            for name, group in aligned.children.items()
-            if name not in computed
-        }
-        attributes: dict[str, Any] = {str(name): value for name, value in aligned.attrs.items()}
-        precision = attributes.get("precision")
-        aligned = build(None, posterior, summary, groups, attributes, precision=precision)
+        aligned = rebuild(aligned, posterior, summary)
     aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
     return aligned
 

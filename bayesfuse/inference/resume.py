@@ -15,6 +15,7 @@ from bayesfuse.inference.gradients import start_at
 from bayesfuse.inference.plan import Plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters
+from bayesfuse.pymc.evaluate import with_deterministics
 from bayesfuse.results import schema
 from bayesfuse.results.compatibility import free_variables, observation_of
 
@@ -60,11 +61,16 @@ def _interior(values: Array) -> Array:
 
 def joined(result: xr.DataTree, run: Run, model: pm.Model) -> tuple[Run, dict[str, Any]]:
     """Return the earlier and the new draws of all chains as one run, and the attributes."""
-    names = [variable.name for variable in model.free_RVs]
-    earlier = result[schema.POSTERIOR].dataset[names]
+    names = [variable.name for variable in model.free_RVs + model.deterministics]
+    earlier = result[schema.POSTERIOR].dataset
+    earlier = earlier[[name for name in names if name in earlier]]
     numbers = np.arange(run.posterior.sizes["draw"]) + int(earlier["draw"].values[-1]) + 1
-    new = run.posterior[names].assign_coords(chain=earlier["chain"], draw=numbers)
-    posterior = xr.concat([earlier, new], "draw", combine_attrs="drop_conflicts")
+    new = with_deterministics(model, run.posterior)[list(earlier.data_vars)]
+    new = new.assign_coords(chain=earlier["chain"], draw=numbers)
+    posterior = xr.concat([earlier, new], "draw", combine_attrs="override")
+    posterior.attrs["sampling_time"] = sum(
+        draws.attrs.get("sampling_time", 0.0) for draws in (earlier, run.posterior)
+    )
     attributes = {str(name): value for name, value in result.attrs.items()}
     attributes.pop(schema.MISSING, None)
     return Run(posterior, run.stats, None, run.is_cut), attributes

@@ -23,6 +23,7 @@ from bayesfuse.inference.resume import LastDraws, joined
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import hold, interruptible, threads
 from bayesfuse.results import schema
+from bayesfuse.results.contents import require_draws
 from bayesfuse.results.storage import Precision, Storage, resolve_storage
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
@@ -132,7 +133,7 @@ def sample(
         }
         fixed["start"] = None if start == DEFAULT else start
         _refuse(fixed, "resume= continues the chains of a result as they are")
-        chains, tune = resume["posterior"].sizes["chain"], 0
+        chains, tune = require_draws(resume, "Resuming").sizes["chain"], 0
         thin, precision = resume.attrs.get("thin"), resume.attrs.get("precision")
     chains = CHAINS if chains is None else chains
     _require_arguments(draws, tune, chains, cores, sweeps, log_likelihood, random_seed, kwargs)

@@ -73,6 +73,27 @@ def build(
     return result
 
 
+def rebuild(
+    result: xr.DataTree,
+    draws: xr.Dataset,
+    labels: LabelSummary | None = None,
+    *,
+    precision: Precision | None = None,
+) -> xr.DataTree:
+    """Return a result with other draws of the parameters; its labels belong to these, or others."""
+    groups = {str(name): node.to_dataset(inherit=False) for name, node in result.children.items()}
+    groups.pop(schema.POSTERIOR, None)
+    summary = LabelSummary(
+        None,
+        groups.pop(schema.LABEL_POSTERIOR, None),
+        groups.pop(schema.LABEL_DRAWS, None),
+        groups.pop(schema.LOG_LIKELIHOOD, None),
+    )
+    attributes: dict[str, Any] = {str(name): value for name, value in result.attrs.items()}
+    precision = precision or attributes.get("precision")
+    return build(None, draws, labels or summary, groups, attributes, precision=precision)
+
+
 def _label_groups(
     summary: LabelSummary, draws: xr.Dataset | None, precision: Precision | None
 ) -> dict[str, xr.Dataset]:
@@ -131,7 +152,7 @@ def _data_groups(
         return {schema.CONSTANT_DATA: xr.Dataset({"sizes": sizes}, coords, attributes)}
     constants = _constants(observation)
     if constant_data is not None:
-        constants = dict(constant_data.data_vars) | constants
+        constants = {str(n): v for n, v in constant_data.data_vars.items()} | constants
     if observed_data is None:
         label = (observation.rows_name,), responses.label.astype(np.int32)
         observed_data = xr.Dataset({observation.name: label})

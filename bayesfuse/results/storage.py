@@ -10,7 +10,8 @@ import pymc as pm
 
 from bayesfuse.errors import LargeResultWarning, require_choice, require_count, warn
 from bayesfuse.observation import ResponseModel
-from bayesfuse.results.draws import MAX_VALUES, n_units
+from bayesfuse.results import draws as sums
+from bayesfuse.results.draws import n_units
 
 Precision = Literal["double", "single"]
 
@@ -41,12 +42,13 @@ def choose_storage(
     precision: Precision | None = None,
     thin: int | None = None,
     log_likelihood: bool | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Storage:
     """Choose the precision, then ``thin``, so that draws take ``max_bytes``, unless given.
 
     The relative error of single precision, 10⁻⁷, is far below any Monte Carlo error.
     """
+    max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     n_chains, n_draws = sizes
     require_count("chains", n_chains)
     require_count("draws", n_draws)
@@ -56,7 +58,7 @@ def choose_storage(
         require_choice("precision", precision, *BYTES)
     units = sum(map(n_units, observations))
     if log_likelihood is None:
-        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= MAX_VALUES
+        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= sums.MAX_VALUES
     n_values = units * log_likelihood + _n_values(model)  # of a draw
 
     def size(precision: Precision, thin: int) -> int:
