@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -12,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.inference.gibbs import State, Sweep, least_angle, step
+from bayesfuse.inference.gibbs import State, Sweep, min_angle, step
 from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.labels.independent import Independent
-from bayesfuse.numerics.chains import ACCEPTED, TRIED, TURN, chain_of
+from bayesfuse.numerics.chains import ACCEPTED, ROTATES, TRIED, chain_of
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import EVERY, check, limited
 from bayesfuse.observation import LogParameters, ResponseModel
@@ -26,22 +25,38 @@ from bayesfuse.raters.confusion import Confusion
 
 SLICE = 0.05  # seconds a chain runs before other chains and the progress bar have their turn
 
+Watch = Callable[[LogParameters, Any], None]  # takes parameters and labels of a stored draw
 
-class Chain(ABC):
-    """Kept draws of ``sweeps`` sweeps each: (draws, …) by name, in kernel coordinates."""
+
+class Chain:
+    """Stored draws of a chain: (draws, …) by parameter, in kernel coordinates.
+
+    A draw is the state after ``sweeps`` sweeps of a backend, compiled or interpreted.
+    """
 
     def __init__(
-        self, sweep: Sweep, state: State, rng: Any, *, tune: int, draws: int, sweeps: int
+        self,
+        sweep: Sweep,
+        state: State,
+        rng: np.random.Generator,
+        *,
+        tune: int,
+        draws: int,
+        sweeps: int,
+        compiled: bool,
+        watch: Watch | None = None,
     ) -> None:
-        self.sweep, self.state, self.rng = sweep, state, rng
         self.tune, self.draws, self.sweeps = tune, draws, sweeps
         self.done, self.stopped = 0, False
         names = [*sweep.drawn]
         names += [block.parameter for pooled in sweep.pools for block in pooled.members.values()]
         rows: Mapping[str, Any] = {name: np.asarray(state.rows[name]) for name in names}
         self.stored = {n: np.empty((draws, *row.shape), row.dtype) for n, row in rows.items()}
-        if tune == 0:
-            self.state = state.tuned()
+        self.backend: CompiledSweeps | InterpretedSweeps
+        if compiled:
+            self.backend = CompiledSweeps(sweep, state, rng, self.stored)
+        else:
+            self.backend = InterpretedSweeps(sweep, state, rng, self.stored, watch)
 
     @property
     def n_stored(self) -> int:
@@ -53,141 +68,151 @@ class Chain(ABC):
         """Whether all draws have been made."""
         return self.done == self.tune + self.draws
 
-    @abstractmethod
     def advance(self, seconds: float) -> None:
         """Make at least one more draw, and as many as take about so long."""
-
-
-class SteppedChain(Chain):
-    """A chain of steps in Python; ``watch`` takes rows and labels of every draw that is kept."""
-
-    watch: Callable[[LogParameters, Any], None] | None = None
-
-    def advance(self, seconds: float) -> None:
-        """Make draws by steps in Python."""
         until = time.perf_counter() + seconds
-        while not self.complete:
-            state = self.state
-            for _ in range(self.sweeps):
-                if self.stopped:
-                    return
-                state = step(self.sweep, state, self.rng)
-            if self.done >= self.tune:
-                at = self.done - self.tune
-                for name, draws in self.stored.items():
-                    draws[at] = state.rows[name]
-                if self.watch is not None:
-                    self.watch(state.rows, state.labels)
-            self.done += 1
-            self.state = state.tuned() if self.done == self.tune else state
+        while not (self.complete or self.stopped):
+            is_tuning = self.done < self.tune
+            left = (self.tune if is_tuning else self.tune + self.draws) - self.done
+            number = min(self.backend.n_draws_in(until - time.perf_counter()), left)
+            self.backend.run(number, self.sweeps, -1 if is_tuning else self.done - self.tune)
+            self.done += number
+            if is_tuning and self.done == self.tune:
+                self.backend.end_tuning()
             if time.perf_counter() > until:
                 return
 
 
-class _Rows:
+class InterpretedSweeps:
+    """Sweeps by :func:`bayesfuse.inference.gibbs.step`, for any model."""
+
+    def __init__(
+        self, sweep: Sweep, state: State, rng: Any, stored: dict[str, Array], watch: Watch | None
+    ) -> None:
+        self.sweep, self.state, self.rng = sweep, state, rng
+        self.stored, self.watch = stored, watch
+
+    def n_draws_in(self, seconds: float) -> int:
+        """Return one, so that an interruption loses no draw."""
+        return 1
+
+    def run(self, n_draws: int, n_sweeps: int, first: int) -> None:
+        """Make draws, stored from ``first`` on unless negative."""
+        for made in range(n_draws):
+            state = self.state
+            for _ in range(n_sweeps):
+                state = step(self.sweep, state, self.rng)
+            self.state = state
+            if first >= 0:
+                for name, draws in self.stored.items():
+                    draws[first + made] = state.rows[name]
+                if self.watch is not None:
+                    self.watch(state.rows, state.labels)
+
+    def end_tuning(self) -> None:
+        """Go on without rotations if few were accepted."""
+        self.state = self.state.tuned()
+
+
+class CompiledSweeps:
+    """Sweeps in one compiled function, put together from those of the factors or the channel's."""
+
+    def __init__(self, sweep: Sweep, state: State, rng: Any, stored: dict[str, Array]) -> None:
+        self.sweep, self.state = sweep, state
+        self._seconds = 0.0  # of a draw, unknown before the first one
+        observation = sweep.observation
+        swaps = state.rotates and swaps_classes(observation)
+        self._moves = np.array([state.rotates, 0.0, 0.0, min_angle(observation), swaps, 0.0])
+        self._stacked: list[_StackedRows] = []
+        pools: Any = {pooled.pool.parameter: pooled.pool for pooled in sweep.pools}
+        values, storage = (
+            {pooled.pool.parameter: pooled.values(rows) for pooled in sweep.pools}
+            for rows in (state.rows, stored)
+        )
+        if begin := _compiled_chain(observation, sweep.pools):
+            self._chain, self._arguments = begin(state.rows, stored, values, storage, rng)
+            return
+        functions, table = _functions(observation), observation.table
+        assert functions is not None  # as `compilable` has found
+        labels, raters = functions
+        of_factors = (
+            (observation.labels, labels, observation.label_structure),
+            (observation.raters, raters, observation.rater_structure),
+        )
+        factors = []
+        for factor, in_chain, structure in of_factors:
+            part = _StackedRows(factor, in_chain, sweep, state)
+            self._stacked.append(part)
+            factors.append((*part.arrays, structure, part.store(stored)))
+        has_copies = bool((table.multiplicity != 1).any())
+        shape: Any = (table.n_items, table.n_classes) if has_copies else table.n_items
+        drawn = np.zeros(shape, float if has_copies else np.int32)
+        pool: Any = [p.in_chain(values[name], storage[name]) for name, p in pools.items()]
+        kernels = labels.draw, labels.count, raters.likelihood, raters.count
+        self._chain = chain_of(*kernels, bool(pools), state.rotates)
+        items = table.multiplicity, table.n_classes
+        self._arguments = (*factors, pool[0] if pool else (), drawn, items, self._moves, rng)
+
+    def n_draws_in(self, seconds: float) -> int:
+        """Return how many draws take about so long, at least one."""
+        return int(max(seconds / self._seconds, 1)) if self._seconds else 1
+
+    def run(self, n_draws: int, n_sweeps: int, first: int) -> None:
+        """Make draws, stored from ``first`` on unless negative, or raise ImpossibleDataError."""
+        began = time.perf_counter()
+        if self._seconds == 0.0:  # one sweep more scatters chains that begin at the same point
+            self._make(1, 1, -1)
+        self._make(n_draws, n_sweeps, first)
+        self._seconds = (time.perf_counter() - began) / n_draws
+
+    def end_tuning(self) -> None:
+        """Go on without rotations if few were accepted."""
+        tried, accepted = self._moves[[TRIED, ACCEPTED]].astype(int).tolist()
+        self.state = self.state._replace(n_tried=tried, n_accepted=accepted).tuned()
+        self._moves[ROTATES] = self.state.rotates
+
+    def _make(self, n_draws: int, n_sweeps: int, first: int) -> None:
+        if self._chain(n_draws, n_sweeps, first, *self._arguments) < n_draws:
+            rows: LogParameters = {}
+            for part in self._stacked:
+                rows |= part.by_name(part.rows)
+            self.sweep.observation.require_possible_at(rows)
+
+
+class _StackedRows:
     """The parameters of a factor in one table (rows, columns), with priors, counts and views."""
 
     def __init__(self, factor: Factor, functions: InChain, sweep: Sweep, state: State) -> None:
-        self.names = tuple(factor.parameters)
-        values = [np.asarray(state.rows[name], dtype=float) for name in self.names]
-        self.shapes = [value.shape for value in values]
-        columns = values[0].shape[-1]
-        self.rows = np.concatenate([value.reshape(-1, columns) for value in values])
-        self.prior, self.counts = np.ones_like(self.rows), np.zeros_like(self.rows)
-        for name, prior in zip(self.names, self.split(self.prior), strict=True):
+        values = {name: np.asarray(state.rows[name], dtype=float) for name in factor.parameters}
+        self.shapes = {name: value.shape for name, value in values.items()}
+        n_columns = next(iter(values.values())).shape[-1]
+        self.rows = np.concatenate([value.reshape(-1, n_columns) for value in values.values()])
+        prior, counts = np.ones_like(self.rows), np.zeros_like(self.rows)
+        for name, concentration in self.by_name(prior).items():
             if name in sweep.priors:
-                prior_of: Any = sweep.priors[name]
-                prior[...] = prior_of.concentration
-        self.tables, self.counted = (
-            tuple(
-                np.expand_dims(v, tuple(range(v.ndim - 1, functions.axes - 1)))
-                for v in self.split(array)
-            )
-            for array in (self.rows, self.counts)
-        )
+                known: Any = sweep.priors[name]
+                concentration[...] = known.concentration
+        views = [self._with_axes(array, functions.axes) for array in (self.rows, counts)]
+        self.arrays = self.rows, prior, counts, *views
 
-    def split(self, array: Array) -> list[Array]:
+    def by_name(self, array: Array) -> dict[str, Array]:
         """Return views of ``array`` (…, rows, columns) for each parameter, of its shape."""
-        sizes = [math.prod(shape[:-1]) for shape in self.shapes]
+        sizes = [math.prod(shape[:-1]) for shape in self.shapes.values()]
         parts = np.split(array, np.cumsum(sizes)[:-1], axis=-2)
-        lead = array.shape[:-2]
-        return [part.reshape(*lead, *s) for part, s in zip(parts, self.shapes, strict=True)]
+        shapes = zip(parts, self.shapes.items(), strict=True)
+        return {name: part.reshape(*array.shape[:-2], *shape) for part, (name, shape) in shapes}
 
+    def store(self, stored: dict[str, Array]) -> Array:
+        """Return a table of draws (draws, rows, columns), of which ``stored`` gets views."""
+        n_draws = len(stored[next(iter(self.shapes))])
+        made = np.empty((n_draws, *self.rows.shape))
+        stored |= self.by_name(made)
+        return made
 
-class CompiledChain(Chain):
-    """A chain in one compiled function, put together from those of the factors or the channel's.
-
-    It returns after some seconds, so that Python shows progress and notices interruptions.
-    """
-
-    _seconds = 0.0  # of a draw
-
-    def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
-        super().__init__(sweep, state, rng, **sizes)
-        observation = sweep.observation
-        swaps = state.turns and swaps_classes(observation)
-        self._turns = np.array([state.turns, 0.0, 0.0, least_angle(observation), swaps, 0.0])
-        self._parts: list[_Rows] = []
-        values, storage = (
-            {of_pool.pool.parameter: of_pool.values(rows) for of_pool in sweep.pools}
-            for rows in (state.rows, self.stored)
-        )
-        if begin := _compiled_chain(observation, sweep.pools):
-            self._chain, self._arguments = begin(state.rows, self.stored, values, storage, rng)
-            return
-        pools: Any = [of_pool.pool for of_pool in sweep.pools]
-        pool: Any = [p.in_chain(values[p.parameter], storage[p.parameter]) for p in pools]
-        of_factors, table = _functions(observation), observation.table
-        assert of_factors is not None  # as `compilable` has found
-        structures = observation.label_structure, observation.rater_structure
-        factors = []
-        for factor, functions, structure in zip(
-            (observation.labels, observation.raters), of_factors, structures, strict=True
-        ):
-            part = _Rows(factor, functions, sweep, state)
-            made = np.empty((self.draws, *part.rows.shape))
-            self.stored |= dict(zip(part.names, part.split(made), strict=True))
-            self._parts.append(part)
-            both = part.rows, part.prior, part.counts, part.tables, part.counted
-            factors.append((*both, structure, made))
-        copies = bool((table.multiplicity != 1).any())
-        shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
-        drawn = np.zeros(shape, float if copies else np.int32)
-        labels, raters = of_factors
-        kernels = labels.draw, labels.count, raters.likelihood, raters.count
-        self._chain = chain_of(*kernels, bool(pools), state.turns)
-        of_pool = table.multiplicity, table.n_classes
-        self._arguments = (*factors, pool[0] if pool else (), drawn, of_pool, self._turns, rng)
-
-    def advance(self, seconds: float) -> None:
-        """Make as many draws at a time as fit into the seconds."""
-        until = time.perf_counter() + seconds
-        while not self.complete:
-            began = time.perf_counter()
-            tuning = self.done < self.tune
-            left = (self.tune if tuning else self.tune + self.draws) - self.done
-            fits = (until - began) / self._seconds if self._seconds else 1
-            number = int(np.clip(fits, 1, left))
-            if self.done == 0:  # scatters chains that begin at the same point
-                self._make(1, 1, -1)
-            self._make(number, self.sweeps, -1 if tuning else self.done - self.tune)
-            self.done += number
-            ended = time.perf_counter()
-            self._seconds = (ended - began) / number
-            if tuning and self.done == self.tune:
-                tried, accepted = self._turns[[TRIED, ACCEPTED]].astype(int).tolist()
-                self.state = self.state._replace(tried=tried, accepted=accepted).tuned()
-                self._turns[TURN] = self.state.turns
-            if ended > until:
-                return
-
-    def _make(self, number: int, sweeps: int, first: int) -> None:
-        """Make draws, written from ``first`` on unless negative, or raise ImpossibleDataError."""
-        if self._chain(number, sweeps, first, *self._arguments) < number:
-            rows: dict[str, Array] = {}
-            for part in self._parts:
-                rows |= dict(zip(part.names, part.split(part.rows), strict=True))
-            self.sweep.observation.require_possible_at(rows)
+    def _with_axes(self, array: Array, n_axes: int) -> tuple[Array, ...]:
+        """Return views by parameter, with at least so many axes: new ones before the last."""
+        views = self.by_name(array).values()
+        return tuple(np.expand_dims(v, tuple(range(v.ndim - 1, n_axes - 1))) for v in views)
 
 
 def swaps_classes(observation: ResponseModel) -> bool:
@@ -239,37 +264,47 @@ def _functions(observation: ResponseModel) -> tuple[InChain, InChain] | None:
     return functions_of[0], functions_of[1]
 
 
-def run(chains: list[Any], cores: int, progress: Callable[[int], None]) -> None:
+def run(chains: list[Chain], cores: int, progress: Callable[[int], None]) -> None:
     """Advance chains on ``cores`` threads (one: this thread) until complete or interrupted."""
     with suppress(KeyboardInterrupt):
         if cores == 1:
-            while going := [chain for chain in chains if not chain.complete]:
-                for chain in going:
-                    check()
-                    before = chain.done
-                    chain.advance(SLICE)
+            _run_in_turn(chains, progress)
+        else:
+            _run_on_threads(chains, cores, progress)
+
+
+def _run_in_turn(chains: list[Chain], progress: Callable[[int], None]) -> None:
+    while incomplete := [chain for chain in chains if not chain.complete]:
+        for chain in incomplete:
+            check()
+            before = chain.done
+            chain.advance(SLICE)
+            progress(chain.done - before)
+
+
+def _run_on_threads(chains: list[Chain], cores: int, progress: Callable[[int], None]) -> None:
+    check()
+    if isinstance(chains[0].backend, CompiledSweeps):  # only here does Ctrl-C end compilation
+        chains[0].advance(SLICE)
+        progress(chains[0].done)
+    advance = {chain: limited(chain.advance) for chain in chains}
+    with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as executor:
+        running = {}
+        # the number of draws before a slice is read before its thread starts
+        for chain, before in [(chain, chain.done) for chain in chains if not chain.complete]:
+            running[executor.submit(advance[chain], SLICE)] = chain, before
+        try:
+            while running:
+                check()
+                for future in wait(running, EVERY, FIRST_COMPLETED).done:
+                    chain, before = running.pop(future)
+                    future.result()
                     progress(chain.done - before)
-            return
-        check()
-        if isinstance(chains[0], CompiledChain):  # only here does Ctrl-C end compilation
-            chains[0].advance(SLICE)
-            progress(chains[0].done)
-        with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
-            advance = {chain: limited(chain.advance) for chain in chains}
-            # the number of draws before a slice is read before its thread starts
-            going = [(chain, chain.done) for chain in chains if not chain.complete]
-            running = {pool.submit(advance[one[0]], SLICE): one for one in going}
-            try:
-                while running:
-                    check()
-                    for future in wait(running, EVERY, FIRST_COMPLETED).done:
-                        chain, before = running.pop(future)
-                        future.result()
-                        progress(chain.done - before)
-                        if not chain.complete:
-                            running[pool.submit(advance[chain], SLICE)] = chain, chain.done
-            except BaseException:
-                for chain in chains:
-                    chain.stopped = True
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+                    if not chain.complete:
+                        before = chain.done
+                        running[executor.submit(advance[chain], SLICE)] = chain, before
+        except BaseException:
+            for chain in chains:
+                chain.stopped = True
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise

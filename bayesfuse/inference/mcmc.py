@@ -23,8 +23,8 @@ from pytensor.tensor.type import TensorType
 from rich.progress import MofNCompleteColumn, Progress
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.chains import Chain, CompiledChain, SteppedChain, compilable, run
-from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.chains import Chain, compilable, run
+from bayesfuse.inference.gibbs import Sweep, draw_parameters, draw_pools, step
 from bayesfuse.inference.gradients import GIVEN, Gradients, initialize, start_at, values_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import find_start
@@ -83,31 +83,26 @@ class ChainInitializer:
         drawn = tuple(name for name, prior in priors.items() if prior.free)
         sweep = Sweep(self.plan.observation, priors, drawn)
         initial = {n: prior.centre() for n, prior in priors.items()} | rows
-        sampled = step(sweep, sweep.begin(initial), rng).rows
+        sampled = step(sweep, sweep.init(initial), rng).rows
         if self.nonconjugate is None:
             return sampled
         _, counts = self.plan.observation.expected(rows)
         return self.nonconjugate.disperse(sampled, counts, rng)
 
     def _pooled(self, initial: LogParameters, rng: np.random.Generator) -> LogParameters:
-        """Draw labels, then all parameters given these."""
-        plan, sweep, rows = self.plan, Sweep.of(self.plan), dict(initial)
-        rows = {name: prior.centre() for name, prior in sweep.priors.items()} | rows
+        """Draw labels once, then all parameters given these."""
+        plan, sweep, observation = self.plan, Sweep.of(self.plan), self.plan.observation
+        rows = {name: prior.centre() for name, prior in sweep.priors.items()} | initial
         for pooled in plan.pools:
             rows |= pooled.rows(pooled.pool.begin(rng))
-        rows |= {name: prior.centre() for name, prior in sweep.below_pools(rows).items()}
-        # labels and hidden variables of the channel are drawn once
-        at = dict(initial)
-        for name in plan.observation.labels.parameters:  # maybe by kind of items
-            at[name] = np.broadcast_to(at.get(name, rows[name]), rows[name].shape)
-        counts = plan.observation.draw_counts(rows, rng, by=(self.without_pools.raters, at))
+        rows |= {n: p.centre() for n, p in sweep.priors_at(rows).items() if n not in sweep.priors}
+        unpooled = dict(initial)
+        for name in observation.labels.parameters:  # maybe by kind of items
+            unpooled[name] = np.broadcast_to(initial.get(name, rows[name]), rows[name].shape)
+        counts = observation.draw_counts(rows, rng, by=(self.without_pools.raters, unpooled))
         for _ in range(SETTLING):
-            for pooled in plan.pools:
-                values = pooled.values(rows)
-                rows |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
-        statistics = plan.observation.statistics(rows, counts)
-        priors = {**sweep.priors, **sweep.below_pools(rows)}
-        return rows | {n: priors[n].draw(statistics[n], rows[n], rng) for n in sweep.drawn}
+            rows |= draw_pools(sweep, rows, counts, rng)
+        return rows | draw_parameters(sweep, rows, {}, counts, rng)
 
     def values(self, rng: np.random.Generator) -> dict[str, Any]:
         """Return values of the model's variables at which a chain begins, off any boundary."""
@@ -220,49 +215,35 @@ def _chains(
     """Run chains in which sweeps draw all variables."""
     plan, began = initializer.plan, time.perf_counter()
     tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
-    # more sweeps for each are as good as draws that are made and dropped
-    kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
+    # more sweeps per draw are equivalent to thinning
     sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
-    sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
-    chains: list[Chain] = []
-    # a sweep over many items is itself shared by threads, and a short one is mostly Python, which
-    # holds its lock: then chains take turns
+    n_chains, cores = settings["chains"], settings["cores"] or available()
+    compiled = compilable(plan)
+    # A sweep over many items is itself shared by threads, and a short one is mostly Python, which
+    # holds its lock: then chains take turns.
     shared = plan.observation.shared or n_chains == 1
-    in_turn = shared or (kind is SteppedChain and sweep_cost(plan) < WORTH_A_THREAD)
+    in_turn = shared or (not compiled and sweep_cost(plan) < WORTH_A_THREAD)
     with threads(cores) if shared else nullcontext():
+        sweep, chains = Sweep.of(plan), []
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
-            rows = initializer.start.rows
-            # a first compiled sweep disperses chains as `rows` does, where no pool must begin
-            if plan.pooled or kind is SteppedChain or initializer.start.method == GIVEN:
-                rows = initializer.rows(stream)
-            state = sweep.begin(rows)
-            chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
-            if summed is not None and isinstance(chain, SteppedChain):
-                chain.watch = partial(summed.add, number)
-            chains.append(chain)
-        shown = settings["progressbar"]
-        at_once = 1 if in_turn else cores
-        if callable(shown):
-            run(chains, at_once, shown)
-        else:
-            columns = *Progress.get_default_columns(), MofNCompleteColumn()
-            with Progress(*columns, disable=not shown) as bar:
-                task = bar.add_task("Sampling", total=n_chains * sum(sizes.values()))
-                run(chains, at_once, lambda made: bar.advance(task, made))
-    hold()  # what there is must not be lost
+            # the first sweep scatters compiled chains as well as `rows` does, except of a pool
+            scatters = compiled and not plan.pooled and initializer.start.method != GIVEN
+            rows = initializer.start.rows if scatters else initializer.rows(stream)
+            watch = None if summed is None else partial(summed.add, number)
+            state, how = sweep.init(rows), {"compiled": compiled, "watch": watch}
+            chains.append(Chain(sweep, state, stream, sweeps=sweeps * thin, **how, **sizes))
+        _run_with_progress(chains, 1 if in_turn else cores, settings["progressbar"])
+    hold()  # the draws must not be lost
     n_draws = min(chain.n_stored for chain in chains)
-    stored_draws = {
-        n: np.stack([chain.stored[n][:n_draws] for chain in chains]) for n in chains[0].stored
-    }
-    seconds = time.perf_counter() - began
     if n_draws == 0:  # interrupted before there were draws
         hold(False)
         check()
         raise KeyboardInterrupt
-    values = {
-        block.variable.name: block.support.from_kernel(stored_draws.pop(block.parameter))
-        for block in plan.all_blocks
-    }
+    seconds = time.perf_counter() - began
+    values = {}
+    for block in plan.all_blocks:
+        drawn = np.stack([chain.stored[block.parameter][:n_draws] for chain in chains])
+        values[block.variable.name] = block.support.from_kernel(drawn)
     attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
     posterior = as_posterior(plan.model, values).assign_attrs(attrs)
     groups = {"posterior": posterior, "sample_stats": xr.Dataset(attrs=attrs)}
@@ -275,6 +256,17 @@ def _chains(
             f"tune and {n_draws:_d} draw iterations ({made}) took {seconds:.0f} seconds{cut}."
         )
     return result
+
+
+def _run_with_progress(chains: list[Chain], cores: int, progressbar: Any) -> None:
+    """Run chains, and show the draws of all by a bar or a function of their number."""
+    if callable(progressbar):
+        run(chains, cores, progressbar)
+        return
+    columns = *Progress.get_default_columns(), MofNCompleteColumn()
+    with Progress(*columns, disable=not progressbar) as bar:
+        task = bar.add_task("Sampling", total=sum(c.tune + c.draws for c in chains))
+        run(chains, cores, lambda made: bar.advance(task, made))
 
 
 def _next_to_nuts(

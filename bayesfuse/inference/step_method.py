@@ -13,8 +13,8 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError, require_count
-from bayesfuse.inference.gibbs import Sweep, step, with_priors
-from bayesfuse.inference.plan import Block, Plan, make_plan
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import Interruption
 from bayesfuse.observation import LogParameters
@@ -28,8 +28,8 @@ class LabelGibbs(BlockedStep):
 
     Conjugate parameters are drawn from their conditionals, a coupling by slice sampling; for
     independent labels, some sweeps begin with a move of the prevalence, if that proves useful.
-    Others are left to other steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to
-    NUTS. Labels on a graph with circles must not depend on such variables.
+    ``pm.sample(step=bf.LabelGibbs(), model=model)`` draws the other variables by NUTS. Labels on a
+    graph with circles must not depend on such variables.
 
     Parameters
     ----------
@@ -78,62 +78,30 @@ class LabelGibbs(BlockedStep):
         **kwargs: Any,
     ) -> None:
         require_count("sweeps", sweeps)
-        self.sweeps = sweeps
-        self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
+        self._uses_latest = model is None and pm.Model.get_context(error_if_none=False) is None
         model = _model(model)
         plan = make_plan(model) if plan is None else plan
-        wanted = {block.value for block in plan.all_blocks}
-        if vars is not None:
-            listed = vars if isinstance(vars, list | tuple) else [vars]
-            wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
-        blocks = [b for b in plan.blocks.values() if b.value in wanted]
-        drawn = {b.parameter for b in blocks}
-        pools = [
-            pooled
-            for pooled in plan.pools
-            if wanted >= {b.value for b in pooled.members.values()}
-            and (pooled.pool.parameter in drawn or pooled.pool.parameter not in plan.blocks)
-        ]
+        blocks, pools = _blocks_of(plan, vars)
         members = [block for pooled in pools for block in pooled.members.values()]
-        self.blocks = [*blocks, *members]
-        if not self.blocks or len(self.blocks) != len(wanted):
-            raise ModelError(
-                "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
-                "prior on which nothing else in the model depends; give the others to NUTS. Got: "
-                f"{sorted(wanted or plan.variables)}, of which such are "
-                f"{sorted(b.value for b in self.blocks)}."
-            )
-        observation = plan.observation
-        if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
-            raise ModelError(
-                "Groups of raters are drawn with the matrices of groups and raters summed out, so "
-                "one step draws them all, with Dirichlet priors: pm.sample(step="
-                f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
-            )
-        self.rng = get_random_generator(rng)
+        self.blocks = [*blocks.values(), *members]
+        drawn_values = {block.value for block in self.blocks}
+        self.vars = [value for value in model.value_vars if value.name in drawn_values]
+        self.rng, self.sweeps = get_random_generator(rng), sweeps
+        self.sweep = Sweep.of(plan, tuple(blocks), pools)
+        self.state = self.sweep.init({})
         self.watch: Callable[[int, int, LogParameters, NDArray[Any]], None] | None = None
         self._chain, self._draw = -1, 0
         self._written: dict[str, tuple[Any, Array]] = {}
-        updated = {block.value for block in self.blocks}
-        self.vars = [value for value in model.value_vars if value.name in updated]
-        self.sweep = Sweep.of(plan, tuple(b.parameter for b in blocks), pools)
-        self.state = self.sweep.begin({})
-        # whatever else the conditionals depend on is evaluated at the point of each step
-        known = drawn | {name for pool in pools for name in pool.implied}
-        others = {name: variable for name, variable in plan.variables.items() if name not in known}
-        left = [name for name, variable in others.items() if depends(model, [variable])]
-        if left and not observation.labels.exact:
-            raise ModelError(
-                "Other steps than LabelGibbs sum the labels out, approximately where labels are "
-                f"{type(observation.labels).__name__} on this graph, so what the responses depend "
-                "on must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a "
-                "coupling any prior, on which nothing else depends, or leave all variables to "
-                f"NUTS: bf.sample(…, sampler='nuts'). Got: {left} left to other steps."
-            )
-        self.others = value_function(model, others) if others else lambda point: {}
+        # all other variables of the conditionals are evaluated at the point of each step
+        fixed = set(blocks) | {name for pooled in pools for name in pooled.implied}
+        others = {name: variable for name, variable in plan.variables.items() if name not in fixed}
+        _require_exact_labels(plan, others)
+        self._others = value_function(model, others) if others else lambda point: {}
         below = {pooled.pool.parameter for pooled in pools}
-        self.varying = {
-            b.parameter: b.varying for b in blocks if b.varying and b.parameter not in below
+        self._varying = {
+            name: block.varying
+            for name, block in blocks.items()
+            if block.varying is not None and name not in below
         }
 
     @staticmethod
@@ -144,31 +112,25 @@ class LabelGibbs(BlockedStep):
 
     def __repr__(self) -> str:
         """Name the model, which PyMC quotes where it samples another one."""
-        whose = "the model built last (pass model= for another)" if self._guessed else "its model"
-        return f"{type(self).__name__} of {whose}"
+        latest = "the model built last (pass model= for another)"
+        return f"{type(self).__name__} of {latest if self._uses_latest else 'its model'}"
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Begin a chain: what an earlier one has left is not its own."""
+        """Forget the state of an earlier chain."""
         super().setup_chain(rng, tune, draws)
-        self.state, self._written = self.sweep.begin({}), {}
+        self.state, self._written = self.sweep.init({}), {}
         self._chain, self._draw = self._chain + 1, -tune
 
     def stop_tuning(self) -> None:
-        """Leave turns out if few were accepted: the responses determine the prevalence then."""
+        """Go on without rotations if few were accepted."""
         super().stop_tuning()
         self.state = self.state.tuned()
 
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
-        sweep = self.sweep
-        rows = {block.parameter: self.read(block, point) for block in self.blocks}
-        for name, value in self.others(point).items():
-            with np.errstate(divide="ignore"):  # zero is a legal probability
-                rows[name] = sweep.observation.support(name).to_kernel(value)
-        if self.varying:
-            sweep = with_priors(sweep, {name: at(point) for name, at in self.varying.items()})
-        for pooled in sweep.pools:
-            rows |= pooled.rows(pooled.values(rows))
+        sweep, rows = self.sweep, self._rows(point)
+        if self._varying:
+            sweep = sweep.with_priors({name: at(point) for name, at in self._varying.items()})
         self.state = self.state._replace(rows=rows)
         with Interruption():
             for _ in range(self.sweeps):
@@ -184,12 +146,22 @@ class LabelGibbs(BlockedStep):
         self._draw += 1
         return point, [{}]
 
-    def read(self, block: Block, point: Any) -> Array:
+    def _rows(self, point: Any) -> LogParameters:
+        """Return all parameters in kernel coordinates."""
+        rows = {block.parameter: self._read(block, point) for block in self.blocks}
+        for name, value in self._others(point).items():
+            with np.errstate(divide="ignore"):  # zero is a legal probability
+                rows[name] = self.sweep.observation.support(name).to_kernel(value)
+        for pooled in self.sweep.pools:
+            rows |= pooled.rows(pooled.values(rows))
+        return rows
+
+    def _read(self, block: Block, point: Any) -> Array:
         """Return the block's log rows: those drawn last, exactly, if the point is unchanged."""
-        there = point[block.value]
+        current = point[block.value]
         if block.value in self._written:
             value, rows = self._written[block.value]
-            if value is there or np.array_equal(value, there):
+            if value is current or np.array_equal(value, current):
                 return rows
         return block.read(point)
 
@@ -206,3 +178,50 @@ def _model(model: pm.Model | None) -> pm.Model:
             "Got: no model."
         )
     return context
+
+
+def _blocks_of(plan: Plan, vars: Any) -> tuple[dict[str, Block], list[PooledBlock]]:
+    """Return the blocks by parameter, and the pools, that draw some variables, by default all."""
+    requested = {block.value for block in plan.all_blocks}
+    if vars is not None:
+        values = plan.model.rvs_to_values
+        listed = vars if isinstance(vars, list | tuple) else [vars]
+        requested = {values.get(variable, variable).name for variable in listed}
+    blocks = {name: block for name, block in plan.blocks.items() if block.value in requested}
+    pools = []
+    for pooled in plan.pools:
+        has_rows = pooled.pool.parameter in blocks or pooled.pool.parameter not in plan.blocks
+        if has_rows and requested >= {block.value for block in pooled.members.values()}:
+            pools.append(pooled)
+    members = [block for pooled in pools for block in pooled.members.values()]
+    drawn = {block.value for block in (*blocks.values(), *members)}
+    if not drawn or drawn != requested:
+        raise ModelError(
+            "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta prior "
+            "on which nothing else in the model depends; give the others to NUTS. Got: "
+            f"{sorted(requested or plan.variables)}, of which LabelGibbs can draw {sorted(drawn)}."
+        )
+    observation = plan.observation
+    if set(blocks) & set(observation.indices) and not set(blocks) >= set(
+        observation.raters.parameters
+    ):
+        raise ModelError(
+            "Groups of raters are drawn with the matrices of groups and raters summed out, so one "
+            "step draws them all, with Dirichlet priors: pm.sample(step=bf.LabelGibbs()), or "
+            f"bf.sample. Got: a step for {sorted(blocks)} only."
+        )
+    return blocks, pools
+
+
+def _require_exact_labels(plan: Plan, others: dict[str, Any]) -> None:
+    """Raise ModelError if other steps move parameters whose labels they sum out approximately."""
+    labels = plan.observation.labels
+    moved = [name for name, variable in others.items() if depends(plan.model, [variable])]
+    if moved and not labels.exact:
+        raise ModelError(
+            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+            f"{type(labels).__name__} on this graph, so one LabelGibbs must draw all parameters of "
+            "the responses. Give rows Dirichlet or Beta priors and a coupling any prior, on which "
+            "nothing else depends, or leave all variables to NUTS: bf.sample(…, sampler='nuts'). "
+            f"Got: {moved} left to other steps."
+        )

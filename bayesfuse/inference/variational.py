@@ -284,7 +284,7 @@ def _sweep(
         with np.errstate(divide="ignore"):  # zero is a legal probability
             for name, block in plan.blocks.items():
                 rows[name] = block.support.to_kernel(values[block.variable.name][draw])
-        state = sweep.begin(rows)
+        state = sweep.init(rows)
         for stored, n_sweeps in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
             for _ in range(n_sweeps):
                 state = gibbs.step(sweep, state, rng)
