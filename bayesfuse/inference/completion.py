@@ -58,22 +58,24 @@ class _Completion:
             (summary,) = self.summaries.values()
             if joint_labels.max_stored_draws(plan.observation):
                 self.expected.add(schema.LABEL_DRAWS)
-            if run.sums is not None:  # at once: labels that were drawn cannot be computed anew
+            if run.sums is not None:
                 summary.add(run.sums)
-                self.expected = summary.groups
+                if run.sums.drawn:
+                    self.expected = summary.groups
 
     def advance(self, seconds: float, cores: int | None) -> None:
         """Compute what is missing, with labels of fewer draws if all take more ``seconds``."""
         with threads(cores):
             if self._missing_variables():
                 self.posterior = with_deterministics(self.model, self.posterior)
-            if self.run.sums is not None:
+            if self.run.sums is not None and self.run.sums.drawn:
                 return
             seconds /= 2 * len(self.plans)  # half for the probabilities, half for joint draws
             for name, plan in self.plans.items():
                 values = evaluate(plan.model, self.posterior, plan.variables)
                 summary = self.summaries[name]
-                summary.compute(values, log_likelihood=self.log_likelihood, seconds=seconds)
+                if summary.probabilities is None or self.run.sums is None:
+                    summary.compute(values, log_likelihood=self.log_likelihood, seconds=seconds)
                 summary.draw(values, self.posterior, seconds)
 
     def _missing_variables(self) -> set[str]:

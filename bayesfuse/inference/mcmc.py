@@ -23,7 +23,7 @@ from pytensor.tensor.type import TensorType
 from rich.progress import MofNCompleteColumn, Progress
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.chains import Chain, compilable, run
+from bayesfuse.inference.chains import Chain, adds_labels, compilable, run
 from bayesfuse.inference.gibbs import Sweep, draw_parameters, draw_pools, step
 from bayesfuse.inference.gradients import GIVEN, Gradients, initialize, start_at, values_of
 from bayesfuse.inference.plan import Plan
@@ -193,16 +193,21 @@ def sample_gibbs(
     thin: int,
     log_likelihood: bool,
 ) -> tuple[xr.DataTree, Draws | None]:
-    """Return the draws and, where labels go on from the previous ones, the sums over these."""
+    """Return the draws and, if the chains added up label probabilities, the sums."""
     plan = initializer.plan
     draws, summed = settings["draws"], None
     sweeps = sweeps or sweeps_of_draw(plan)
-    if plan.observation.labels.moves_labels:
+    moves_labels = plan.observation.labels.moves_labels
+    if moves_labels or adds_labels(plan, initializer.start.rows):
         sizes = settings["chains"], -(-draws // thin)
-        summed = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
+        options = {"log_likelihood": log_likelihood, "labels": moves_labels}
+        summed = Draws(plan.observation, *sizes, **options)
     if not plan.is_fully_conjugate:
         return thinned(_next_to_nuts(initializer, settings, sweeps, summed, thin), thin), summed
-    return _chains(initializer, settings, sweeps, summed, thin), summed
+    result = _chains(initializer, settings, sweeps, summed, thin)
+    is_cut = result["posterior"].sizes["draw"] < -(-draws // thin)
+    # of interrupted chains, only labels that were drawn cannot be computed again
+    return result, None if is_cut and not moves_labels else summed
 
 
 def _chains(
@@ -229,9 +234,12 @@ def _chains(
             # the first sweep scatters compiled chains as well as `rows` does, except of a pool
             scatters = compiled and not plan.pooled and initializer.start.method != GIVEN
             rows = initializer.start.rows if scatters else initializer.rows(stream)
-            watch = None if summed is None else partial(summed.add, number)
-            state, how = sweep.init(rows), {"compiled": compiled, "watch": watch}
-            chains.append(Chain(sweep, state, stream, sweeps=sweeps * thin, **how, **sizes))
+            options: dict[str, Any] = {"compiled": compiled, "sweeps": sweeps * thin, **sizes}
+            if summed is not None and summed.drawn:
+                options["watch"] = partial(summed.add, number)
+            elif summed is not None:
+                options["sums"] = summed.arrays(number)
+            chains.append(Chain(sweep, sweep.init(rows), stream, **options))
         _run_with_progress(chains, 1 if in_turn else cores, settings["progressbar"])
     hold()  # the draws must not be lost
     n_draws = min(chain.n_stored for chain in chains)
@@ -239,6 +247,9 @@ def _chains(
         hold(False)
         check()
         raise KeyboardInterrupt
+    if summed is not None and not summed.drawn and n_draws == sizes["draws"]:
+        for number, chain in enumerate(chains):  # of the last draw, after which there is no sweep
+            summed.add(number, {name: draws[-1] for name, draws in chain.stored.items()})
     seconds = time.perf_counter() - began
     values = {}
     for block in plan.all_blocks:

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.numerics.batches import add_to_batches
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import BlockedResponseModel, ChunkedResponseModel, ResponseModel
@@ -168,6 +169,12 @@ class Draws:
         if self.pointwise is not None:
             self.pointwise[chain, draw] = log_evidence
 
+    def arrays(self, chain: int) -> tuple[NDArray[Any], ...]:
+        """Return sums and log likelihoods of a chain, to which compiled chains add."""
+        none = np.empty((0, 0))
+        pointwise = none if self.pointwise is None else self.pointwise[chain]
+        return *self.means[chain].arrays, pointwise
+
     def result(self) -> tuple[Array, Array]:
         """Return mean probabilities of ``table`` and errors, overwriting the sums."""
         if self.known is not None:
@@ -183,7 +190,8 @@ class Draws:
         observation, pointwise = self.observation, self.pointwise
         responses, labels = observation.responses, observation.labels
         names = labels.units(responses)
-        if labels.unit != "item" or pointwise is None:
+        is_by_item = observation.table is responses and responses.is_unweighted
+        if labels.unit != "item" or pointwise is None or is_by_item:
             return names, pointwise
         copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
         return names[copies], pointwise[:, :, observation.inverse[copies]]
@@ -222,42 +230,43 @@ class BatchMeans:
     """Mean over draws and its error by means of batches (Flegal, Haran & Jones 2008)."""
 
     def __init__(self, shape: tuple[int, ...], length: int) -> None:
-        self.length = length
-        self.total, self.batch = np.zeros(shape), np.zeros(shape)
-        self.mean, self.squares = np.zeros(shape), np.zeros(shape)  # of the means of batches
-        self.n_draws = self.n_batches = 0
+        self.shape, self.counts = shape, np.array([0, 0, length])
+        size = math.prod(shape)
+        self.total, self.batch = np.zeros(size), np.zeros(size)
+        self.mean, self.squares = np.zeros(size), np.zeros(size)  # of the means of batches
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws so far."""
+        return int(self.counts[0])
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Sums and counts, as kernels update them: see :func:`add_to_batches`."""
+        return self.total, self.batch, self.mean, self.squares, self.counts
 
     def add(self, values: Array) -> None:
         """Add the values at a draw."""
-        self.batch += values
-        self.total += values
-        self.n_draws += 1
-        if self.n_draws % self.length == 0:  # Welford's update: plain squares would cancel
-            self.batch /= self.length
-            self.n_batches += 1
-            deviation = self.batch - self.mean
-            self.mean += deviation / self.n_batches
-            self.squares += deviation * (self.batch - self.mean)
-            self.batch[:] = 0.0
+        add_to_batches(np.ravel(values), *self.arrays)
 
     def join(self, other: BatchMeans) -> None:
         """Add the draws of another chain (Chan, Golub & LeVeque 1983)."""
         self.total += other.total
-        self.n_draws += other.n_draws
-        both = self.n_batches + other.n_batches
-        if other.n_batches == 0:
+        n, m = self.counts[1], other.counts[1]
+        self.counts[:2] += other.counts[:2]
+        if m == 0:
             return
         difference = other.mean - self.mean
-        self.squares += other.squares + difference**2 * (self.n_batches * other.n_batches / both)
-        self.mean += difference * (other.n_batches / both)
-        self.n_batches = both
+        self.squares += other.squares + difference**2 * (n * m / (n + m))
+        self.mean += difference * (m / (n + m))
 
     def result(self) -> tuple[Array, Array]:
         """Return mean and Monte Carlo error, overwriting the sums to save memory."""
         self.total /= self.n_draws
-        n, variance = self.n_batches, self.squares
+        n, variance = int(self.counts[1]), self.squares
         if n < 2:
             variance[:] = np.nan
-            return self.total, variance
-        variance /= n * (n - 1)
-        return self.total, np.sqrt(variance, out=variance)
+        else:
+            variance /= n * (n - 1)
+            np.sqrt(variance, out=variance)
+        return self.total.reshape(self.shape), variance.reshape(self.shape)
