@@ -49,7 +49,7 @@ def sweep(n_items, n_rules, coverage, n_classes):
     share = bf.priors.diagonal(n_classes, weight=coverage, accuracy=0.7)
     known = np.column_stack([share, np.full(n_classes, 1 - coverage)])
     rows["speech"] = np.log(np.tile(known, (n_rules, 1, 1)))
-    state = step(gibbs, gibbs.begin(rows), rng)
+    state = step(gibbs, gibbs.init(rows), rng)
     begun = time.perf_counter()
     for _ in range(SWEEPS):
         state = step(gibbs, state, rng)

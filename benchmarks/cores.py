@@ -80,10 +80,10 @@ def main():
     for name, model in models(given.responses):
         plan = make_plan(model)
         begun = find_start(plan.initial_response_model(), plan.continuous_priors(), "majority").rows
-        sweep, rng = replace(Sweep.of(plan), may_turn=False), np.random.default_rng(1)
+        sweep, rng = replace(Sweep.of(plan), can_rotate=False), np.random.default_rng(1)
 
         def sweeps(sweep=sweep, begun=begun, rng=rng):
-            state = sweep.begin(dict(begun))
+            state = sweep.init(dict(begun))
             for _ in range(SWEEPS):
                 state = step(sweep, state, rng)
 

@@ -20,7 +20,7 @@ from numba import njit
 
 import bayesfuse as bf
 from bayesfuse.inference import gibbs
-from bayesfuse.inference.chains import CompiledChain
+from bayesfuse.inference.chains import Chain
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
@@ -110,9 +110,9 @@ def main() -> None:
     for name, part, bound, what in parts:
         least += bound
         _line(name, timed(part), bound, what)
-    state = sweep.begin(rows)
+    state = sweep.init(rows)
     _line("sweep", timed(lambda: gibbs.step(sweep, state, rng)), least, "all of these")
-    chain = CompiledChain(sweep, state, rng, tune=0, draws=10**6, sweeps=10)
+    chain = Chain(sweep, state, rng, tune=0, draws=10**6, sweeps=10, compiled=True)
     _line("compiled sweep", timed(lambda: chain.advance(0.0)) / 10, least, "all of these")
     _line("step (PyMC's coordinates)", timed(lambda: step.step(point)), least, "")
 

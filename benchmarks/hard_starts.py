@@ -123,7 +123,7 @@ class Problem:
     def dispersed(self, rows, rng):
         """Return parameters after one sweep."""
         sweep = Sweep(self.response_model, self.prior, tuple(self.prior))
-        return step(sweep, sweep.begin(rows), rng).rows
+        return step(sweep, sweep.init(rows), rng).rows
 
     def begin(self, start, rng):
         if start != "PyMC":

@@ -235,7 +235,7 @@ def begin(model):
     start = plan.observation.known(plan.indices())
     rows = find_start(start, plan.continuous_priors()).rows | plan.indices()
     sweep = Sweep.of(plan)
-    state = sweep.begin(rows)
+    state = sweep.init(rows)
     for _ in range(10):
         state = step(sweep, state, RNG)
     return sweep, state

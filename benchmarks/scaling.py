@@ -136,7 +136,7 @@ class Sweeps:
         seen, rng, rows = self.requested, self.rng, self.rows
         label_rows, structure = seen.label_tables(rows), seen.label_structure
         while True:
-            self._time("sweep", lambda: step(self.sweep, self.sweep.begin(rows), rng))
+            self._time("sweep", lambda: step(self.sweep, self.sweep.init(rows), rng))
             likelihood, _ = self._time("likelihood", lambda: seen.likelihood(rows))
             drawn = self._time(
                 "draw",

@@ -13,17 +13,17 @@ from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 
-if TYPE_CHECKING:  # the algorithms do without PyMC
+if TYPE_CHECKING:  # the algorithms do not need PyMC
     from bayesfuse.inference.plan import Plan
 
 RowPriors = Mapping[str, Dirichlet]  # priors or approximations of rows, by parameter
 
-EPOCHS = 100  # epochs of batches at most
-FORGETTING = 0.7  # exponent of the step sizes of the stochastic form
-SETTLED = 1e-6  # change of the averaged bound per response that ends the stochastic form
-LARGE_K = 0.7  # Pareto shape above which a fit could not even serve as a proposal
-FEW_DRAWS = 100  # below so many draws nothing can be said about the tail of their importance ratios
-SAME = 1e-6  # log ratios that differ by less differ by rounding
+MAX_EPOCHS = 100  # of stochastic fits
+FORGETTING = 0.7  # exponent of the step sizes of stochastic fits
+MIN_GAIN = 1e-6  # of the mean bound per response in an epoch of stochastic fits
+LARGE_K = 0.7  # above it, a fit could not even serve as a proposal
+FEW_DRAWS = 100  # to estimate the tail of importance ratios
+ROUNDING = 1e-6  # smaller differences of log ratios are rounding errors
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def pareto_shape(log_ratio: Array) -> float:
     finite = log_ratio[np.isfinite(log_ratio)]
     if len(finite) < FEW_DRAWS:
         return float("nan")
-    if np.ptp(finite) < SAME:
+    if np.ptp(finite) < ROUNDING:
         return 0.0
     return float(array_stats.psislw(-finite)[1])  # made for the ratios 1 / likelihood
 
@@ -70,14 +70,14 @@ def fit(
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> VariationalFit:
-    """Climb to the Dirichlet distributions (or mixtures) nearest to the posterior of the rows.
+    """Maximise the bound over Dirichlet distributions (or mixtures) of the rows.
 
-    ``rows`` are where the first counts are taken; ``held`` are parameters that stay where they are.
-    The bound is the log evidence at exp E[log θ] less KL(q ‖ prior) (Beal 2003, eq. 2.39). Where
-    counts are not sufficient it is approximate, and steps are halved until uphill.
+    ``rows`` give the first counts; the parameters ``held`` are fixed. The bound is the log evidence
+    at exp E[log θ] less KL(q ‖ prior) (Beal 2003, eq. 2.39). Where counts are not sufficient it is
+    approximate, and steps that lower it are halved.
     """
     fixed = held or {}  # priors has the names of all the others
-    least = tolerance * observation.n_responses
+    min_gain = tolerance * observation.n_responses
     _, counts = observation.expected(rows | fixed)
     q = _add(priors, counts)
     previous = q
@@ -88,11 +88,11 @@ def fit(
         if log_evidence == -np.inf:
             observation.require_possible_at(fixed | log_rows)
         height = log_evidence - divergence(q, priors, log_rows)
-        if trace and height < trace[-1] - least and not observation.labels.counts_all:
+        if trace and height < trace[-1] - min_gain and not observation.labels.counts_all:
             q = _between(previous, q, 0.5)
             continue
         trace.append(height)
-        if len(trace) > 1 and trace[-1] - trace[-2] < least:
+        if len(trace) > 1 and trace[-1] - trace[-2] < min_gain:
             return VariationalFit(q, np.array(trace), True)
         previous, q = q, _add(priors, counts)
     return VariationalFit(previous, np.array(trace), False)
@@ -106,12 +106,12 @@ def fit_stochastic(
     *,
     held: LogParameters,
     epochs: int,
-    tolerance: float = SETTLED,
+    tolerance: float = MIN_GAIN,
 ) -> VariationalFit:
-    """Follow natural gradients of the bound, each from a part of the data, in random order.
+    """Take steps along natural gradients of the bound, of one part of the data at a time.
 
-    Ends when an epoch's mean bound gains less than ``tolerance`` per response. Steps are those of
-    Hoffman, Blei, Wang & Paisley (2013), JMLR 14, section 2.4.
+    Ends when an epoch's mean bound gains less than ``tolerance`` per response. Step sizes are those
+    of Hoffman, Blei, Wang & Paisley (2013), JMLR 14, section 2.4.
     """
     times, step = float(len(parts)), 0
     q: RowPriors = {}
@@ -130,8 +130,8 @@ def fit_stochastic(
             bounds.append(times * log_evidence - divergence(q, priors, log_rows))
             q = _between(q, _add(priors, counts, times), (1 + step) ** -FORGETTING)
         trace.append(float(np.mean(bounds)))
-        least = tolerance * times * part.n_responses
-        if len(trace) > 1 and abs(trace[-1] - trace[-2]) < least:
+        min_gain = tolerance * times * part.n_responses
+        if len(trace) > 1 and abs(trace[-1] - trace[-2]) < min_gain:
             return VariationalFit(q, np.array(trace), True)
     return VariationalFit(q, np.array(trace), False)
 
@@ -179,7 +179,7 @@ def _add(priors: RowPriors, counts: LogParameters, times: float = 1.0) -> RowPri
 
 
 def _between(one: RowPriors, other: RowPriors, share: float) -> RowPriors:
-    """Return distributions a share of the way from one to the other, in natural parameters."""
+    """Interpolate between two distributions, in natural parameters."""
     return {name: one[name] + share * (other[name] - one[name]) for name in one}
 
 
@@ -193,7 +193,7 @@ def approximate(
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit to all data at once, or to random batches of units; other parameters stay as begun."""
+    """Fit to all data at once, or to random batches of units, other parameters held."""
     observation, priors = plan.initial_response_model(), plan.continuous_priors()
     prior = {name: prior_of for name, prior_of in priors.items() if isinstance(prior_of, Dirichlet)}
     held = {name: initial[name] for name in priors if name not in prior}
@@ -205,7 +205,7 @@ def approximate(
         cuts = np.split(order, range(batch_size, len(order), batch_size))
         parts = [observation.part(np.sort(units)) for units in cuts]
         fitted_q = fit_stochastic(
-            parts, initial, prior, rng, epochs=iterations or EPOCHS, **options
+            parts, initial, prior, rng, epochs=iterations or MAX_EPOCHS, **options
         )
         total_bound = bound(observation, fitted_q.approximation, prior, held)
         fitted_q = replace(fitted_q, trace=np.append(fitted_q.trace, total_bound))
@@ -214,11 +214,13 @@ def approximate(
         fitted_q = fit(observation, initial, prior, **options)
     rows = draw_rows(fitted_q.approximation, draws, rng)
     shape = _judge(observation, prior, fitted_q.approximation, rows, held)
-    still, values = plan.indices() | held, {}
+    constant, values = plan.indices() | held, {}
     for name, block in plan.blocks.items():
-        value = block.support.from_kernel(rows[name] if name in rows else still[name])
-        times = () if name in rows else (draws, *[1] * np.ndim(value))
-        values[block.variable.name] = np.tile(value, times)
+        if name in rows:
+            values[block.variable.name] = block.support.from_kernel(rows[name])
+        else:
+            value = block.support.from_kernel(constant[name])
+            values[block.variable.name] = np.tile(value, (draws, *[1] * np.ndim(value)))
     fitted = {name: (prior[name], prior_of) for name, prior_of in fitted_q.approximation.items()}
     return Approximation(values, fitted_q.trace, fitted_q.converged, shape, fitted)
 
@@ -241,7 +243,7 @@ def _judge(
     """Return the Pareto shape of draws of log rows (draw, …)."""
     log_ratio = np.empty(len(next(iter(rows.values()))))
     if len(log_ratio) < FEW_DRAWS:
-        return float("nan")
+        return float("nan")  # before the evidence is computed
     for draw in range(len(log_ratio)):
         at = {name: drawn[draw] for name, drawn in rows.items()}
         log_ratio[draw] = observation.evidence(at | held)[0] + log_density(priors, at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from bayesfuse.parameters.contract import Prior
 
 Priors = Mapping[str, Prior]  # the fixed priors of parameters by name
 
-STEPS = 5  # gradient steps of what has no closed form in every iteration
+STEPS = 5  # gradient steps of variables without a closed form in every iteration
 
 Nonconjugate = Any  # gradients.Gradients: variables without a fixed conjugate prior
 
@@ -43,7 +43,7 @@ def fit(
     Concentrations below one count as one, because such densities have poles and no mode.
     """
     priors = {name: prior.with_mode() for name, prior in priors.items()}
-    least = tolerance * observation.n_responses
+    min_gain = tolerance * observation.n_responses
     trace: list[float] = []
     counts_all, log_evidence = observation.labels.counts_all, -np.inf
     previous = rows
@@ -56,19 +56,22 @@ def fit(
             height += nonconjugate.log_density(rows)
             if trace and not np.isfinite(height):  # a density with a pole has no mode
                 return PointFit(previous, log_evidence, np.array(trace), False)
-        if trace and height < trace[-1] - least and not counts_all:
-            # Not EM but a step uphill that was too long: half of it, until it is not
-            rows = (nonconjugate.between if nonconjugate is not None else _between)(previous, rows)
+        if trace and height < trace[-1] - min_gain and not counts_all:
+            # generalised EM overshot: halve the step
+            if nonconjugate is None:
+                rows = between(previous, rows, previous)
+            else:
+                rows = nonconjugate.between(previous, rows)
             continue
         log_evidence = total
         trace.append(height)
-        if len(trace) > 1 and trace[-1] - trace[-2] < least:
+        if len(trace) > 1 and trace[-1] - trace[-2] < min_gain:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
         rows = updated(observation, rows, counts, priors, nonconjugate, "maximise")
         if nonconjugate is not None:
             rows = nonconjugate.climb(rows, counts, STEPS)
-    # the last step of what is not EM has not been judged
+    # the density after the last step of generalised EM is not known
     return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
 
 
@@ -85,7 +88,7 @@ def updated(
     nonconjugate: Nonconjugate | None,
     how: Literal["maximise", "expect", "interior"],
 ) -> LogParameters:
-    """Return rows in which a method of every prior updates its parameter, given counts."""
+    """Return all rows updated by the method ``how`` of their priors, given counts."""
     statistics = observation.statistics(rows, counts)
     if nonconjugate is not None:
         priors = {**priors, **nonconjugate.priors(rows)}
@@ -94,6 +97,6 @@ def updated(
     return rows | {n: getattr(p, how)(statistics[n], rows[n]) for n, p in priors.items()}
 
 
-def _between(one: LogParameters, other: LogParameters) -> LogParameters:
+def between(one: LogParameters, other: LogParameters, names: Iterable[str]) -> LogParameters:
     """Return the logs of the means of two sets of rows."""
-    return {name: np.logaddexp(one[name], other[name]) - np.log(2.0) for name in one}
+    return {name: np.logaddexp(one[name], other[name]) - np.log(2.0) for name in names}

@@ -16,14 +16,11 @@ from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function, without_compilation
 
-WINDOW = 500  # steps over which bound and parameters are averaged, and compared with those before
+WINDOW = 500  # steps of which means of the bound are compared, and parameters averaged
 STEP = {"advi": 0.01, "fullrank_advi": 0.002}  # step size of Adam, in log ratios
-
-MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
-
-CONDITIONAL, NARROWEST = 100, 1e-3  # draws that show the scale of a conditional, and its least
-
-JITTER = 0.5  # spread of Pathfinder's starts: far enough to see curvature, without label switching
+MAX_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
+SCALE_DRAWS, MIN_SCALE = 100, 1e-3  # draws that estimate the scale of a conditional, and a bound
+JITTER = 0.5  # spread of Pathfinder's starts: enough for curvature, without label switching
 
 
 def fit_advi(
@@ -54,7 +51,7 @@ def fit_advi(
     step = inference.objective.step_function(
         score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP[method])} | kwargs)
     )
-    trace, converged = _climb(step, parameters, iterations or MOST_STEPS[method], progressbar)
+    trace, converged = _climb(step, parameters, iterations or MAX_STEPS[method], progressbar)
     mean = parameters["mu"].get_value()
     noise = rng.standard_normal((draws, len(mean)))
     with without_compilation():
@@ -78,7 +75,7 @@ def fit_advi(
 
 
 def _set_scales(plan: Plan, nonconjugate: Gradients | None, initial: Start, group: Any) -> None:
-    """Give every coordinate the scale of its conditional given the labels at the start."""
+    """Set the scale of every coordinate to that of its conditional given labels at the start."""
     observation, rows = plan.initial_response_model(), initial.rows
     _, counts = observation.expected(rows)
     statistics = observation.statistics(rows, counts)
@@ -89,10 +86,10 @@ def _set_scales(plan: Plan, nonconjugate: Gradients | None, initial: Start, grou
     rng = np.random.default_rng(0)
     for name, block in plan.blocks.items():
         drawn = [
-            priors[name].draw(statistics.get(name), rows[name], rng) for _ in range(CONDITIONAL)
+            priors[name].draw(statistics.get(name), rows[name], rng) for _ in range(SCALE_DRAWS)
         ]
         spread = np.std([block.coordinates.write(value) for value in drawn], axis=0)
-        scales[block.value] = np.clip(spread, NARROWEST, 1.0)
+        scales[block.value] = np.clip(spread, MIN_SCALE, 1.0)
     sigma = np.ones(group.ddim)
     for name, scale in scales.items():
         _, at, _, _ = group.ordering[name]
@@ -107,7 +104,7 @@ def _set_scales(plan: Plan, nonconjugate: Gradients | None, initial: Start, grou
 def _climb(
     step: Any, parameters: dict[str, Any], iterations: int, progressbar: bool
 ) -> tuple[Array, bool]:
-    """Take steps until the bound gains less than its noise; leave the mean of the last window."""
+    """Take steps until the bound gains less than its noise; average the last window."""
     trace: list[float] = []
     before, converged = np.empty(0), False
     for at in track(range(1, iterations + 1), "Fitting", disable=not progressbar):
@@ -169,5 +166,5 @@ def fit_pathfinder(
     posterior = tree["posterior"].dataset.stack(one=("chain", "draw"))
     values = {v.name: posterior[v.name].transpose("one", ...).values for v in plan.model.free_RVs}
     bound = float((pathfinder["paths_logP_mean"] - pathfinder["paths_logQ_mean"]).max())
-    shape = float(pathfinder.get("pareto_k", np.nan))  # not there where ratios are not looked at
+    shape = float(pathfinder.get("pareto_k", np.nan))  # absent without importance weights
     return Approximation(values, np.array([bound]), not bool(pathfinder["all_paths_failed"]), shape)

@@ -1,4 +1,4 @@
-"""Draws of a model by PyMC's chains or by Gibbs sweeps: whole chains, or steps next to NUTS."""
+"""Draws of a model by PyMC's chains, by chains of Gibbs sweeps, or by sweeps next to NUTS."""
 
 from __future__ import annotations
 
@@ -38,24 +38,23 @@ from bayesfuse.priors import diagonal
 from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.draws import Draws
 
-COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
+SECONDS_PER_DRAW = 130e-6  # spent on a draw after sampling; cheaper sweeps are repeated
+MIN_SECONDS_OF_THREADS = 5e-4  # of an interpreted sweep, above which chains run side by side
 
-WORTH_A_THREAD = 5e-4  # seconds of a sweep in Python above which chains run side by side
+# arguments of pm.sample that have an effect if Gibbs sweeps draw all variables
+GIBBS_SETTINGS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar"}
+GIBBS_SETTINGS |= {"quiet", "compute_convergence_checks"}
 
-# arguments of pm.sample that mean something where Gibbs sweeps draw all variables
-OF_CHAINS = {"model", "draws", "tune", "chains", "cores", "random_seed", "progressbar", "quiet"}
-OF_CHAINS |= {"compute_convergence_checks"}
+POOL_DRAWS = 10  # of hyperparameters given the same labels, before a chain begins
 
-SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
-
-_log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
+_log = logging.getLogger("pymc")  # shown by PyMC, as for its own chains
 
 
 class ChainInitializer:
-    """The start that all chains share, and the points around it where they begin.
+    """The start that all chains share, and dispersed points around it.
 
-    Under a pool the density is highest where all raters are alike. So labels come from the model
-    without the pool, or from Dawid and Skene's.
+    With a pool, the density is highest where all raters are alike. So labels are drawn from the
+    model without the pool, or from Dawid and Skene's.
     """
 
     def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
@@ -71,7 +70,7 @@ class ChainInitializer:
         self.start = find_start(self.without_pools.first_chunk, priors, method)
 
     def rows(self, rng: np.random.Generator) -> LogParameters:
-        """Return all parameters, in kernel coordinates, where a chain begins."""
+        """Return the log parameters at which a chain begins."""
         if self.start.method == GIVEN:
             return self.start.rows
         if self.plan.pooled:
@@ -100,12 +99,12 @@ class ChainInitializer:
         for name in observation.labels.parameters:  # maybe by kind of items
             unpooled[name] = np.broadcast_to(initial.get(name, rows[name]), rows[name].shape)
         counts = observation.draw_counts(rows, rng, by=(self.without_pools.raters, unpooled))
-        for _ in range(SETTLING):
+        for _ in range(POOL_DRAWS):
             rows |= draw_pools(sweep, rows, counts, rng)
         return rows | draw_parameters(sweep, rows, {}, counts, rng)
 
     def values(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Return values of the model's variables at which a chain begins, off any boundary."""
+        """Return values of the model's variables at which a chain begins, in the interior."""
         return values_of(self.plan, self.nonconjugate, self.rows(rng))
 
 
@@ -139,14 +138,14 @@ def sample_nuts(
     # the first table decides on variables that tables share
     points = [dict(ChainMap(*values)) for values in zip(*tables, strict=True)]
     if nuts_sampler is None:
-        # of several tables every chain has a start of its own, which nutpie does not take
+        # with several tables every chain has its own start, which nutpie does not support
         one = len(beginnings) == 1 and NUTPIE_INSTALLED
         nuts_sampler = "nutpie" if one else "pymc"
     settings = settings | {"nuts_sampler": nuts_sampler}
     # without jitter, which would undo the start
     if nuts_sampler == "nutpie":
         one = len(beginnings) == 1
-        settings["initvals"] = _drawn_anew(beginnings[0], points[0]) if one else points[0]
+        settings["initvals"] = _random_start(beginnings[0], points[0]) if one else points[0]
         values = settings.get("compile_kwargs", {})
         settings["compile_kwargs"] = {"jitter_rvs": set()} | values
     else:
@@ -160,13 +159,13 @@ def sample_nuts(
 
 
 def _by_pymc(settings: dict[str, Any]) -> xr.DataTree:
-    """Sample by PyMC, which calls a function of progress as it calls others."""
+    """Sample by PyMC, with a function of progress as callback."""
     if callable(shown := settings["progressbar"]):
         settings = settings | {"progressbar": False, "callback": lambda *_, **__: shown(1)}
     return pm.sample(**settings)
 
 
-def _drawn_anew(initializer: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
+def _random_start(initializer: ChainInitializer, one: dict[str, Any]) -> dict[str, Any]:
     """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
     stream = pytensor.shared(np.random.default_rng(0))
     _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
@@ -227,7 +226,7 @@ def _chains(
     # A sweep over many items is itself shared by threads, and a short one is mostly Python, which
     # holds its lock: then chains take turns.
     shared = plan.observation.shared or n_chains == 1
-    in_turn = shared or (not compiled and sweep_cost(plan) < WORTH_A_THREAD)
+    in_turn = shared or (not compiled and sweep_cost(plan) < MIN_SECONDS_OF_THREADS)
     with threads(cores) if shared else nullcontext():
         sweep, chains = Sweep.of(plan), []
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
@@ -299,7 +298,7 @@ def _next_to_nuts(
     data_settings = {"coords": rows} | settings.get("idata_kwargs", {})
     settings = settings | {"step": step, "initvals": points, "idata_kwargs": data_settings}
     if summed is not None:
-        settings["cores"] = 1  # the labels of every draw are here
+        settings["cores"] = 1  # sums over labels are in this process
         step.watch = lambda chain, draw, rows, labels: (
             None if draw % thin else summed.add(chain, rows, labels)
         )
@@ -308,17 +307,19 @@ def _next_to_nuts(
 
 def require_settings(settings: Mapping[str, Any], is_fully_conjugate: bool) -> None:
     """Raise ModelError for settings that have no effect: of NUTS, or of PyMC's loop."""
-    known = OF_CHAINS
+    known = GIBBS_SETTINGS
     rule = (
-        "settings of PyMC's own steps and loop, such as target_accept=, have no effect where "
-        "Gibbs steps draw all variables, as here (sampler='nuts' uses them)"
+        "settings of PyMC's steps and loop, such as target_accept=, have no effect if Gibbs steps "
+        "draw all variables, as here (sampler='nuts' uses them)"
     )
     if not is_fully_conjugate:
         known = {*inspect.signature(pm.sample).parameters, "nuts", "target_accept"}
-        rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
+        rule = "settings of NUTS, which draws the other variables, belong in nuts={…}"
     if unknown := set(settings) - known:
         if "minutes" in unknown:
-            rule = "a time is of bf.fuse and the shell, and Ctrl-C keeps the draws made until then"
+            rule = (
+                "only bf.fuse and the command line take a time limit; Ctrl-C keeps the draws made"
+            )
         raise ModelError(
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
             f"{sorted(unknown)}."
@@ -329,19 +330,19 @@ def sweeps_of_draw(plan: Plan) -> int:
     """Return the default number of sweeps of a draw."""
     if plan.observation.first_chunk is not plan.observation:  # in partitions
         return 1
-    least = plan.observation.raters.least_sweeps if compilable(plan) else 1
-    return int(np.clip(COMPLETING / sweep_cost(plan), least, 10))
+    min_sweeps = plan.observation.raters.least_sweeps if compilable(plan) else 1
+    return int(np.clip(SECONDS_PER_DRAW / sweep_cost(plan), min_sweeps, 10))
 
 
 def sweep_cost(plan: Plan) -> float:
-    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies."""
+    """Estimate the seconds of a Gibbs sweep from sizes alone, so that results are reproducible."""
     table = plan.observation.table
     priors = plan.continuous_priors().values()
     entries = sum(np.size(getattr(prior, "concentration", ())) for prior in priors)
     adds = table.n_responses * table.n_classes
-    pools = sum(by_item.pool.seconds(plan.observation.n_responses) for by_item in plan.pools)
+    pools = sum(pooled.pool.seconds(plan.observation.n_responses) for pooled in plan.pools)
     fixed = 1e-6 if compilable(plan) else 20e-6
-    by_item = 2e-9 * table.n_classes  # of an item
+    by_item = 2e-9 * table.n_classes
     if plan.observation.labels.unit == "sequence":  # the product with a transition matrix
         by_item += 5e-9 * table.n_classes**2
     return fixed + 0.4e-9 * adds + by_item * table.n_items + 60e-9 * entries + pools

@@ -1,4 +1,4 @@
-"""The plan of a fit: how each parameter of a PyMC model's responses can be updated."""
+"""The plan of a fit: how the parameters of a PyMC model's responses are updated."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class PooledBlock:
 
     @cached_property
     def implied(self) -> set[str]:
-        """Names of parameters that follow from the members."""
+        """Names of the parameters that the members imply."""
         return set(self.pool.implied(self.pool.begin(np.random.default_rng(0))))
 
     def values(self, rows: LogParameters) -> dict[str, Array]:
-        """Return the values of members by role from rows, which hold them by name."""
+        """Return the values of members by role."""
         return {role: rows[self._key(role)] for role in self.members}
 
     def rows(self, values: Mapping[str, Array]) -> LogParameters:
-        """Return rows of members and the parameters that follow from these."""
+        """Return rows of the members and of the parameters that they imply."""
         by_key = {self._key(role): values[role] for role in self.members}
         return by_key | self.pool.implied(dict(values))
 
@@ -67,7 +67,7 @@ class PooledBlock:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a model observes, and which of its variables are updated how."""
+    """What a model observes, and how its variables are updated."""
 
     model: pm.Model
     answers: TensorVariable
@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def others(self) -> list[TensorVariable]:
-        """Free variables of the model that are no blocks."""
+        """Free variables of the model that are not blocks."""
         blocks = {block.variable for block in self.blocks.values()}
         return [variable for variable in self.model.free_RVs if variable not in blocks]
 
@@ -112,7 +112,7 @@ class Plan:
 
     @property
     def inferred(self) -> set[str]:
-        """Names of the parameters that the channel draws itself and that are not known."""
+        """Names of the unknown parameters that the channel draws."""
         return set(self.observation.indices) - set(self.constants)
 
     def priors(self) -> dict[str, Prior]:
@@ -127,12 +127,12 @@ class Plan:
         return {name: prior for name, prior in self.priors().items() if name not in indices}
 
     def indices(self) -> LogParameters:
-        """Return where the whole-numbered parameters begin, or what they are."""
+        """Return the values of the whole-numbered parameters, at the start if inferred."""
         priors = self.priors()
         return {name: priors[name].centre() for name in self.observation.indices if name in priors}
 
     def initial_response_model(self) -> ResponseModel:
-        """Return the observation that is left when those stay where they begin."""
+        """Return the response model given these values."""
         return self.observation.known(self.indices())
 
 
@@ -144,35 +144,34 @@ def make_plans(model: pm.Model) -> dict[str, Plan]:
 
 
 def make_plan(model: pm.Model) -> Plan:
-    """Find out how each parameter of a model's responses can be updated given the labels."""
-    variable, observation = observed(model)
-    variables = parameter_variables(variable)
-    blocks = {
-        name: block
-        for name in variables
-        if (block := _block(model, variable, variables, name, observation.support(name)))
-        is not None
-    }
-    with np.errstate(divide="ignore"):  # zero is a legal probability
-        constants = {
-            name: Known(observation.support(name).to_kernel(value))
-            for name, parameter in variables.items()
-            if (value := _number(model, parameter)) is not None
-        }
-    pools = []
-    for pool in getattr(model, "pools", ()):
-        members = {}
-        for role, member in pool.members.items():
-            member_variable, support = member.variable, member.support
-            way: Any = support.coordinates(model, member_variable)
-            name, value = f"{pool.parameter}: {role}", model.rvs_to_values[member_variable].name
-            members[role] = Block(name, member_variable, value, support, way, None)
-        pools.append(PooledBlock(pool, members))
-    plan = Plan(model, variable, observation, variables, blocks, constants, tuple(pools))
+    """Decide how the parameters of a model's responses are updated given the labels."""
+    answers, observation = observed(model)
+    variables = parameter_variables(answers)
+    blocks, constants = {}, {}
+    for name, parameter in variables.items():
+        support = observation.support(name)
+        block = _block(model, answers, variables, name, support)
+        if block is not None:
+            blocks[name] = block
+        elif (value := _number(model, parameter)) is not None:
+            with np.errstate(divide="ignore"):  # zero is a legal probability
+                constants[name] = Known(support.to_kernel(value))
+    pools = tuple(_pooled_block(model, pool) for pool in getattr(model, "pools", ()))
+    plan = Plan(model, answers, observation, variables, blocks, constants, pools)
     if plan.inferred:
         raters, priors = observation.raters, plan.continuous_priors()
         raters.require_priors({name: priors[name] for name in raters.parameters if name in priors})
     return plan
+
+
+def _pooled_block(model: pm.Model, pool: Pool) -> PooledBlock:
+    members = {}
+    for role, member in pool.members.items():
+        variable, support = member.variable, member.support
+        coordinates: Any = support.coordinates(model, variable)
+        name, value = f"{pool.parameter}: {role}", model.rvs_to_values[variable].name
+        members[role] = Block(name, variable, value, support, coordinates, None)
+    return PooledBlock(pool, members)
 
 
 def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:
@@ -194,12 +193,14 @@ def _block(
     name: str,
     support: Support,
 ) -> Block | None:
+    """Return a parameter as a block, None if its conditional is not that of the labels alone."""
     parameter = arguments[name]
-    # something else in the model may learn from it: its conditional is not that of labels alone
+    if parameter not in model.free_RVs:
+        return None
+    if sum(argument is parameter for argument in arguments.values()) > 1:
+        return None
     others = {*model.basic_RVs, *model.potentials, *arguments.values()} - {answers, parameter}
-    twice = sum(argument is parameter for argument in arguments.values()) > 1
-    informs = twice or any(parameter in ancestors([other]) for other in others)
-    if parameter not in model.free_RVs or informs:
+    if parameter in set(ancestors(others)):  # other variables depend on it
         return None
     with without_compilation():
         coordinates = support.coordinates(model, parameter)

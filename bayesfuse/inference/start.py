@@ -1,4 +1,4 @@
-"""Where every fit begins: a cheap estimate of the labels, polished by a handful of EM steps."""
+"""The start of every fit: a cheap estimate of the labels, refined by some EM steps."""
 
 from __future__ import annotations
 
@@ -26,20 +26,18 @@ DEFAULT = "moments"
 
 STEPS_OF_ALL = 5  # EM steps with all partitions, after a start from the first one
 POLISH = 20  # EM steps of every candidate: enough to leave a bad estimate, far from convergence
-
-
-CLIMB = 100  # gradient steps at most to where given labels, or given leaves, put other variables
-DIVISIONS = 40  # ways to divide raters into teams; the posterior density tells which are bad
-MANY_CLASSES = 10  # above, there are fewer divisions: each costs the fourth power of the classes
-SORT = 10  # EM steps for every division; then twice as many for the best quarter, and so on
-FIRST_CHUNK = 200_000  # of more responses, a sample of the items decides which division is best
+MAX_CLIMB = 100  # gradient steps of other variables, given the labels at the start
+DIVISIONS = 40  # of raters into teams; those of low posterior density are left out
+MANY_CLASSES = 10  # more classes have fewer divisions, whose cost is the fourth power of classes
+FIRST_STEPS = 10  # EM steps of every division; then twice as many of the best quarter, and so on
+FIRST_CHUNK = 200_000  # of more responses, divisions are compared on a sample of the items
 UNIFORM = 0.03  # share of uniform responses mixed into rows, whose zeros would be certainties
-TIE = 1e-3  # nats for all responses being right, which decides between equal names of classes
+TIE = 1e-3  # nats for correct responses, which decide between equally probable permutations
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: rows, the winning method, and all that were polished."""
+    """Log parameters at which a fit begins, the method chosen, and all candidates after EM."""
 
     rows: LogParameters
     method: str
@@ -61,7 +59,10 @@ def find_start(
     method: str = DEFAULT,
     nonconjugate: Nonconjugate | None = None,
 ) -> Start:
-    """Choose a start by the posterior density after a few EM steps: likelihoods know no names."""
+    """Choose a start by the posterior density after a few EM steps.
+
+    The likelihood alone would not do: it is invariant to permutations of the classes.
+    """
     if observation.first_chunk is not observation:
         initial = find_start(observation.first_chunk, priors, method, nonconjugate)
         fit = em.fit(observation, initial.rows, priors, iterations=STEPS_OF_ALL)
@@ -70,14 +71,14 @@ def find_start(
     require_choice("start", method, "moments", "majority", "prior")
     middle = em.centre(priors)
     if nonconjugate is not None:
-        middle, nonconjugate = nonconjugate.begin(middle), nonconjugate.only(upper=False)
+        middle, nonconjugate = nonconjugate.begin(middle), nonconjugate.only(hyperparameters=False)
     if method == "prior":
         return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
         counts = observation.counts_from_labels(share, middle)
         rows = em.updated(observation, middle, counts, priors, nonconjugate, "expect")
-        rows = rows if nonconjugate is None else nonconjugate.climb(rows, counts, CLIMB)
+        rows = rows if nonconjugate is None else nonconjugate.climb(rows, counts, MAX_CLIMB)
         return em.fit(observation, rows, priors, nonconjugate=nonconjugate, iterations=POLISH)
 
     polished, left_out = {}, ""
@@ -94,7 +95,7 @@ def find_start(
 
 
 def majority(observation: ResponseModel) -> Array:
-    """Return the shares of the votes, known labels in their place: (table items, classes)."""
+    """Return vote shares, or the known labels: (table items, classes)."""
     table = observation.table
     share = shares(observation.raters.votes(table), 1 / table.n_classes)
     gold = np.flatnonzero(observation.gold >= 0)
@@ -112,7 +113,9 @@ def move_off_boundary(
     _, counts = observation.expected(rows)
     rows = em.updated(observation, rows, counts, priors, nonconjugate, "interior")
     return (
-        rows if nonconjugate is None else nonconjugate.only(upper=True).climb(rows, counts, CLIMB)
+        rows
+        if nonconjugate is None
+        else nonconjugate.only(hyperparameters=True).climb(rows, counts, MAX_CLIMB)
     )
 
 
@@ -128,18 +131,18 @@ def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters
     prior = _prior(observation, priors, middle)
     rng = np.random.default_rng(0)
     size = min(table.n_items, round(table.n_items * FIRST_CHUNK / max(table.n_responses, 1)))
-    sample = np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
-    pilot = through_matrices(table.take(sample), gold[sample])
-    points = list(_estimates(pilot, prior, rng))
+    sampled = np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
+    sample_model = through_matrices(table.take(sampled), gold[sampled])
+    points = list(_estimates(sample_model, prior, rng))
     if not points:
         raise MomentsError(
             "Moments need three teams of raters who answer the same items and tell the classes "
             f"apart. Got: none in {_divisions(table.n_classes)} divisions of "
             f"{np.count_nonzero(table.per_rater)} raters with responses."
         )
-    steps = SORT
+    steps = FIRST_STEPS
     while len(points) > 1:
-        fits = [em.fit(pilot, rows, prior, iterations=steps) for rows in points]
+        fits = [em.fit(sample_model, rows, prior, iterations=steps) for rows in points]
         fits.sort(key=lambda fit: -fit.trace[-1])
         points = [fit.rows for fit in fits[: -(-len(fits) // 4)]]
         steps *= 2
@@ -150,7 +153,7 @@ def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters
 def _prior(
     observation: ResponseModel, priors: Priors, middle: LogParameters
 ) -> dict[str, Dirichlet]:
-    """Return the model's own priors of these two, or what other parameters imply about them."""
+    """Return Dirichlet priors of prevalence and confusion, those of the model where it has them."""
     n_classes = observation.table.n_classes
     confusion = priors.get(observation.raters.named(Role.ANSWERS) or "")
     if not isinstance(confusion, Dirichlet):
@@ -160,7 +163,7 @@ def _prior(
     prevalence = priors.get(observation.labels.named(Role.CLASS_SHARES) or "")
     if not isinstance(prevalence, Dirichlet):
         prevalence = Dirichlet(np.ones(n_classes))
-    # names are given to one class at a time, and a mixture over all classes is no product of such
+    # permutations are compared class by class, for which a mixture over classes is no product
     prevalence = Dirichlet(prevalence.at(prevalence.centre()))
     return {"prevalence": prevalence, "confusion": confusion}
 
@@ -170,15 +173,15 @@ def _divisions(n_classes: int) -> int:
 
 
 def _estimates(
-    pilot: ResponseModel, prior: dict[str, Dirichlet], rng: np.random.Generator
+    sample_model: ResponseModel, prior: dict[str, Dirichlet], rng: np.random.Generator
 ) -> Iterator[LogParameters]:
-    """Yield the rows that each division of the raters leads to."""
-    table, gold = pilot.table, pilot.table_gold
+    """Yield the estimates of prevalence and confusion of random divisions of the raters."""
+    table, gold = sample_model.table, sample_model.table_gold
     even = np.full(table.n_classes, -np.log(table.n_classes))
     known = (gold[:, None] == np.arange(table.n_classes)) * 1.0
     unknown = (gold < 0)[:, None]
     middle = em.centre(prior)
-    gold_counts = pilot.counts_from_labels(known, middle)
+    gold_counts = sample_model.counts_from_labels(known, middle)
     prior = {name: prior[name] + gold_counts[name] for name in prior}
     used = incidence(table).tocsc()
     for _ in range(_divisions(table.n_classes)):
@@ -187,16 +190,16 @@ def _estimates(
         if confusion is None or not np.isfinite(confusion).all():
             continue
         mixed = np.log((1 - UNIFORM) * confusion + UNIFORM / table.n_classes)
-        share = pilot.marginal({"prevalence": even, "confusion": mixed}).probability
-        counts = pilot.counts_from_labels(unknown * share, middle)
-        order = _names(counts, prior)
+        share = sample_model.marginal({"prevalence": even, "confusion": mixed}).probability
+        counts = sample_model.counts_from_labels(unknown * share, middle)
+        order = _permutation(counts, prior)
         means = prior["confusion"] + counts["confusion"][:, order]
         shares_of = prior["prevalence"] + counts["prevalence"][order]
         yield {"prevalence": shares_of.centre(), "confusion": means.centre()}
 
 
-def _names(counts: LogParameters, prior: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the most probable classes of the estimated ones, with the rows integrated out."""
+def _permutation(counts: LogParameters, prior: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the most probable permutation of the estimated classes, rows integrated out."""
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
     n_classes = counts["prevalence"].size
@@ -206,7 +209,7 @@ def _names(counts: LogParameters, prior: dict[str, Any]) -> NDArray[np.int64]:
     for j in range(n_classes):
         total = prior["confusion"] + counts["confusion"][:, [j]]
         gain[:, j] += total.log_beta().sum(axis=0)
-    right = counts["confusion"].sum(axis=0).T  # (class, estimated): how often these said that
+    right = counts["confusion"].sum(axis=0).T  # (class, estimated): number of correct responses
     gain += TIE * right / max(right.sum(), 1.0)
-    # (what the prior's normalisation adds is the same for every permutation)
+    # the normalising constant of the prior is the same for every permutation
     return linear_sum_assignment(gain, maximize=True)[1]

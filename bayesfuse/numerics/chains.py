@@ -28,11 +28,6 @@ MIN_LOG_RATIO = -16.0  # of a swap: others would be accepted once in 10⁷ sweep
 ROTATES, TRIED, ACCEPTED, MIN_ANGLE, SWAPS_CLASSES, N_SWAPS = range(6)
 
 
-@inner
-def no_pool(pool, counts, prior, at, rng):
-    """Leave priors as they are."""
-
-
 @cache
 def chain_of(
     draw: Any,
@@ -46,13 +41,13 @@ def chain_of(
 ) -> Any:
     """Return the compiled chain of two factors, perhaps with a pool of raters, and rotations.
 
-    The chain sums up label probabilities, if there is a kernel for ``marginal`` ones.
+    The chain adds up label probabilities if there is a kernel for ``marginal`` ones.
     """
-    draw_pool = draw_pooled if pooled else no_pool
-    functions = (draw, count, likelihood, count_responses, marginal)
-    variant = "-".join([f"{f.__module__}.{f.__name__}" for f in functions if f is not None])
-    cached = compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
-    part = njit(nogil=True)  # of that function, with which it is cached
+    functions = [draw, count, likelihood, count_responses]
+    functions += [] if marginal is None else [marginal]
+    variant = "-".join([f"{kernel.__module__}.{kernel.__name__}" for kernel in functions])
+    # numba leaves out the branches of flags that are false
+    swaps, adds = rotates and not pooled, marginal is not None
 
     def rotate_prevalence(labels, raters, table, weight, log_scale, moves, rng):
         """Propose a rotation; return the likelihood after it, or as it was."""
@@ -75,19 +70,9 @@ def chain_of(
         fill(rows[0], new_rows)
         return new_weight
 
-    def keep_prevalence(labels, raters, table, weight, log_scale, moves, rng):
-        return weight
+    move_prevalence = njit(nogil=True)(rotate_prevalence)  # cached with the chain
 
-    def swap(labels, raters, moves, rng):
-        """Propose to swap a pair of classes, one pair after the other."""
-        if moves[SWAPS_CLASSES] > 0.0:
-            moves[N_SWAPS] += 1.0
-            return swap_classes(*labels, *raters, int(moves[N_SWAPS]) - 1, rng)
-        return False
-
-    def keep_classes(labels, raters, moves, rng):
-        return False
-
+    @njit(nogil=True)
     def add_labels(tables, weight, log_scale, structure, sums, at):
         """Add label probabilities at the parameters of the draw ``at``, and its log evidence."""
         result = marginal(*tables, weight, log_scale, *structure)
@@ -96,14 +81,7 @@ def chain_of(
         if len(log_evidence) > 0:
             fill(log_evidence[at], result[1])
 
-    def add_nothing(tables, weight, log_scale, structure, sums, at):
-        pass
-
-    add = part(add_nothing if marginal is None else add_labels)
-    move_prevalence = part(rotate_prevalence if rotates else keep_prevalence)
-    move_classes = part(swap if rotates and not pooled else keep_classes)
-
-    @cached
+    @compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, moves, sums, rng):
         """Make draws, write them from ``first`` on unless negative, return how many are possible.
 
@@ -128,19 +106,28 @@ def chain_of(
             at = first + made if first >= 0 else -1
             for sweep in range(n_sweeps):
                 weight, log_scale = likelihood(rater_tables, cells, n_classes)
-                if sweep == 0 and at > 0:
-                    add(label_tables, weight, log_scale, places, sums, at - 1)
-                both = (label_prior, label_tables), (rater_prior, rater_tables)
-                if move_classes(both[0], both[1], moves, rng):
-                    weight, log_scale = likelihood(rater_tables, cells, n_classes)
-                if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
-                    shares, rows = (label_prior, label_tables), (rater_prior, rater_tables, cells)
-                    weight = move_prevalence(shares, rows, table, weight, log_scale, moves, rng)
+                if adds:
+                    if sweep == 0 and at > 0:
+                        add_labels(label_tables, weight, log_scale, places, sums, at - 1)
+                if swaps:
+                    if moves[SWAPS_CLASSES] > 0.0:
+                        pair = int(moves[N_SWAPS])
+                        moves[N_SWAPS] += 1.0
+                        if swap_classes(
+                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
+                        ):
+                            weight, log_scale = likelihood(rater_tables, cells, n_classes)
+                if rotates:
+                    if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
+                        shares = label_prior, label_tables
+                        rows = rater_prior, rater_tables, cells
+                        weight = move_prevalence(shares, rows, table, weight, log_scale, moves, rng)
                 if not draw(label_tables, weight, drawn, rng, places):
                     return made
                 count(label_tables, drawn, label_counted, places, n_classes)
                 count_responses(rater_tables, drawn, rater_counted, cells, n_classes)
-                draw_pool(pool, rater_counts, rater_prior, at, rng)
+                if pooled:
+                    draw_pooled(pool, rater_counts, rater_prior, at, rng)
                 draw_rows(label_prior, label_counts, label_rows, rng)
                 draw_rows(rater_prior, rater_counts, rater_rows, rng)
             if at >= 0:

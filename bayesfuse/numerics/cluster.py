@@ -62,7 +62,7 @@ class Parts:
         return self.__dict__ | {"_here": {}, "_there": None}
 
     def map(self, function: Callable[..., Any], shared: tuple[Any, ...], *columns: Any) -> Any:
-        """Return ``function(part, *shared, *own)`` of every part, with ``own`` from ``columns``."""
+        """Return ``function(part, *shared, *arguments)`` by part, with arguments from columns."""
         return self._results(list, function, shared, columns)
 
     def add(

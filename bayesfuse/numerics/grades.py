@@ -15,13 +15,13 @@ from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 ROOT_HALF = math.sqrt(0.5)
 LEAST = 1e-300  # minimum probability of an answer, so that logarithms are finite
-STEPS = 50  # maximum size of a slice, in widths: more than any of these densities needs
-SHRINKS = 60  # maximum number of times that a slice shrinks: it is then narrower than rounding
+MAX_WIDTHS = 50  # of a slice: more than any of these densities needs
+MAX_SHRINKS = 60  # after so many, a slice is narrower than rounding
 
 
 @inner
 def cut(coordinates, middles, cuts):
-    """Fill in the thresholds (classes − 1,) of the coordinates ``own`` of a rater."""
+    """Fill in the thresholds (classes − 1,) of a rater."""
     place, mean = 0.0, 0.0
     for c in range(cuts.size):
         if c > 0:
@@ -73,7 +73,7 @@ def middles_of(positions):
 
 @kernel
 def log_rows(coordinates, positions, guess):
-    """Return the log rows (raters, classes, answers) of raters with coordinates ``own``."""
+    """Return the log rows (raters, classes, answers) of raters."""
     n_raters, n_classes = coordinates.shape[0], positions.size
     middles, cuts = middles_of(positions), np.empty(n_classes - 1)
     rows = np.empty((n_raters, n_classes, n_classes))
@@ -87,8 +87,8 @@ def log_rows(coordinates, positions, guess):
 
 
 @inlined
-def slice_from(density, arguments, old, level, width, rng, steps=STEPS):
-    """Return a draw from the slice of ``density(at, given)`` above a level, NaN if there is none.
+def slice_from(density, arguments, old, level, width, rng, steps=MAX_WIDTHS):
+    """Draw from the slice of ``density(at, arguments)`` above a level, NaN if none is accepted.
 
     Slices are found by stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
     """
@@ -103,7 +103,7 @@ def slice_from(density, arguments, old, level, width, rng, steps=STEPS):
         high += width
         right -= 1
     accepted = np.nan
-    for _ in range(SHRINKS):
+    for _ in range(MAX_SHRINKS):
         at = low + (high - low) * rng.random()
         if density(at, arguments) > level:
             accepted = at
@@ -160,7 +160,7 @@ def place(gaps, positions):
 def try_all(at, arguments):
     """Return the log density after a step ``at`` of all raters, written into ``trial``.
 
-    ``found`` has the rows gaps, mean and spread.
+    The rows of ``proposal`` are gaps, mean and spread.
     """
     along, pooled, coordinates, gaps, mean, spread, hyper, guess, counts, trial, proposal = (
         arguments

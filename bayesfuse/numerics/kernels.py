@@ -88,9 +88,10 @@ def folder() -> Path | None:
     return None
 
 
-# numba counts the functions that it compiles, and the counts are part of the names in machine code.
-# Two processes would give one name to different functions, of which a third would load one for
-# both. So they are numbered at random, as PyTensor does once it is imported (numba issue 10486).
+# numba numbers the functions that it compiles, and the numbers are part of the names in machine
+# code: two processes would give one name to different functions, of which a third would load one
+# for both. So functions get random numbers (numba issue 10486), as PyTensor sets at import. All
+# functions must, because our kernels are linked with those of numba's library.
 FunctionIdentity._unique_ids = iter(lambda: uuid.uuid4().int, None)
 
 

@@ -1,4 +1,4 @@
-r"""Draws of what log-odds of items depend on: shifts of populations, slopes, a classifier's scale.
+r"""Draws of shifts of populations, slopes and a classifier's scale, which set log-odds of items.
 
 An item of kind r is of class k with probability proportional to :math:`A_k e^{\eta_{rk}}`. Moves
 are slices (Neal 2003, Annals of Statistics 31, 705–767) of the likelihood of every row (items, or
@@ -138,10 +138,10 @@ def _draw_contrasts(values, direction, log_scale, along, places, delta, at, rng)
 def draw_log_odds(shift, slope, log_scales, log_odds, design, average, rows, rng):
     """Move shifts (populations, classes), slopes (covariates, classes), scales and log-odds.
 
-    ``design`` holds the population of every kind, kinds sorted by population and where each begins,
+    ``design`` holds the population of every kind, kinds sorted by population and their first index,
     covariates along the directions (covariates, directions) in which slopes move, logarithms of a
     classifier's probabilities, and priors of scales. ``rows`` are their likelihood (rows, classes),
-    copies, copies by kind, rows sorted by kind, and where each begins.
+    copies, copies by kind, rows sorted by kind, and the first index of every kind.
     """
     population, sorted_kinds, begins, covariates, directions, classifier, prior = design
     n_kinds, n_classes = log_odds.shape

@@ -22,17 +22,18 @@ SMALLEST = 1e-300  # least concentration of an entry: zero would be a structural
 LEAST = 1e-9  # minimum concentration drawn, so that logarithms are finite
 
 
+FEW = 32  # numbers of guests up to which restaurants are counted together
+WIDTH = 1.0  # width of a slice of the log concentration, as of a posterior of few raters
+
+
 @inlined
 def _opened(guests, opens, rng):
+    """Draw the number of tables of a dish in a restaurant."""
     tables = 0.0
     for before in range(int(guests)):
         if before == 0 or rng.random() * (opens + before) < opens:
             tables += 1.0
     return tables
-
-
-FEW = 32  # numbers of guests up to which restaurants are counted together
-WIDTH = 1.0  # width of a slice of the log concentration, as of a posterior of few raters
 
 
 def draw_shared(

@@ -24,7 +24,7 @@ from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood
 
 LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
 PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)  # of two that compete; all others share the rest
-OF_LOOKS = 5  # rounds of looks, competences and guesses in a sweep
+COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpreted sweep
 MANY = (
     4_000_000  # entries (items × types) from which chains of types, which keep them, are not used
 )
@@ -191,7 +191,7 @@ class Consensus(RaterChannel):
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)
         looked, guessed = look(cells, competence, guess, structure[-1], rng)
-        for _ in range(OF_LOOKS - 1 if priors else 0):
+        for _ in range(COMPETENCE_ROUNDS - 1 if priors else 0):
             competence = draw_dirichlet((priors["competence"] + looked).concentration, rng)
             if "guess" in priors:
                 guess = draw_dirichlet((priors["guess"] + guessed).concentration, rng)

@@ -12,15 +12,17 @@ from bayesfuse.parameters.pool import ROUNDS, STRIDE
 from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh
 from bayesfuse.raters.consensus_kinds import draw_kinds, kinds_density, kinds_of, thin_shares
 
-OF_LOOKS = 2  # rounds of looks, competences and guesses in a sweep
-OTHERS = 0.5  # share of pairs of types at random, not neighbours
-WIDTH, STEPS = 4.0, 8  # of slices of log-odds, which are wide where hardly an item is of a type
-SMALL = 1e-100  # products below this are added up as logarithms
+# Draws of looks, competences and guesses in a sweep. Two are enough, because competences are also
+# drawn with looks summed out; the interpreted sweep cannot, and has COMPETENCE_ROUNDS.
+COLLAPSED_ROUNDS = 2
+RANDOM_PAIRS = 0.5  # share of pairs of types at random, not neighbours
+WIDTH, MAX_WIDTHS = 4.0, 8  # of slices of log-odds, which are wide where few items are of a type
+MIN_PRODUCT = 1e-100  # smaller products are added up as logarithms
 
 
 @inner
-def say(class_of_type, log_rows, trust):
-    """Write what every consensus row says of the class: (types, classes)."""
+def fill_class_of_type(class_of_type, log_rows, trust):
+    """Write the probability of the classes given the type, (types, classes)."""
     n_types, n_classes = log_rows.shape
     for z in range(n_types):
         top, total = -np.inf, 0.0
@@ -47,16 +49,16 @@ def _trust_density(known, class_of_type, log_trust, mean, sd, log_share, kinds):
 
 @inner
 def _draw_trust(trust, known, class_of_type, log_rows, mean, sd, log_share, kinds, rng):
-    """Move the logarithm of the trust given types: of items of known class, unless kinds differ."""
+    """Update the logarithm of the trust given types."""
     if kinds is None and known.sum() == 0.0:
         trust[0] = math.exp(mean + sd * rng.standard_normal())
-        say(class_of_type, log_rows, trust[0])
+        fill_class_of_type(class_of_type, log_rows, trust[0])
         return
     now, other = math.log(trust[0]), np.empty(class_of_type.shape)
     height = _trust_density(known, class_of_type, now, mean, sd, log_share, kinds)
     for _ in range(ROUNDS):
         proposed = now + STRIDE * rng.standard_normal()
-        say(other, log_rows, math.exp(proposed))
+        fill_class_of_type(other, log_rows, math.exp(proposed))
         there = _trust_density(known, other, proposed, mean, sd, log_share, kinds)
         if math.log(1.0 - rng.random()) < there - height:
             now, height = proposed, there
@@ -81,12 +83,12 @@ def _pair_density(odds, arguments):
         likelihood = others[n] + slope[n] * share
         if copies[n] == 1:  # logarithms take longer than products
             product *= likelihood
-            if product < SMALL:
+            if product < MIN_PRODUCT:
                 height += math.log(product)
                 product = 1.0
-        elif copies[n] == -1:  # what normalises the shares of an item
+        elif copies[n] == -1:  # normalises the shares of types of an item
             product /= likelihood
-            if product > 1.0 / SMALL:
+            if product > 1.0 / MIN_PRODUCT:
                 height += math.log(product)
                 product = 1.0
         else:
@@ -100,7 +102,7 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
     n_items, n_types = weight.shape
     for z in range(n_types):
         other = (z + 1) % n_types
-        if rng.random() < OTHERS:
+        if rng.random() < RANDOM_PAIRS:
             other = (z + rng.integers(1, n_types)) % n_types
         top = max(log_share[0, z], log_share[0, other])
         log_sum = top + math.log(
@@ -114,7 +116,7 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
             others[n] = max(total[n] - slope[n] * share, both * weight[n, other])
         arguments = share_prior, others, slope, copies
         level = math.log(1.0 - rng.random()) + _pair_density(now, arguments)
-        there = slice_from(_pair_density, arguments, now, level, WIDTH, rng, STEPS)
+        there = slice_from(_pair_density, arguments, now, level, WIDTH, rng, MAX_WIDTHS)
         if math.isnan(there):
             there = now
         log_share[0, z] = log_sum + _log_share(there)
@@ -126,7 +128,7 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
 
 @inner
 def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
-    """Draw types given their shares; count items and cells, but not where nothing is known."""
+    """Draw types given their shares; count items and cells, except uninformative items."""
     start, cell, gold, copies, types, _ = data
     n_items, n_types = gold.size, weight.shape[1]
     joint, parts = np.empty(n_types), np.empty(n_types)
@@ -180,10 +182,39 @@ def _draw_competence(prior, cells, values, log_competence, log_guess, rng):
         arguments = prior[m], by_look[:size], guess[:size], number[:size]
         now = log_competence[m, 0] - log_competence[m, 1]
         level = math.log(1.0 - rng.random()) + _look_density(now, arguments)
-        odds = slice_from(_look_density, arguments, now, level, WIDTH, rng, STEPS)
+        odds = slice_from(_look_density, arguments, now, level, WIDTH, rng, MAX_WIDTHS)
         if math.isnan(odds):
             odds = now
         log_competence[m, 0], log_competence[m, 1] = _log_share(odds), _log_share(-odds)
+
+
+@inner
+def _weigh_types(weight, total, type_share, class_of_type, table, lead, data, are_alike):
+    """Fill in likelihoods by type (rows, types), and their means over types (rows,)."""
+    start, cell, gold, _, types, _ = data
+    for n in range(gold.size):
+        weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
+        total[n] = 0.0
+        for z in range(weight.shape[1]):
+            if are_alike and gold[n] >= 0:
+                weight[n, z] *= class_of_type[z, gold[n]]
+            total[n] += type_share[0, z] * weight[n, z]
+
+
+@inner
+def _draw_raters(cells, values, competence, guess, guess_pool, at, rng):
+    """Draw looks, then competences and guesses with their pools, in turn."""
+    log_competence, pool, _, competence_prior = competence
+    log_guess, _, guess_prior = guess
+    for round_ in range(COLLAPSED_ROUNDS):
+        last = at if round_ == COLLAPSED_ROUNDS - 1 else -1
+        looked, guessed = look(cells, log_competence, log_guess, values, rng)
+        draw_pooled(pool, looked, competence_prior, last, rng)
+        draw_rows(competence_prior, looked, log_competence, rng)
+        if guess_pool is not None:
+            draw_pooled(guess_pool, guessed, guess_prior, last, rng)
+            draw_rows(guess_prior, guessed, log_guess, rng)
+        _draw_competence(competence_prior, cells, values, log_competence, log_guess, rng)
 
 
 @kernel
@@ -205,37 +236,29 @@ def chain(
 
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
     logarithm (NaN if it is given), log consensus rows, and draws of shares and trust; competences
-    log rows, pool and draws; guesses log rows and draws, given if there is no pool.
-    ``kinds`` is None, or what :func:`draw_kinds` takes; ``divisors`` are copies of rows of
+    log rows, pool, draws and prior; guesses log rows, draws and prior, given if there is no pool.
+    ``kinds`` is None, or the argument of :func:`draw_kinds`; ``divisors`` are copies of rows of
     weights, negative where these normalise.
     """
     log_share, share_prior, trust, mean, sd, log_rows, stored_shares, stored_trust = shares
-    log_competence, pool, stored_competence = competence
-    log_guess, stored_guess = guess
-    start, cell, gold, _, types, n_settings = data
+    log_competence, _, stored_competence, _ = competence
+    log_guess, stored_guess, _ = guess
+    n_settings = data[5]
     n_types, n_classes = log_rows.shape
-    n_raters, n_rows = log_guess.shape[0], gold.size
-    if kinds is not None:
-        n_rows += kinds[0][3].shape[0]
+    n_raters, n_rows = log_guess.shape[0], divisors.size
     weight, lead = np.empty((n_rows, n_types)), np.empty((n_classes + 1, 2 * n_settings))
     class_of_type, known = np.empty((n_types, n_classes)), np.zeros((n_types, n_classes))
     total, others, slope = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
     by_type = np.zeros((1, n_types))
     cells = np.empty((n_raters * n_classes, 3 * n_settings))
-    competence_prior, guess_prior = np.ones((n_raters, 2)), np.ones((n_raters, n_classes))
-    say(class_of_type, log_rows, trust[0])
+    fill_class_of_type(class_of_type, log_rows, trust[0])
     for made in range(n_draws):
         for sweep in range(n_sweeps):
             at = first + made if first >= 0 and sweep == n_sweeps - 1 else -1
             table = prepare(log_competence, log_guess, values)
             type_share = exponentials(log_share)
-            for n in range(gold.size):
-                weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
-                total[n] = 0.0
-                for z in range(n_types):
-                    if kinds is None and gold[n] >= 0:
-                        weight[n, z] *= class_of_type[z, gold[n]]
-                    total[n] += type_share[0, z] * weight[n, z]
+            are_alike = kinds is None
+            _weigh_types(weight, total, type_share, class_of_type, table, lead, data, are_alike)
             if kinds is not None:
                 draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng)
                 for n in range(n_rows):
@@ -250,15 +273,7 @@ def chain(
                 thin_shares(log_share, weight, kinds, share_prior.sum(), type_share, rng)
             if not math.isnan(sd):
                 _draw_trust(trust, known, class_of_type, log_rows, mean, sd, log_share, kinds, rng)
-            for turn in range(OF_LOOKS):
-                last = at if turn == OF_LOOKS - 1 else -1
-                looked, guessed = look(cells, log_competence, log_guess, values, rng)
-                draw_pooled(pool, looked, competence_prior, last, rng)
-                draw_rows(competence_prior, looked, log_competence, rng)
-                if guess_pool is not None:
-                    draw_pooled(guess_pool, guessed, guess_prior, last, rng)
-                    draw_rows(guess_prior, guessed, log_guess, rng)
-                _draw_competence(competence_prior, cells, values, log_competence, log_guess, rng)
+            _draw_raters(cells, values, competence, guess, guess_pool, at, rng)
         if first >= 0:
             fill(stored_shares[first + made], log_share)
             stored_trust[first + made] = trust[0]
@@ -271,51 +286,31 @@ def chain(
 def begin_chain(table, structure, pools, rows, stored_rows, values, storage, rng):
     """Return the chain and its arguments: see :meth:`RaterChannel.compiled_chain`."""
     start, cell, gold, kind, types, settings = structure
-    share_pool = pools["share"]
+    share_pool, stored_share = pools["share"], storage["share"]
     log_share = np.array(values["share"]["type_share"], dtype=float)[None]
     share_prior = np.full(log_share.shape, share_pool.concentration / log_share.size)
     trust = np.array([float(share_pool.trust_at(values["share"]))])
     mean_sd = (np.nan, np.nan) if share_pool.fixed else share_pool.trust_prior
-    stored_shares = storage["share"]["type_share"]
-    stored_trust = storage["share"].get("trust", np.empty(len(stored_shares)))
-    shares = (
-        log_share,
-        share_prior,
-        trust,
-        *mean_sd,
-        share_pool.log_consensus,
-        stored_shares,
-        stored_trust,
-    )
+    stored_types = stored_share["type_share"]
+    stored_trust = stored_share.get("trust", np.empty(len(stored_types)))
+    shares = log_share, share_prior, trust, *mean_sd
+    shares += share_pool.log_consensus, stored_types, stored_trust
+    n_raters, n_classes = table.n_raters, table.n_classes
 
-    def drawn(name):
+    def pooled(name):
         pool = pools[name].in_chain(values[name], storage[name])
         return np.array(rows[name], dtype=float), pool, stored_rows[name]
 
-    n_raters, n_classes = table.n_raters, table.n_classes
-    guess, guess_pool = np.full((n_raters, n_classes), -math.log(n_classes)), None
+    competence = *pooled("competence"), np.ones((n_raters, 2))
+    log_guess, guess_pool = np.full((n_raters, n_classes), -math.log(n_classes)), None
     stored_guess = np.empty((0, n_raters, n_classes))
     if "guess" in pools:
-        guess, guess_pool, stored_guess = drawn("guess")
+        log_guess, guess_pool, stored_guess = pooled("guess")
+    guess = log_guess, stored_guess, np.ones((n_raters, n_classes))
     data = start, cell, gold, table.multiplicity, types, len(settings)
-    kinds = (
-        None
-        if share_pool.known is None
-        else kinds_of(share_pool.known, table, kind, gold, values, storage)
-    )
-    competence = drawn("competence")
-    divisors = table.multiplicity
-    if kinds is not None:
+    kinds, divisors = None, table.multiplicity
+    if share_pool.known is not None:
+        kinds = kinds_of(share_pool.known, table, kind, gold, values, storage)
         _, copies, total_copies, *_ = kinds[2][2]
         divisors = np.append(copies, -total_copies)
-    return chain, (
-        shares,
-        competence,
-        (guess, stored_guess),
-        guess_pool,
-        data,
-        settings,
-        kinds,
-        divisors,
-        rng,
-    )
+    return chain, (shares, competence, guess, guess_pool, data, settings, kinds, divisors, rng)

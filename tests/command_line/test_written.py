@@ -19,7 +19,7 @@ import bayesfuse as bf
 from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands, outputs
 from bayesfuse.ensemble import schedule
-from bayesfuse.inference.chains import CompiledChain
+from bayesfuse.inference.chains import Chain
 from bayesfuse.inference.mcmc import thinned
 from bayesfuse.models import DawidSkene
 
@@ -133,7 +133,7 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     groups = [tables()[name].dataset for name in ("posterior", "log_likelihood")]
     assert {values.dtype.str for group in groups for values in group.values()} == {"<f4"}
     size = sum(values.nbytes for group in groups for values in group.values())
-    monkeypatch.setattr(commands, "LARGE", size // 3)
+    monkeypatch.setattr(commands, "MAX_BYTES", size // 3)
     assert fit(*settings) == 0
     printed = capsys.readouterr().out
     assert "One draw in 4 was kept, so that the posterior takes about 0 MB. --thin 1" in printed
@@ -145,14 +145,14 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
 def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
     """Draws are then those after more sweeps: the work is counted in these."""
     swept = []
-    plain = CompiledChain.advance
+    plain = Chain.advance
 
     def counted(self, seconds):
         before = self.done
         plain(self, seconds)
         swept.append((self.done - before) * self.sweeps)
 
-    monkeypatch.setattr(CompiledChain, "advance", counted)
+    monkeypatch.setattr(Chain, "advance", counted)
     assert fit("--quiet", "--sweeps", "2", "--thin", "10") == 0
     assert sum(swept) == 2 * 2 * (40 + bf.LabelGibbs.default_tune_steps)
     assert tables()["posterior"].sizes["draw"] == 4

@@ -7,13 +7,15 @@ import pymc as pm
 import pytest
 import xarray as xr
 from conjugate_models import MODELS
-from scipy import stats
+from scipy import special, stats
 from squares import square_of_pixels
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import chains
-from bayesfuse.models import LatentGroup, MarkovRandomField
+from bayesfuse.inference.gibbs import Sweep
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
 from bayesfuse.numerics import rows
 from bayesfuse.numerics.kernels import kernel
 from bayesfuse.pymc.model import observed
@@ -60,6 +62,41 @@ def test_two_cores_draw_what_one_draws(small, small_model, name):
     for group in ("posterior", "label_posterior", "label_draws"):
         if group in one.children:
             xr.testing.assert_equal(one[group].dataset, other[group].dataset)
+
+
+@pytest.mark.parametrize("backend", ["compiled", "interpreted"])
+def test_both_backends_draw_from_the_posterior(backend):
+    """Posterior means of all parameters, by enumeration of the labels."""
+    answers = np.array([[0, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 1, 1]])
+    shares = np.array([1.0, 2.0])
+    confusion = np.array([[[3.0, 1.0], [1.5, 4.0]], [[2.0, 2.0], [1.0, 2.0]], [[4.0, 2.0]] * 2])
+    labels = np.eye(2)[np.array(list(itertools.product((0, 1), repeat=6)))]
+    priors = {
+        "prevalence": shares + labels.sum(axis=1),
+        "confusion": confusion + np.einsum("snk,nrc->srkc", labels, np.eye(2)[answers]),
+    }
+    log_beta = {
+        n: special.gammaln(a).sum(axis=-1) - special.gammaln(a.sum(axis=-1))
+        for n, a in priors.items()
+    }
+    weight = special.softmax(log_beta["prevalence"] + log_beta["confusion"].sum(axis=(1, 2)))
+    model = DawidSkene(
+        bf.Responses.from_matrix(answers), prevalence_prior=shares, confusion_prior=confusion
+    )
+    plan = make_plan(model)
+    sweep, start = Sweep.of(plan), {n: p.centre() for n, p in plan.priors().items()}
+    sizes = {"tune": 50, "draws": 6000 if backend == "compiled" else 2000, "sweeps": 3}
+    chain = chains.Chain(
+        sweep, sweep.init(start), np.random.default_rng(1), compiled=backend == "compiled", **sizes
+    )
+    chains.run([chain], 1, lambda made: None)
+    assert chain.complete and chain.backend.state.rotates
+    for name, alpha in priors.items():
+        exact = np.tensordot(weight, alpha / alpha.sum(axis=-1, keepdims=True), axes=1)
+        batches = np.exp(chain.stored[name]).reshape(20, -1, *exact.shape).mean(axis=1)
+        error = batches.std(axis=0) / np.sqrt(len(batches))
+        assert (np.abs(batches.mean(axis=0) - exact) < 5 * error).all(), name
+        assert error.max() < 0.02
 
 
 @kernel

@@ -209,7 +209,7 @@ def test_names_are_the_most_probable_permutation():
             own["confusion"] = counts["confusion"][:, order]
             height[order] = sum(log_multinomial(alpha[n], own[n]).sum() for n in alpha)
         prior = {name: Dirichlet(each) for name, each in alpha.items()}
-        assert tuple(start._names(counts, prior)) == max(height, key=height.get)
+        assert tuple(start._permutation(counts, prior)) == max(height, key=height.get)
 
 
 RESPONSES = bf.datasets.simulate_dawid_skene(30, 5, 3, random_seed=2).responses

@@ -10,7 +10,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.inference.chains import CompiledChain
+from bayesfuse.inference.chains import Chain
 
 ONE = ["--model", "dawid-skene"]
 SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
@@ -67,11 +67,11 @@ def tables(path="result.nc"):
 def interrupt_in(monkeypatch, step):
     """Press Ctrl-C in the given draw, counted over all chains."""
     steps = iter(range(1, 10**9))
-    plain = CompiledChain.advance
+    plain = Chain.advance
 
     def pressed(self, seconds):
         if next(steps) == step:
             signal.raise_signal(signal.SIGINT)
         return plain(self, 0.0)
 
-    monkeypatch.setattr(CompiledChain, "advance", pressed)
+    monkeypatch.setattr(Chain, "advance", pressed)
