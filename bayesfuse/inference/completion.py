@@ -33,12 +33,13 @@ SECONDS = 0.6  # for the labels of draws that were interrupted
 
 @dataclass(frozen=True)
 class Run:
-    """Draws of all chains, other groups of a sampler, sums over labels, and whether cut short."""
+    """Draws of all chains, other groups, sums over labels, whether cut short, and attributes."""
 
     posterior: xr.Dataset
     stats: dict[str, xr.Dataset]
     sums: Draws | None
     is_cut: bool
+    attributes: dict[str, Any]
 
 
 class _Completion:
@@ -98,7 +99,6 @@ def complete(
     model: pm.Model,
     plans: Mapping[str, Plan],
     storage: Storage,
-    attributes: Mapping[str, Any],
     cores: int | None,
     *,
     checks: bool,
@@ -125,7 +125,9 @@ def complete(
     if is_interrupted:
         accept()
     missing = completion.missing() if is_interrupted else set()
-    attributes = {**attributes, schema.INTERRUPTED: int(is_interrupted or run.is_cut)}
+    attributes = {**run.attributes, schema.INTERRUPTED: int(is_interrupted or run.is_cut)}
+    if len(plans) > 1:
+        attributes["tables"] = list(plans)
     if missing:
         attributes[schema.MISSING] = ", ".join(sorted(missing))
     if missing - {schema.LOG_LIKELIHOOD}:

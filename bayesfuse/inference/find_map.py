@@ -11,7 +11,7 @@ import xarray as xr
 from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.inference import em
 from bayesfuse.inference.gradients import Gradients, initialize
-from bayesfuse.inference.plan import make_plan, require_mode
+from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -69,20 +69,7 @@ def find_map(
     [0.4, 0.47, 0.11, 0.02]
     """
     plan = make_plan(model)
-    require_mode(plan, "EM")
-    if discrete := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
-        raise ModelError(
-            "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "
-            f"give their values. Got: {discrete} to be inferred."
-        )
-    labels = plan.observation.labels
-    implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
-    if implied and not labels.linear:
-        raise ModelError(
-            f"EM for {type(labels).__name__} labels maximises {sorted(implied)} in one dimension, "
-            "so it must be a variable with a prior, or a number; for others use bf.sample. Got: an "
-            "expression of other variables."
-        )
+    _require_em(plan)
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)
     observation = plan.initial_response_model()
@@ -126,3 +113,21 @@ def find_map(
     result = build(model, point, summary, {schema.TRACE: trace}, attributes)
     warn_of_collapse(result, observation)
     return result
+
+
+def _require_em(plan: Plan) -> None:
+    """Raise ModelError unless EM can find the mode of the model."""
+    require_mode(plan, "EM")
+    if discrete := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
+        raise ModelError(
+            "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "
+            f"give their values. Got: {discrete} to be inferred."
+        )
+    labels = plan.observation.labels
+    implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
+    if implied and not labels.linear:
+        raise ModelError(
+            f"EM for {type(labels).__name__} labels maximises {sorted(implied)} in one dimension, "
+            "so it must be a variable with a prior, or a number; for others use bf.sample. Got: an "
+            "expression of other variables."
+        )

@@ -59,8 +59,8 @@ def _interior(values: Array) -> Array:
     return np.clip(values.astype(float), ROUNDED, 1.0 - ROUNDED)
 
 
-def joined(result: xr.DataTree, run: Run, model: pm.Model) -> tuple[Run, dict[str, Any]]:
-    """Return the earlier and the new draws of all chains as one run, and the attributes."""
+def joined(result: xr.DataTree, run: Run, model: pm.Model) -> Run:
+    """Return the earlier and the new draws of all chains as one run."""
     names = [variable.name for variable in model.free_RVs + model.deterministics]
     earlier = result[schema.POSTERIOR].dataset
     earlier = earlier[[name for name in names if name in earlier]]
@@ -73,4 +73,4 @@ def joined(result: xr.DataTree, run: Run, model: pm.Model) -> tuple[Run, dict[st
     )
     attributes = {str(name): value for name, value in result.attrs.items()}
     attributes.pop(schema.MISSING, None)
-    return Run(posterior, run.stats, None, run.is_cut), attributes
+    return Run(posterior, run.stats, None, run.is_cut, attributes)

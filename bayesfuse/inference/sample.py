@@ -125,31 +125,30 @@ def sample(
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
     if resume is not None:
-        fixed: dict[str, Any] = {
-            "chains": chains,
-            "tune": tune,
-            "thin": thin,
-            "precision": precision,
-        }
-        fixed["start"] = None if start == DEFAULT else start
-        _refuse(fixed, "resume= continues the chains of a result as they are")
+        _refuse(
+            "resume= continues the chains of a result as they are",
+            chains=chains,
+            tune=tune,
+            thin=thin,
+            precision=precision,
+            start=None if start == DEFAULT else start,
+        )
         chains, tune = require_draws(resume, "Resuming").sizes["chain"], 0
         thin, precision = resume.attrs.get("thin"), resume.attrs.get("precision")
-    chains = CHAINS if chains is None else chains
-    _require_arguments(draws, tune, chains, cores, sweeps, log_likelihood, random_seed, kwargs)
-    # PyMC's own checks would look at every entry of every matrix
-    checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
     settings = {
         "model": model,
-        "draws": int(draws),
-        "tune": None if tune is None else int(tune),
-        "chains": int(chains),
-        "cores": None if cores is None else int(cores),
-        "random_seed": errors.require_seed(random_seed),
+        "draws": draws,
+        "tune": tune,
+        "chains": CHAINS if chains is None else chains,
+        "cores": cores,
+        "random_seed": random_seed,
         "progressbar": progressbar,
-        "compute_convergence_checks": False,
         **kwargs,
     }
+    _require_settings(settings, sweeps, log_likelihood)
+    # PyMC's own checks would look at every entry of every matrix
+    checks = kwargs.get("compute_convergence_checks", True) and not kwargs.get("quiet", False)
+    settings["compute_convergence_checks"] = False
     if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
         refused = {"sweeps": sweeps, "thin": thin, "start": None if start == DEFAULT else start}
         refused |= {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
@@ -158,10 +157,10 @@ def sample(
     plans = make_plans(model)
     uses_gibbs = _uses_gibbs(sampler, sweeps, plans)
     if uses_gibbs:
-        _refuse({"nuts_sampler": nuts_sampler}, "Gibbs sampling has no use for settings of NUTS")
+        _refuse("Gibbs sampling has no use for settings of NUTS", nuts_sampler=nuts_sampler)
         require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
     else:
-        _refuse({"sweeps": sweeps}, "NUTS has no sweeps, which are of sampler='gibbs'")
+        _refuse("NUTS has no sweeps, which are of sampler='gibbs'", sweeps=sweeps)
     storage = resolve_storage(
         model,
         [plan.observation for plan in plans.values()],
@@ -170,73 +169,48 @@ def sample(
         thin=thin,
         log_likelihood=log_likelihood,
     )
-    initializers = _initializers(model, plans, start, settings["cores"], resume)
-    run = _run(initializers, settings, storage, uses_gibbs, sweeps, nuts_sampler)
-    hold()  # the draws must not be lost
-    if run.is_cut and run.sums is None:  # fewer draws may have room for it
-        storage = storage._replace(log_likelihood=log_likelihood)  # type: ignore[arg-type]
-    attributes: dict[str, Any] = {
-        "sampler": "gibbs" if uses_gibbs else "nuts",
-        "thin": storage.thin,
-    }
-    if len(plans) == 1:
-        attributes |= initializers[0].start.record()
+    if resume is None:
+        with threads(settings["cores"]):
+            initializers: list[Any] = [ChainInitializer(plan, start) for plan in plans.values()]
     else:
-        attributes["tables"] = list(plans)
-    attributes |= getattr(model, "notes", {})
+        initializers = [LastDraws(resume, model, plans)]
+    run = _run(initializers, settings, storage, uses_gibbs, sweeps, nuts_sampler)
     if resume is not None:
-        run, attributes = joined(resume, run, model)
-    return complete(run, model, plans, storage, attributes, settings["cores"], checks=checks)
+        run = joined(resume, run, model)
+    if resume is not None or (run.is_cut and run.sums is None):
+        # the number of draws is another, and so may be the room for log likelihoods
+        storage = storage._replace(log_likelihood=log_likelihood)  # type: ignore[arg-type]
+    return complete(run, model, plans, storage, settings["cores"], checks=checks)
 
 
-def _refuse(arguments: Mapping[str, Any], reason: str) -> None:
+def _refuse(reason: str, **arguments: Any) -> None:
     """Raise ModelError if one of these arguments is given."""
     for name, value in arguments.items():
         if value is not None:
             raise errors.ModelError(f"{reason}: leave {name}= out. Got: {name}={value!r}.")
 
 
-def _require_arguments(
-    draws: Any,
-    tune: Any,
-    chains: Any,
-    cores: Any,
-    sweeps: Any,
-    log_likelihood: Any,
-    random_seed: Any,
-    other: Mapping[str, Any],
-) -> None:
-    errors.require_count("draws", draws)
-    errors.require_count("chains", chains)
-    for name, number, least in (("tune", tune, 0), ("cores", cores, 1), ("sweeps", sweeps, 1)):
-        if number is not None:
-            errors.require_count(name, number, least=least)
+def _require_settings(settings: dict[str, Any], sweeps: Any, log_likelihood: Any) -> None:
+    """Check arguments of PyMC and others, and convert those of PyMC in place."""
+    minima = {"draws": 1, "chains": 1, "tune": 0, "cores": 1, "sweeps": 1}
+    for name, number in {**settings, "sweeps": sweeps}.items():
+        if name in minima and (number is not None or name == "draws"):
+            errors.require_count(name, number, least=minima[name])
+            settings[name] = int(number)
+    settings.pop("sweeps", None)
     if log_likelihood is not None:
         errors.require_flag("log_likelihood", log_likelihood)
-    if isinstance(random_seed, np.random.RandomState):
+    if isinstance(settings["random_seed"], np.random.RandomState):
         raise errors.ModelError(
             "random_seed must be a whole number or a Generator, from which every chain gets a "
             "stream of its own. Got: a RandomState."
         )
-    if reserved := RESERVED & set(other):
+    settings["random_seed"] = errors.require_seed(settings["random_seed"])
+    if reserved := RESERVED & set(settings):
         raise errors.ModelError(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
             f"chains begin; use pm.sample to choose them. Got: {sorted(reserved)}."
         )
-
-
-def _initializers(
-    model: pm.Model,
-    plans: dict[str, Plan],
-    start: str | Mapping[str, Any],
-    cores: int | None,
-    resume: xr.DataTree | None,
-) -> list[Any]:
-    """Return where the chains of each table begin."""
-    if resume is not None:
-        return [LastDraws(resume, model, plans)]
-    with threads(cores):
-        return [ChainInitializer(plan, start) for plan in plans.values()]
 
 
 def _run(
@@ -254,10 +228,15 @@ def _run(
         result, sums = sample_gibbs(initializers[0], settings, sweeps=sweeps, **options)
     else:
         result = thinned(sample_nuts(initializers, nuts_sampler, settings), storage.thin)
+    hold()  # the draws must not be lost
     stats = {str(name): node.to_dataset(inherit=False) for name, node in result.children.items()}
     posterior = stats.pop(schema.POSTERIOR)
     is_cut = posterior.sizes["draw"] < -(-settings["draws"] // storage.thin)
-    return Run(posterior, stats, sums, is_cut)
+    attributes = {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": storage.thin}
+    if len(initializers) == 1:
+        attributes |= initializers[0].start.record()
+    attributes |= getattr(settings["model"], "notes", {})
+    return Run(posterior, stats, sums, is_cut, attributes)
 
 
 def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:

@@ -126,10 +126,10 @@ def fit(
     [0.4, 0.4, 0.1, 0.0]
     """
     errors.require_choice("method", method, *get_args(Method))
-    for name, number in {"batch_size": batch_size, "iterations": iterations}.items():
-        if number is not None:
+    counts = {"draws": draws, "batch_size": batch_size, "iterations": iterations}
+    for name, number in counts.items():
+        if number is not None or name == "draws":
             errors.require_count(name, number)
-    errors.require_count("draws", draws)
     errors.require_count("sweeps", sweeps, least=0)
     if tolerance is not None:
         tolerance = errors.require_number("tolerance", tolerance)
@@ -142,14 +142,8 @@ def fit(
     if chosen == "cavi" and kwargs:
         raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     _require_suitable(plan, chosen, sweeps, is_streamed)
-    storage = resolve_storage(
-        model,
-        [plan.observation],
-        (1, int(draws)),
-        precision=precision,
-        thin=1,
-        log_likelihood=log_likelihood,
-    )
+    requested: Any = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
+    storage = resolve_storage(model, [plan.observation], (1, int(draws)), **requested)
     rng = errors.require_seed(random_seed)
     initial, nonconjugate = initialize(plan, start)
     if chosen == "cavi":
@@ -171,17 +165,8 @@ def fit(
             approximation = fit_advi(plan, nonconjugate, initial, chosen, **options)
     values, widening = _refine(plan, approximation.values, sweeps, rng)
     _warn_of_poor_fit(approximation, chosen, sweeps, widening, plan)
-    attributes = {
-        "method": chosen,
-        "converged": int(approximation.converged),
-        "iterations": len(approximation.trace),
-        "elbo": float(approximation.trace[-1]),
-        "pareto_k": approximation.pareto_k,
-        "widening": widening,
-        "sweeps": int(sweeps),
-        **initial.record(),
-        **getattr(model, "notes", {}),
-    }
+    attributes = {"method": chosen, "widening": widening, "sweeps": int(sweeps)}
+    attributes |= initial.record()
     result = _as_result(plan, approximation, values, attributes, storage)
     warn_of_collapse(result, plan.observation)
     for batch in () if batches is None else iterate_batches(batches):
@@ -254,6 +239,14 @@ def _as_result(
     digests = np.array([natural.digest(observation)])
     group = natural.fit_group(posterior, known, approximation.trace, digests)
     stats = {schema.FIT: group}
+    attributes = {
+        **attributes,
+        "converged": int(approximation.converged),
+        "iterations": len(approximation.trace),
+        "elbo": float(approximation.trace[-1]),
+        "pareto_k": approximation.pareto_k,
+        **getattr(model, "notes", {}),
+    }
     return build(model, posterior, summary, stats, attributes, precision=storage.precision)
 
 
