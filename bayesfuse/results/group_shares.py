@@ -270,64 +270,63 @@ def by_differences(
     predictions are high and half where they are low: known items of one class do not show that
     there are no others. Shares of the unknown items are Beta with this mean and variance.
     """
-    from scipy.special import betaincinv, ndtr
-
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
     is_known = np.isfinite(honest[:, 0])
     known = np.flatnonzero(is_known)
-    truth, predicted, of = probability[known], honest[known], code[known]
+    truth, predicted, group_of = probability[known], honest[known], code[known]
     is_certain = is_known if is_certain is None else is_certain
     every = np.where(is_known[:, None], honest, probability)
     high = (every**2).sum(axis=0) / np.maximum(every.sum(axis=0), TINY)
     low = (every * (1.0 - every)).sum(axis=0) / np.maximum((1.0 - every).sum(axis=0), TINY)
     more_truth = np.tile([[1.0], [1.0], [0.0], [0.0]], n_classes)
     more_predicted = np.stack([high, low, high, low])
-
-    def moments(is_member: NDArray[np.bool_], more: float) -> tuple[Array, Array]:
-        """Return sums of squares of predictions, and of products with the truth (classes,)."""
-        weight = np.append(np.ones(is_member.sum()), np.full(4, more))[:, None]
-        y, f = (
-            np.vstack([truth[is_member], more_truth]),
-            np.vstack([predicted[is_member], more_predicted]),
-        )
-        f = f - (weight * f).sum(axis=0) / max(weight.sum(), TINY)
-        return (weight * f**2).sum(axis=0), (weight * f * y).sum(axis=0)
-
-    squares, products = moments(np.ones(len(known), dtype=bool), HALF)
-    drawn_shares = np.empty((samples, n_groups, n_classes))
+    truth, predicted = np.vstack([truth, more_truth]), np.vstack([predicted, more_predicted])
+    is_more = np.arange(len(truth)) >= len(known)
+    # all known items count as PRIOR_ITEMS more in the power of every group
+    trust = PRIOR_ITEMS / (PRIOR_ITEMS + len(known))
+    squares, products = _moments(truth, predicted, np.where(is_more, HALF, 1.0))
+    shares = np.empty((samples, n_groups, n_classes))
     for group in range(n_groups):
-        is_member, here = of == group, code == group
-        n, unknown = int(is_member.sum()), here & ~is_certain
-        in_class, free = probability[here & is_certain].sum(axis=0), int(unknown.sum())
-        if not free:
-            drawn_shares[:, group] = in_class / here.sum()
+        here = code == group
+        unknown, is_member = here & ~is_certain, np.append(group_of == group, np.zeros(4, bool))
+        in_class, n_unknown = probability[here & is_certain].sum(axis=0), int(unknown.sum())
+        if not n_unknown:
+            shares[:, group] = in_class / here.sum()
             continue
-        near, with_truth = moments(is_member, 0.0) if n else (np.zeros(n_classes),) * 2
-        trust = PRIOR_ITEMS / (
-            PRIOR_ITEMS + len(known)
-        )  # all known items count as OWN more in every group
+        near, with_truth = _moments(truth, predicted, is_member.astype(float))
         power = (with_truth + trust * products) / np.maximum(near + trust * squares, TINY)
         power = np.clip(power, 0.0, 1.0)
-        left = np.vstack(
-            [truth[is_member] - power * predicted[is_member], more_truth - power * more_predicted]
-        )
-        weight = np.append(np.ones(n), np.full(4, HALF))
+        left = (truth - power * predicted)[is_member | is_more]
+        n = len(left) - 4
+        weight = np.where(np.arange(len(left)) < n, 1.0, HALF)
         left_mean = left[:n].mean(axis=0) if n else left.mean(axis=0)
-        number = n + 4 * HALF
-        spread = (weight[:, None] * (left - np.average(left, 0, weight)) ** 2).sum(axis=0)
-        variance = spread / number / (number - 1.0) * (1.0 + number / free)
-        least = np.minimum(np.sqrt(variance), 0.5)  # a share has a mean above its deviation
+        spread = weight @ (left - np.average(left, 0, weight)) ** 2
+        variance = spread / weight.sum() / (weight.sum() - 1.0) * (1.0 + weight.sum() / n_unknown)
         mean = left_mean + power * every[unknown].mean(axis=0)
-        mean = np.clip(mean, least, 1.0 - least)
-        size = mean * (1.0 - mean) / np.maximum(variance, TINY) - 1.0
-        size = np.maximum(size, 1.0 / np.minimum(mean, 1.0 - mean))
-        even = mean / mean.sum()
-        odds = np.sqrt(even / (1.0 - even))
-        together = np.where(np.eye(n_classes) > 0, 1.0, -np.outer(odds, odds))  # multinomial
-        normal = rng.multivariate_normal(
-            np.zeros(n_classes), together, samples, "ignore", method="eigh"
-        )
-        drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
-        drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-        drawn_shares[:, group] = (in_class + free * drawn) / here.sum()
-    return drawn_shares
+        drawn = _beta_shares(mean, variance, samples, rng)
+        shares[:, group] = (in_class + n_unknown * drawn) / here.sum()
+    return shares
+
+
+def _moments(truth: Array, predicted: Array, weight: Array) -> tuple[Array, Array]:
+    """Return sums of squares of predictions, and of products with the truth (classes,)."""
+    centred = predicted - weight @ predicted / max(weight.sum(), TINY)
+    return weight @ centred**2, weight @ (centred * truth)
+
+
+def _beta_shares(mean: Array, variance: Array, samples: int, rng: np.random.Generator) -> Array:
+    """Draw shares of the classes (samples, classes), Beta with these moments and multinomial."""
+    from scipy.special import betaincinv, ndtr
+
+    least = np.minimum(np.sqrt(variance), 0.5)  # a share has a mean above its deviation
+    mean = np.clip(mean, least, 1.0 - least)
+    size = mean * (1.0 - mean) / np.maximum(variance, TINY) - 1.0
+    size = np.maximum(size, 1.0 / np.minimum(mean, 1.0 - mean))
+    even = mean / mean.sum()
+    odds = np.sqrt(even / (1.0 - even))
+    correlation = np.where(np.eye(len(mean)) > 0, 1.0, -np.outer(odds, odds))
+    zeros = np.zeros(len(mean))
+    normal = rng.multivariate_normal(zeros, correlation, samples, "ignore", method="eigh")
+    drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
+    drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
+    return np.asarray(drawn)
