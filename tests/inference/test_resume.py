@@ -64,7 +64,7 @@ def test_chains_that_cannot_continue_are_refused():
     for name, value in {"chains": 3, "tune": 5, "thin": 2, "start": "prior"}.items():
         refused(f"leave {name}= out", bf.sample, model, resume=short, **{name: value})
     refused("continues chains of Gibbs sweeps", bf.sample, model, resume=other)
-    refused("A result must be a DataTree", bf.sample, model, resume="result.nc")
+    refused("A result must be", bf.sample, model, resume="result.nc")
     edges = bf.Graph.from_edges([(0, 1), (1, 2), (2, 0)], items=range(40))
     graph = MarkovRandomField(MADE, edges)
     drawn = bf.sample(graph, 5, chains=1, random_seed=1, **QUIET)
