@@ -17,7 +17,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.numerics.batches import resample_stretches
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
 from bayesfuse.results import schema
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
@@ -165,42 +166,11 @@ def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> x
     unsure = np.flatnonzero((sampled != sampled[:, :1]).any(axis=1))
     first = np.append(True, np.diff(unsure) > 1)[: len(unsure)] | np.isin(unsure, sequences.start)
     begin = np.append(np.flatnonzero(first), len(unsure))
-    sampled[unsure] = _fit_stretches(sampled[unsure], wanted[unsure], begin, SWEEPS)
+    sampled[unsure] = resample_stretches(sampled[unsure], wanted[unsure], begin, SWEEPS)
     certain = wanted.max(axis=1) == 1.0
     sampled[certain] = wanted.argmax(axis=1)[certain, None]
     resampled.values[:, place] = sampled.T
     return drawn.assign(label=resampled)
-
-
-@kernel
-def _fit_stretches(labels, wanted, begin, sweeps):
-    """Weight and resample the draws (items, samples) of every stretch: see ``reweighted``."""
-    n_samples, n_classes = labels.shape[1], wanted.shape[1]
-    fitted = labels.copy()
-    weight, share = np.empty(n_samples), np.empty(n_classes)
-    for stretch in range(len(begin) - 1):
-        weight[:] = 1.0 / n_samples
-        for _ in range(sweeps):
-            for i in range(begin[stretch], begin[stretch + 1]):
-                share[:] = 0.0
-                for s in range(n_samples):
-                    share[labels[i, s]] += weight[s]
-                total = 0.0
-                for k in range(n_classes):
-                    total += wanted[i, k] if share[k] > 0.0 else 0.0
-                if total > 0.0:  # labels that no draw has are left out
-                    for s in range(n_samples):
-                        k = labels[i, s]
-                        if share[k] > 0.0:
-                            weight[s] *= wanted[i, k] / (share[k] * total)
-        at, up_to = 0, weight[0]
-        for s in range(n_samples):
-            while up_to < (s + 0.5) / n_samples and at < n_samples - 1:
-                at += 1
-                up_to += weight[at]
-            for i in range(begin[stretch], begin[stretch + 1]):
-                fitted[i, s] = labels[i, at]
-    return fitted
 
 
 def pooled(
