@@ -44,9 +44,9 @@ FITTED = "fitted"  # where the rows of a rater with responses come from; for oth
 class Fitted:
     """Factors, settings and draws of a fit, for items and raters that it has not seen.
 
-    ``values`` are the parameters (chain, draw, …), or their :class:`LogOdds`. ``new_rater_defaults``
-    holds by parameter the rows of a rater without responses and their source, or the reason why there are
-    none; ``needs`` names the arguments that describe new items.
+    ``values`` are the parameters (chain, draw, …), or their :class:`LogOdds`. By parameter,
+    ``new_rater_defaults`` holds the rows of a rater without responses and their source, or the
+    reason why there are none; ``needs`` names the arguments that describe new items.
     """
 
     labels: type[LabelPrior]
