@@ -30,7 +30,7 @@ from bayesfuse.command_line.outputs import (
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.ensemble.fused import WIDTH, bullet, rater_table
+from bayesfuse.ensemble.fused import WIDTH, bullet
 from bayesfuse.ensemble.narrative import oddities
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plans
@@ -80,7 +80,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(note)
 
         def write_raters(path: Path) -> None:
-            table = rater_table(result)
+            table = bf.rater_table(result)
             if (positive := table.attrs.get("positive")) is not None:
                 table["positive"] = positive
             table.to_csv(path, index=False, float_format="%.6g")
@@ -208,7 +208,7 @@ def _sample(
     """Return the posterior, or the draws made until the time ends or Ctrl-C."""
     options |= {"quiet": arguments.quiet, "compute_convergence_checks": False}  # of the report
     plans, chains = make_plans(model).values(), arguments.chains
-    tune, thin = bf.LabelGibbs.default_tune_steps, options.get("thin", arguments.thin)
+    tune, thin = bf.build.LabelGibbs.default_tune_steps, options.get("thin", arguments.thin)
     if not all(plan.is_fully_conjugate for plan in plans):
         hold()  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS

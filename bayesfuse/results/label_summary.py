@@ -101,7 +101,7 @@ class LabelSummary:
         """Compute the labels of all partitions, but not more than 10⁸ probabilities."""
         n_items = observation.partitions.n_items
         if n_items * len(observation.partitions.classes) > sums.MAX_VALUES:
-            note = "too many to be kept here: bf.label_partitions writes them"
+            note = "too many to be kept here: bf.io.label_partitions writes them"
             self.attributes["labels"] = note
             return
         if log_likelihood is None:

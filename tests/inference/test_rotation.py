@@ -81,7 +81,7 @@ def simulated(name, rng):
 
 
 def observe(responses):
-    return ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+    return ResponseModel.build(responses, bf.build.Independent(None), bf.build.Confusion(None))
 
 
 def functions(observation, rows):
@@ -131,9 +131,9 @@ def test_rotations_are_accepted_by_their_ratio(name):
 def test_only_models_whose_matrices_can_be_mixed_are_rotated():
     responses, _, _ = crowd(np.random.default_rng(1), 30)
     with pm.Model() as zeros:
-        rows = bf.dirichlet("confusion", np.tile([[1.0, 0.0], [1.0, 1.0]], (9, 1, 1)))
-        labels = bf.Independent(pm.Dirichlet("prevalence", np.ones(2)))
-        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
+        rows = bf.build.dirichlet("confusion", np.tile([[1.0, 0.0], [1.0, 1.0]], (9, 1, 1)))
+        labels = bf.build.Independent(pm.Dirichlet("prevalence", np.ones(2)))
+        bf.build.observe(responses, labels=labels, raters=bf.build.Confusion(rows))
     models = {
         "confusion": DawidSkene(responses),
         "groups": LatentGroup(responses, GROUPS),
