@@ -28,8 +28,8 @@ class LabelGibbs(BlockedStep):
 
     Conjugate parameters are drawn from their conditionals, a coupling by slice sampling; for
     independent labels, some sweeps begin with a move of the prevalence, if that proves useful.
-    ``pm.sample(step=bf.build.LabelGibbs(), model=model)`` draws the other variables by NUTS. Labels on a
-    graph with circles must not depend on such variables.
+    ``pm.sample(step=bf.build.LabelGibbs(), model=model)`` draws the other variables by NUTS. Labels
+    on a graph with circles must not depend on such variables.
 
     Parameters
     ----------
