@@ -50,48 +50,37 @@ class _Completion:
     ) -> None:
         self.run, self.model, self.plans = run, model, plans
         self.posterior, self.log_likelihood = run.posterior, log_likelihood
-        self.summaries = {name: LabelSummary(plan.observation) for name, plan in plans.items()}
-        self.expected = {schema.LABEL_POSTERIOR}
-        if log_likelihood:
-            self.expected.add(schema.LOG_LIKELIHOOD)
-        if len(plans) == 1:
-            (plan,) = plans.values()
-            (summary,) = self.summaries.values()
-            if joint_labels.max_stored_draws(plan.observation):
-                self.expected.add(schema.LABEL_DRAWS)
-            if run.sums is not None:
-                summary.add(run.sums)
-                if run.sums.drawn:
-                    self.expected = summary.groups
+        self.labels = {name: LabelSummary(plan.observation) for name, plan in plans.items()}
+        if run.sums is not None:
+            next(iter(self.labels.values())).add(run.sums)
 
     def advance(self, seconds: float, cores: int | None) -> None:
         """Compute what is missing, with labels of fewer draws if all take more ``seconds``."""
         with threads(cores):
-            if self._missing_variables():
+            if not {v.name for v in self.model.deterministics} <= set(self.posterior):
                 self.posterior = with_deterministics(self.model, self.posterior)
             if self.run.sums is not None and self.run.sums.drawn:
-                return
+                return  # labels that were drawn cannot be computed again
             seconds /= 2 * len(self.plans)  # half for the probabilities, half for joint draws
             for name, plan in self.plans.items():
                 values = evaluate(plan.model, self.posterior, plan.variables)
-                summary = self.summaries[name]
-                if summary.probabilities is None or self.run.sums is None:
-                    summary.compute(values, log_likelihood=self.log_likelihood, seconds=seconds)
-                summary.draw(values, self.posterior, seconds)
-
-    def _missing_variables(self) -> set[str]:
-        return {v.name for v in self.model.deterministics} - set(self.posterior)
+                if self.run.sums is None:
+                    options: dict[str, Any] = {"log_likelihood": self.log_likelihood}
+                    self.labels[name].compute(values, seconds=seconds, **options)
+                self.labels[name].draw(values, self.posterior, seconds)
 
     def missing(self) -> set[str]:
         """Return the names of variables and groups that are expected, but not computed."""
-        groups = [self.expected - summary.groups for summary in self.summaries.values()]
-        return self._missing_variables().union(*groups)
-
-    def labels(self) -> dict[str, LabelSummary]:
-        """Return the labels by child of the result, "" for the result itself."""
-        if len(self.summaries) > 1:
-            return self.summaries
-        return {"": next(iter(self.summaries.values()))}
+        missing = {v.name for v in self.model.deterministics} - set(self.posterior)
+        if self.run.sums is not None and self.run.sums.drawn:
+            return missing
+        for name, plan in self.plans.items():
+            expected = {schema.LABEL_POSTERIOR}
+            expected |= {schema.LOG_LIKELIHOOD} if self.log_likelihood else set()
+            if joint_labels.max_stored_draws(plan.observation):
+                expected.add(schema.LABEL_DRAWS)
+            missing |= expected - self.labels[name].groups
+        return missing
 
 
 def complete(
@@ -108,6 +97,7 @@ def complete(
     Label probabilities are then averaged over as many draws as there is time for. A second
     interruption leaves out the rest, with a warning.
     """
+    several = len(plans) > 1
     completion = _Completion(run, model, plans, storage.log_likelihood)
     is_interrupted = is_over()
     hold(False)
@@ -126,7 +116,7 @@ def complete(
         accept()
     missing = completion.missing() if is_interrupted else set()
     attributes = {**run.attributes, schema.INTERRUPTED: int(is_interrupted or run.is_cut)}
-    if len(plans) > 1:
+    if several:
         attributes["tables"] = list(plans)
     if missing:
         attributes[schema.MISSING] = ", ".join(sorted(missing))
@@ -136,12 +126,13 @@ def complete(
             f"was completed. Got: an interruption before {attributes[schema.MISSING]}.",
             errors.IncompleteWarning,
         )
-    labels, posterior = completion.labels(), completion.posterior
+    posterior = completion.posterior
+    labels = completion.labels if several else next(iter(completion.labels.values()))
     result = build(model, posterior, labels, run.stats, attributes, precision=storage.precision)
     if checks and not is_interrupted:
         try:
             check_convergence(posterior, run.stats[schema.SAMPLE_STATS], model)
-            if len(plans) == 1:
+            if not several:
                 warn_of_collapse(result, next(iter(plans.values())).observation)
         except KeyboardInterrupt:
             accept()

@@ -298,39 +298,36 @@ def _sweep(
 def _warn_of_poor_fit(
     fitted: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan
 ) -> None:
+    problems = []
     if not fitted.converged:
-        errors.warn(
+        problems.append(
             "The bound of the log evidence was still rising when the fit ended; allow more "
-            f"iterations=. Got: {len(fitted.trace)} iterations without convergence.",
-            errors.PoorFitWarning,
+            f"iterations=. Got: {len(fitted.trace)} iterations without convergence."
         )
     if plan.inferred and not sweeps:
-        errors.warn(
+        problems.append(
             "The groups of raters were held at the estimate from moments, because they are "
             "discrete; with sweeps=50 the draws explore other groups, with bf.sample all of them. "
-            f"Got: method={method!r} for groups to be inferred.",
-            errors.PoorFitWarning,
+            f"Got: method={method!r} for groups to be inferred."
         )
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
     held = {n for n, p in priors.items() if not isinstance(p, Dirichlet)} - plan.inferred
     if method == "cavi" and held:
-        errors.warn(
+        problems.append(
             "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "
-            "interval; use method='advi' or bf.sample for one. Got: "
-            f"{sorted(held)} to be inferred.",
-            errors.PoorFitWarning,
+            f"interval; use method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."
         )
     if widening > WIDENING:
-        errors.warn(
+        problems.append(
             "Gibbs sweeps leave the posterior unchanged, but they widen the intervals of this fit, "
             f"which are too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. "
-            f"Got: standard deviations that grow {widening:.2f} times.",
-            errors.PoorFitWarning,
+            f"Got: standard deviations that grow {widening:.2f} times."
         )
     elif fitted.pareto_k > cavi.LARGE_K and not sweeps:
-        errors.warn(
+        problems.append(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
             "each of them; bf.sample is exact, and sweeps=3 is nearer (where priors are conjugate, "
-            f"not on graphs). Got: a Pareto shape of {fitted.pareto_k:.2f}, above {cavi.LARGE_K}.",
-            errors.PoorFitWarning,
+            f"not on graphs). Got: a Pareto shape of {fitted.pareto_k:.2f}, above {cavi.LARGE_K}."
         )
+    for problem in problems:
+        errors.warn(problem, errors.PoorFitWarning)

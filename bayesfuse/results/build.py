@@ -33,20 +33,10 @@ def build(
 ) -> xr.DataTree:
     """Return a result; all functions that fit, update, predict or average end here.
 
-    Parameters
-    ----------
-    model : pymc.Model or None
-        The model of which the data are stored, unless ``stats`` holds ``observed_data``.
-    draws : Dataset or None
-        All variables (chain, draw, …), with the model's names, or a point without chains and draws.
-    labels : LabelSummary or mapping of table to LabelSummary
-        The labels of each table; those of several tables are in children of these names.
-    stats : mapping of group to Dataset
-        Further groups, as they are; ``constant_data`` is completed.
-    attributes : mapping
-        Attributes of the result.
-    precision : {"double", "single"}, optional
-        Precision of the stored draws and log likelihoods, recorded in the attributes.
+    ``draws`` are all variables (chain, draw, …), or a point without chains and draws. Labels of
+    several tables, by name, are in children of these names. ``stats`` are further groups as they
+    are stored; observed and constant data among them take the place of those of the model.
+    ``precision`` is that of draws and log likelihoods.
     """
     groups: dict[str, xr.Dataset] = {}
     attributes = dict(attributes or {})

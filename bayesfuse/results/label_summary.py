@@ -101,17 +101,17 @@ class LabelSummary:
         """Compute the labels of all partitions, but not more than 10⁸ probabilities."""
         n_items = observation.partitions.n_items
         if n_items * len(observation.partitions.classes) > sums.MAX_VALUES:
-            note = "too many to be kept here: bf.io.label_partitions writes them"
-            self.attributes["labels"] = note
+            self.attributes["labels"] = (
+                "too many to be kept here: bf.io.label_partitions writes them"
+            )
             return
         if log_likelihood is None:
             log_likelihood = sizes[0] * sizes[1] * n_items <= sums.MAX_VALUES
         summaries = observation.parts.map(_sum_partition, (parameters, sizes, log_likelihood))
         labels, units, pointwise = zip(*summaries, strict=True)
         options: dict[str, Any] = {"data_vars": "minimal", "coords": "minimal"}
-        self.probabilities = xr.concat(
-            labels, "item", join="override", compat="override", **options
-        )
+        options |= {"join": "override", "compat": "override"}
+        self.probabilities = xr.concat(labels, "item", **options)
         if log_likelihood:
             self._set_log_likelihood(np.concatenate(units), np.concatenate(pointwise, axis=2))
 

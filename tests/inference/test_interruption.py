@@ -189,6 +189,7 @@ def test_draws_until_a_deadline_have_labels(model):
 
 def test_a_press_after_sampling_thins_what_follows(model, handled, monkeypatch):
     """Label probabilities are those of some draws, and log likelihoods are left out."""
+    monkeypatch.setattr("bayesfuse.inference.mcmc.adds_labels", lambda *_: False)
     compute, calls = LabelSummary.compute, []
 
     def pressed(*arguments, seconds, **others):

@@ -202,18 +202,18 @@ def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
         assert (points[one] != points[other]).all()
 
 
-@pytest.mark.parametrize("step", ["with_deterministics", "evaluate", "LabelSummary.compute"])
+@pytest.mark.parametrize("step", ["with_deterministics", "evaluate", "LabelSummary.draw"])
 def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"bayesfuse.inference.completion.{step}", interrupt)
-    with pytest.warns(IncompleteWarning, match="label_posterior"):
+    with pytest.warns(IncompleteWarning, match="label_draws"):
         result = bf.sample(small_model, 20, tune=5, chains=2, random_seed=1, **QUIET)
     whole = {"confusion", "prevalence"}
     assert whole <= set(result["posterior"].data_vars)
     assert dict(result["posterior"].sizes)["draw"] == 20
-    assert "label_posterior" in result.attrs["missing"]
+    assert "label_draws" in result.attrs["missing"]
     assert ("sensitivity" in result.attrs["missing"]) == (step == "with_deterministics")
     assert result.attrs["sampler"] == "gibbs"
     assert bf.label_probabilities(result, small_model).shape == (62, 3)
