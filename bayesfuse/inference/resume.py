@@ -25,11 +25,14 @@ ROUNDED = 1e-12  # distance from 0 and 1 at which chains continue from shares th
 class LastDraws:
     """The points at which the chains of a result continue, in the place of an initializer."""
 
-    def __init__(self, result: xr.DataTree, model: pm.Model, plans: Mapping[str, Plan]) -> None:
+    def __init__(
+        self, result: xr.DataTree, model: pm.Model, plans: Mapping[str, Plan], uses_gibbs: bool
+    ) -> None:
         sampler, tables = result.attrs.get("sampler"), list(plans)
         self.plan = plan = plans[tables[0]]
         labels = plan.observation.labels
-        if sampler != "gibbs" or not plan.is_fully_conjugate or labels.moves_labels:
+        is_gibbs = uses_gibbs and sampler == "gibbs" and plan.is_fully_conjugate
+        if not is_gibbs or labels.moves_labels:
             raise ModelError(
                 "resume= continues chains of Gibbs sweeps: NUTS would have to tune again, and "
                 "labels on a graph continue from labels of the last sweep, which results do not "

@@ -125,56 +125,38 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
+    chosen_start = None if start == DEFAULT else start
     if resume is not None:
-        _refuse(
-            "resume= continues the chains of a result as they are",
-            chains=chains,
-            tune=tune,
-            thin=thin,
-            precision=precision,
-            start=None if start == DEFAULT else start,
-        )
+        fixed: dict[str, Any] = {"chains": chains, "tune": tune, "start": chosen_start}
+        fixed |= {"thin": thin, "precision": precision}
+        _refuse("resume= continues the chains of a result as they are", **fixed)
         chains, tune = require_draws(resume, "Resuming").sizes["chain"], 0
         thin, precision = resume.attrs.get("thin"), resume.attrs.get("precision")
-    settings = {
-        "model": model,
-        "draws": draws,
-        "tune": tune,
-        "chains": CHAINS if chains is None else chains,
-        "cores": cores,
-        "random_seed": random_seed,
-        "progressbar": progressbar,
-        **kwargs,
-    }
+    settings = {"model": model, "draws": draws, "tune": tune, "cores": cores, **kwargs}
+    settings |= {"chains": CHAINS if chains is None else chains, "random_seed": random_seed}
+    settings["progressbar"] = progressbar
     _require_settings(settings, sweeps, log_likelihood)
     # PyMC's own checks would look at every entry of every matrix
     checks = kwargs.get("compute_convergence_checks", True) and not kwargs.get("quiet", False)
     settings["compute_convergence_checks"] = False
     if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
-        refused = {"sweeps": sweeps, "thin": thin, "start": None if start == DEFAULT else start}
-        refused |= {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
+        refused: dict[str, Any] = {"resume": resume, "sweeps": sweeps, "start": chosen_start}
+        refused |= {"thin": thin} | {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
         stored: Any = {"log_likelihood": log_likelihood is not False}
         return draw(sampler, settings, refused, precision=precision or "double", **stored)
     plans = make_plans(model)
-    uses_gibbs = _uses_gibbs(sampler, sweeps, plans)
+    uses_gibbs = _uses_gibbs(sampler, sweeps, nuts_sampler, plans)
     if uses_gibbs:
-        _refuse("Gibbs sampling has no use for settings of NUTS", nuts_sampler=nuts_sampler)
         require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
-    else:
-        _refuse("NUTS has no sweeps, which are of sampler='gibbs'", sweeps=sweeps)
-    storage = resolve_storage(
-        model,
-        [plan.observation for plan in plans.values()],
-        (settings["chains"], settings["draws"]),
-        precision=precision,
-        thin=thin,
-        log_likelihood=log_likelihood,
-    )
+    observations = [plan.observation for plan in plans.values()]
+    requested: Any = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
+    sizes = settings["chains"], settings["draws"]
+    storage = resolve_storage(model, observations, sizes, **requested)
     if resume is None:
         with threads(settings["cores"]):
             initializers: list[Any] = [ChainInitializer(plan, start) for plan in plans.values()]
     else:
-        initializers = [LastDraws(resume, model, plans)]
+        initializers = [LastDraws(resume, model, plans, uses_gibbs)]
     run = _run(initializers, settings, storage, uses_gibbs, sweeps, nuts_sampler)
     if resume is not None:
         run = joined(resume, run, model)
@@ -240,7 +222,9 @@ def _run(
     return Run(posterior, stats, sums, is_cut, attributes)
 
 
-def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:
+def _uses_gibbs(
+    sampler: str, sweeps: int | None, nuts_sampler: str | None, plans: dict[str, Plan]
+) -> bool:
     errors.require_choice("sampler", sampler, "auto", "gibbs", "nuts")
     if len(plans) > 1 and (sampler == "gibbs" or sweeps is not None):
         raise errors.ModelError(
@@ -250,7 +234,9 @@ def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> boo
         )
     gibbs = sampler == "gibbs" or any(plan.blocks or plan.pools for plan in plans.values())
     if sampler != "nuts" and len(plans) == 1 and gibbs:
+        _refuse("Gibbs sampling has no use for settings of NUTS", nuts_sampler=nuts_sampler)
         return True
+    _refuse("NUTS has no sweeps, which are of sampler='gibbs'", sweeps=sweeps)
     if indices := {name for plan in plans.values() for name in plan.inferred}:
         raise errors.ModelError(
             "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "

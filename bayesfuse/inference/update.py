@@ -138,10 +138,8 @@ def update(
     }
     digests = np.append(before, digest)
     groups = {schema.FIT: natural.fit_group(posterior, dirichlets, fit.trace, digests)}
-    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
-    homes = [where for where in prediction["parameters"].values() if where]
-    if constant_names := [where["constant"] for where in homes if "constant" in where]:
-        groups[schema.CONSTANT_DATA] = constants(result)[constant_names]
+    if names := _constant_names(result):
+        groups[schema.CONSTANT_DATA] = constants(result)[names]
     attributes = {
         "method": "cavi",
         "converged": int(fit.converged),
@@ -153,6 +151,13 @@ def update(
     updated = build(None, posterior, summary, groups, attributes)
     warn_of_collapse(updated, observation)
     return updated
+
+
+def _constant_names(result: xr.DataTree) -> list[str]:
+    """Return the names of constant data that are parameters of the model."""
+    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
+    places = [place for place in prediction["parameters"].values() if place]
+    return [place["constant"] for place in places if "constant" in place]
 
 
 def _bind_table(

@@ -147,15 +147,8 @@ def fit(
     rng = errors.require_seed(random_seed)
     initial, nonconjugate = initialize(plan, start)
     if chosen == "cavi":
-        approximation = cavi.approximate(
-            plan,
-            initial.rows,
-            batch_size=batch_size,
-            iterations=iterations,
-            tolerance=tolerance,
-            draws=int(draws),
-            rng=rng,
-        )
+        steps: Any = {"batch_size": batch_size, "iterations": iterations, "tolerance": tolerance}
+        approximation = cavi.approximate(plan, initial.rows, draws=int(draws), rng=rng, **steps)
     else:
         options = {"draws": int(draws), "rng": rng, "progressbar": progressbar, **kwargs}
         if chosen == "pathfinder":

@@ -237,7 +237,7 @@ def sample_weights(
     if wrong := [name for name, value in refused.items() if value is not None]:
         raise ModelError(
             "Weighted votes are drawn independently from the mode of the posterior, so they have "
-            f"no sweeps, start or thinning. Got: {wrong[0]}=."
+            f"no sweeps, start, thinning or chains to resume. Got: {wrong[0]}=."
         )
     rng = settings["random_seed"]
     if sampler == "nuts":
