@@ -180,7 +180,7 @@ def test_a_parameter_that_is_held_has_no_part_in_how_much_sweeps_widen():
     assert np.ptp(found["posterior"]["coupling"].values) == 0
     assert 0.8 < found.attrs["widening"] < 2.0
     circles = MarkovRandomField(responses, bf.Graph.grid((6, 10)))
-    refused("draws the labels anew", bf.fit, circles, sweeps=3)
+    refused("label updates form a Markov chain", bf.fit, circles, sweeps=3)
 
 
 def test_concentrations_are_broadcast_to_further_dims():
