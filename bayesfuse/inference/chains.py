@@ -258,15 +258,15 @@ def compilable(plan: Plan) -> bool:
         return False
     if _compiled_chain(observation, plan.pools) is not None:
         return True
-    shared = {pool.pool.parameter for pool in plan.pools if type(pool.pool) is SharedMean}
-    return (
-        not plan.constants
-        and len(shared) == len(plan.pools) <= 1
-        and shared <= set(observation.raters.parameters)
-        and set(plan.blocks) == set(observation.names)
-        and all(type(b.prior) is Dirichlet or n in shared for n, b in plan.blocks.items())
-        and _functions(observation) is not None
-    )
+    if plan.constants or set(plan.blocks) != set(observation.names):
+        return False
+    shared = {pooled.pool.parameter for pooled in plan.pools if type(pooled.pool) is SharedMean}
+    if not len(shared) == len(plan.pools) <= 1 or not shared <= set(observation.raters.parameters):
+        return False
+    not_dirichlet = {name for name, b in plan.blocks.items() if type(b.prior) is not Dirichlet}
+    if not not_dirichlet <= shared:
+        return False
+    return _functions(observation) is not None
 
 
 def _compiled_chain(

@@ -128,7 +128,7 @@ def _draw_labels(
     state: State,
     likelihood: tuple[Array, Array] | None,
     rng: np.random.Generator,
-) -> tuple[Any, LogParameters, Counts]:
+) -> tuple[Any, dict[str, Any], Counts]:
     """Draw labels (None if their counts suffice), parameters that the channel draws, and counts."""
     observation, rows = sweep.observation, state.rows
     labels, raters = observation.labels, observation.raters
@@ -213,8 +213,10 @@ def can_rotate(plan: Plan, priors: Mapping[str, Prior | None]) -> bool:
     names = _rotated_names(plan.observation, plan.indices())
     if len(names) < 2 or not set(names) <= set(priors):
         return False
-    dirichlet = [priors[name] for name in names if isinstance(priors[name], Dirichlet)]
-    return all(prior.concentration.min() > 0 for prior in dirichlet)
+    for prior in map(priors.get, names):
+        if isinstance(prior, Dirichlet) and prior.concentration.min() <= 0:
+            return False
+    return True
 
 
 def _rotated_names(observation: ResponseModel, rows: LogParameters) -> list[str]:

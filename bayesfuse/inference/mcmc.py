@@ -110,21 +110,20 @@ class ChainInitializer:
 
 def _without_pools(plan: Plan) -> tuple[ResponseModel, dict[str, Prior]]:
     """Return the model without pools, or with a confusion matrix per rater, and fixed priors."""
-    priors, pools = plan.priors(), [pooled.pool for pooled in plan.pools]
-    unpooled = {pool.parameter: prior for pool in pools if (prior := pool.unpooled()) is not None}
-    if len(unpooled) == len(pools):
-        return plan.observation, {**priors, **unpooled}
-    observation, table = plan.observation, plan.observation.responses
+    priors, observation, unpooled = plan.priors(), plan.observation, {}
+    for pooled in plan.pools:
+        if (prior := pooled.pool.unpooled()) is not None:
+            unpooled[pooled.pool.parameter] = prior
+    if len(unpooled) == len(plan.pools):
+        return observation, {**priors, **unpooled}
+    labels, table = observation.labels, observation.responses
     rows = np.tile(diagonal(table.n_classes), (table.n_raters, 1, 1))
     flat = Dirichlet(np.ones(table.n_classes))
-    labels = observation.labels
-    observation = with_matrices(observation)
-    if (
-        isinstance(labels, Independent)
-        and labels.axis
-        and not set(labels.parameters) <= set(priors)
-    ):
+    has_item_prior = isinstance(labels, Independent) and labels.axis is not None
+    if has_item_prior and not set(labels.parameters) <= set(priors):
         observation = through_matrices(table, observation.gold)  # one prevalence, moved by chains
+    else:
+        observation = with_matrices(observation)
     names = observation.labels.parameters
     return observation, {n: priors.get(n, flat) for n in names} | {"confusion": Dirichlet(rows)}
 
@@ -288,7 +287,7 @@ def _next_to_nuts(
 ) -> xr.DataTree:
     """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
     plan = initializer.plan
-    step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
+    label_step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
     points = [
         initializer.values(stream) for stream in settings["random_seed"].spawn(settings["chains"])
     ]
@@ -296,12 +295,15 @@ def _next_to_nuts(
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
     rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
     data_settings = {"coords": rows} | settings.get("idata_kwargs", {})
-    settings = settings | {"step": step, "initvals": points, "idata_kwargs": data_settings}
+    settings = settings | {"step": label_step, "initvals": points, "idata_kwargs": data_settings}
     if summed is not None:
         settings["cores"] = 1  # sums over labels are in this process
-        step.watch = lambda chain, draw, rows, labels: (
-            None if draw % thin else summed.add(chain, rows, labels)
-        )
+
+        def add(chain: int, draw: int, rows: LogParameters, labels: Any) -> None:
+            if draw % thin == 0:
+                summed.add(chain, rows, labels)
+
+        label_step.watch = add
     return _by_pymc(settings)
 
 

@@ -102,13 +102,10 @@ class Plan:
     @property
     def pooled(self) -> bool:
         """Whether every variable is in a pool, or has a fixed prior."""
-        below = {pooled.pool.parameter for pooled in self.pools}
         members = {b.variable for pooled in self.pools for b in pooled.members.values()}
-        return (
-            bool(self.pools)
-            and set(self.others) <= members
-            and all(b.prior is not None or name in below for name, b in self.blocks.items())
-        )
+        varying = {name for name, block in self.blocks.items() if block.prior is None}
+        below = {pooled.pool.parameter for pooled in self.pools}
+        return bool(self.pools) and set(self.others) <= members and varying <= below
 
     @property
     def inferred(self) -> set[str]:

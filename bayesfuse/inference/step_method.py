@@ -207,8 +207,8 @@ def _blocks_of(plan: Plan, vars: Any) -> tuple[dict[str, Block], list[PooledBloc
     ):
         raise ModelError(
             "Groups of raters are drawn with the matrices of groups and raters summed out, so one "
-            "step draws them all, with Dirichlet priors: pm.sample(step=bf.build.LabelGibbs()), or "
-            f"bf.sample. Got: a step for {sorted(blocks)} only."
+            "step draws them all, with Dirichlet priors: pm.sample(step=bf.build.LabelGibbs()), "
+            f"or bf.sample. Got: a step for {sorted(blocks)} only."
         )
     return blocks, pools
 

@@ -33,7 +33,7 @@ ALL = MODELS | {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_point_that_is_copied_between_steps_changes_nothing(small, name):
+def test_steps_accept_copies_of_points(small, name):
     """PyMC keeps it in shared memory where chains have processes of their own."""
     model = ALL[name](small)
     found = []
@@ -50,7 +50,7 @@ def test_a_point_that_is_copied_between_steps_changes_nothing(small, name):
 
 
 @pytest.mark.parametrize("name", ["rows", "groups", "square"])
-def test_two_cores_draw_what_one_draws(small, small_model, name):
+def test_draws_do_not_depend_on_the_number_of_cores(small, small_model, name):
     """Labels on a graph go from one draw to the next."""
     model = {
         "rows": lambda: small_model,
@@ -107,7 +107,7 @@ def split(number, weight, total, rng):
 
 
 @pytest.mark.parametrize("number", [1.0, 7.0])
-def test_rounding_does_not_decide_how_many_random_numbers_a_split_takes(number):
+def test_the_number_of_random_numbers_of_a_split_does_not_depend_on_rounding(number):
     weight = np.array([0.3, 0.0, 0.7, 0.0])
     after = set()
     for total in (np.nextafter(1.0, 0.0), 1.0, np.nextafter(1.0, 2.0), 0.7):
@@ -140,7 +140,7 @@ def observe(coupling, graph):
     bf.build.observe(responses, labels=bf.build.Potts(coupling, graph), raters=raters)
 
 
-def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
+def test_labels_of_a_markov_chain_must_not_depend_on_variables_of_nuts():
     with pm.Model() as model:
         observe(pm.LogNormal("coupling", pm.Normal("middle"), 0.7), CIRCLES)
     with pytest.raises(ModelError, match=r"Potts .* Got: \['coupling'\] left to other steps"):
@@ -151,7 +151,7 @@ def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
         bf.sample(model, 10, **QUIET)
 
 
-def test_a_bound_that_is_a_variable_leaves_the_number_to_other_steps():
+def test_a_coupling_with_a_variable_bound_is_left_to_other_steps():
     """In PyMC's coordinate the number moves with its bound."""
     with pm.Model():
         observe(pm.Uniform("coupling", 0.0, pm.HalfNormal("most")), PATH)
@@ -208,7 +208,7 @@ def square():
     return square_of_pixels()
 
 
-def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
+def test_interrupted_chains_keep_draws_and_labels_together(square, monkeypatch):
     """Ctrl-C in one of the chains."""
     settings = {"tune": 10, "chains": 4, "cores": 1, "sweeps": 1, "random_seed": 5} | QUIET
     whole = bf.sample(square[0], 20, **settings)

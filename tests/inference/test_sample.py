@@ -32,29 +32,6 @@ def test_gibbs_and_nuts_agree(small_model, small_gibbs, nuts_sampler):
     assert (np.abs(one - other) <= 5 * error + 1e-9).all()
 
 
-def test_posterior_of_a_tiny_table_is_exact():
-    """Against quadrature over both parameters of a table with one coin and one item."""
-    responses = bf.Responses.from_matrix([[1], [0], [1]], raters=["only"])
-    model = DawidSkene(responses, raters="coin", prevalence_prior=[2, 1], confusion_prior=[3, 1])
-    result = bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
-    x = (np.arange(500) + 0.5) / 500
-    one, accuracy = np.meshgrid(x, x, indexing="ij")  # p(class 1), p(right)
-    says_one = one * accuracy + (1 - one) * (1 - accuracy)
-    weight = says_one**2 * (1 - says_one) * (1 - one) * accuracy**2
-    weight /= weight.sum()
-    posterior = result["posterior"].dataset
-    for name, values, exact in (
-        ("prevalence", posterior["prevalence"].sel({"class": 1}), (weight * one).sum()),
-        ("accuracy", posterior["accuracy"].sel(rater="only"), (weight * accuracy).sum()),
-    ):
-        error = float(az.mcse(values.to_dataset(name=name))[name])
-        assert float(values.mean()) == pytest.approx(exact, abs=5 * error), name
-    label = bf.label_probabilities(result).sel(item=0)[1]
-    exact = (weight * one * accuracy / says_one).sum()
-    error = float(result["label_posterior"]["mcse"].sel(item=0)[1])
-    assert float(label) == pytest.approx(exact, abs=5 * error)
-
-
 def test_same_seed_same_draws_whatever_the_layout(small):
     frame = small.to_frame().sample(frac=1, random_state=1)
     declared = {"items": small.items, "raters": small.raters, "classes": small.classes}

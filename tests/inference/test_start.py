@@ -1,4 +1,4 @@
-"""Where fits begin: the right mode on hard problems, sensible on degenerate ones, as PyMC would."""
+"""Starts: the right mode of hard problems, finite for degenerate ones, equal in PyMC."""
 
 from itertools import permutations
 
@@ -82,7 +82,7 @@ def test_a_few_known_labels_name_the_classes(raters):
 
 
 @pytest.mark.parametrize("raters", with_slow(CHANNELS, "class"))
-def test_the_choice_and_every_candidate_are_recorded(small, raters):
+def test_start_and_candidates_are_recorded(small, raters):
     model = DawidSkene(small, raters=raters)
     said = bf.find_map(model).attrs
     densities = {name: said[f"start_log_posterior_{name}"] for name in ("moments", "majority")}
@@ -99,7 +99,7 @@ def test_the_choice_and_every_candidate_are_recorded(small, raters):
     assert all(isinstance(value, str | float) for value in begun.values())
 
 
-def test_a_start_says_why_there_were_no_moments(small, monkeypatch):
+def test_starts_record_why_there_are_no_moments(small, monkeypatch):
     said = start_of(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])).record()
     assert said["start"] == "majority"
     assert said["start_without_moments"].endswith("divisions of 2 raters with responses.")
@@ -173,12 +173,12 @@ def same(one, other, atol=1e-12):
 
 
 @pytest.mark.parametrize("raters", CHANNELS)
-def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
+def test_a_table_of_counts_has_the_start_of_its_items(raters):
     counts = bf.datasets.caries()
     same(start_of(counts, raters=raters), start_of(counts.expand(), raters=raters), atol=STOPPED)
 
 
-def test_majority_vote_shares_ties_and_knows_what_is_known(small):
+def test_majority_vote_shares_ties_and_uses_gold(small):
     plan = make_plan(DawidSkene(small, gold={0: 1, 61: 2}))
     seen = plan.observation
     share = seen.by_item(majority(seen))
@@ -197,7 +197,7 @@ def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
 
 
-def test_names_are_the_most_probable_permutation():
+def test_classes_are_named_by_the_most_probable_permutation():
     """Against all permutations, by the probability of the labels with the rows integrated out."""
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -227,7 +227,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", with_slow(MODELS, "groups"))
-def test_values_to_begin_with_are_the_rows_to_begin_with(name):
+def test_initial_values_are_the_initial_rows(name):
     """Chains of sweeps begin at rows, those of PyMC at values of its variables."""
     plan = make_plan(MODELS[name]())
     begun = ChainInitializer(plan, "majority")
