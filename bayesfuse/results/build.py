@@ -253,7 +253,8 @@ def _in_precision(draws: xr.Dataset, precision: Precision | None) -> xr.Dataset:
     rounded = {}
     for name, values in draws.data_vars.items():
         if values.dtype == np.float64:
-            numbers = values.values.astype(np.float32)
-            np.clip(numbers, *inner, out=numbers, where=(numbers > 0) & (numbers < 1))
+            exact = values.values
+            numbers = exact.astype(np.float32)
+            np.clip(numbers, *inner, out=numbers, where=(exact > 0) & (exact < 1))
             rounded[name] = values.copy(data=numbers)
     return draws.assign(rounded)
