@@ -17,7 +17,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters
 from bayesfuse.pymc.evaluate import with_deterministics
 from bayesfuse.results import schema
-from bayesfuse.results.compatibility import free_variables, observation_of
+from bayesfuse.results.compatibility import observation_of, require_free_variables
 
 ROUNDED = 1e-12  # distance from 0 and 1 at which chains continue from shares that were rounded
 
@@ -39,7 +39,8 @@ class LastDraws:
                 f"hold. Got: {sampler} of {type(labels).__name__} labels."
             )
         observation_of(result, model)  # raises if the result is of another model
-        last = free_variables(result, model).isel(draw=-1)
+        draws = require_free_variables(result, model)
+        last = draws[[variable.name for variable in model.free_RVs]].isel(draw=-1)
         self.starts = [
             start_at(plan, _point(last.isel(chain=chain))) for chain in range(last.sizes["chain"])
         ]

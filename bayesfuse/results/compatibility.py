@@ -137,8 +137,8 @@ def names_differ(dim: str, then: Any, now: Any) -> str | None:
     )
 
 
-def free_variables(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
-    """Return draws of the model's free variables, or raise ModelError if they are of another."""
+def require_free_variables(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
+    """Return all draws, or raise ModelError unless they are of the model's free variables."""
     draws = contents.all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
     if missing:
@@ -155,7 +155,7 @@ def free_variables(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
             if differ := names_differ(dim, drawn[dim].values, names):
                 raise ModelError(SAME.format(differ))
         require_like(drawn.shape[2:], variable)
-    return draws[[variable.name for variable in model.free_RVs]]
+    return draws
 
 
 def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray[Any]]:
@@ -164,7 +164,7 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
         return rebuilt(result)[1]
     observation = observation_of(result, model)
     answers, _ = observed(model)
-    values = evaluate(model, free_variables(result, model), parameter_variables(answers))
+    values = evaluate(model, require_free_variables(result, model), parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
     for factor in (observation.labels, observation.raters):
         factor.check(shapes, observation.responses)
