@@ -35,10 +35,10 @@ PARTS = {
     "make_plans": "find what is conjugate",
     "ChainInitializer": "start",
     "sample_gibbs": "around the loop",
-    "add_deterministics": "sensitivity, specificity",
+    "with_deterministics": "sensitivity, specificity",
     "check_convergence": "convergence checks",
-    "evaluate": "label probabilities",
-    "complete": "label probabilities",
+    "evaluate": "joint draws of labels",
+    "build": "groups of the result",
 }
 
 
@@ -100,7 +100,7 @@ def first_posterior():
     clock = Clock()
     with clock("import bayesfuse"):
         import bayesfuse as bf
-        from bayesfuse.inference import sample as steps
+        from bayesfuse.inference import completion, sample as steps
         from bayesfuse.models import DawidSkene
     from numba.core import event
 
@@ -119,7 +119,8 @@ def first_posterior():
     with clock("model"):
         model = DawidSkene(responses)
     for name, part in PARTS.items():
-        setattr(steps, name, clock.watch(getattr(steps, name), part))
+        module = steps if hasattr(steps, name) else completion
+        setattr(module, name, clock.watch(getattr(module, name), part))
     recorder = event.RecordingListener()
     with event.install_listener("numba:compile", recorder), clock("bf.sample, the rest"):
         result = bf.sample(model, DRAWS, chains=CHAINS, random_seed=SEED, progressbar=False)

@@ -15,9 +15,10 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.priors import robust
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results import contents, joint_labels
+from bayesfuse.results import contents
+from bayesfuse.results.build import rebuild
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
-from bayesfuse.results.posterior import complete, round_off
+from bayesfuse.results.label_summary import summarize_labels
 from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
@@ -154,11 +155,12 @@ def align_labels(
     if {"label_posterior", "log_likelihood"} & set(result.children):
         observation, values = observation_of(aligned, model), parameters(aligned, model)
         pointwise = "log_likelihood" in result.children
-        complete(aligned, observation, values, log_likelihood=pointwise, labels=labels)
-        joint_labels.store_draws(aligned, observation, values)
+        posterior = aligned["posterior"].dataset
+        summary = summarize_labels(
+            observation, values, posterior, log_likelihood=pointwise, labels=labels
+        )
+        aligned = rebuild(aligned, posterior, summary)
     aligned.attrs["dropped"] = ", ".join(sorted(dropped - set(aligned.children)))
-    if aligned.attrs.get("precision") == "single":
-        round_off(aligned, "single")
     return aligned
 
 

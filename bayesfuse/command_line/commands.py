@@ -12,7 +12,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
@@ -34,19 +33,14 @@ from bayesfuse.command_line.tables import Tables
 from bayesfuse.ensemble.advice import table_advice
 from bayesfuse.ensemble.fused import WIDTH, bullet
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
-from bayesfuse.inference.plan import make_plan, make_plans
-from bayesfuse.inference.sample import add_labels
+from bayesfuse.inference.plan import make_plans
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline, hold
-from bayesfuse.pymc.evaluate import add_data
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.draws import choose
-from bayesfuse.results.posterior import round_off
+from bayesfuse.results.storage import choose_storage
 
-LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
+MAX_BYTES = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
-ROUNDED = 1e-12  # distance from 0 and 1 at which chains go on from shares in single precision
-ENDED = ("missing", "interrupted")  # attributes of a run, not of chains that went on
 ANESTHESIA = (
     "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from 1 to "
     "4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the truth is "
@@ -155,22 +149,19 @@ def _fit_one(
             where = f"{arguments.output}, which hold one draw in {arguments.thin}"
             write_stderr(f"bayesfuse: --resume continues the {chains} chains in {where}")
         arguments.chains = chains
-    storage: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
-    size = arguments.chains, draws
-    stored = choose(model, [observed(model)[1]], size, log_likelihood=None, most=LARGE, **storage)
-    result = _sample(
+    options: dict[str, Any] = {"sweeps": arguments.sweeps, "random_seed": arguments.seed}
+    stored = choose_storage(
         model,
-        interruption,
-        schedule,
-        before,
-        draws,
-        arguments,
-        sweeps=arguments.sweeps,
-        thin=stored.thin,
-        precision=stored.precision,
-        log_likelihood=stored.log_likelihood,
-        random_seed=arguments.seed,
+        [observed(model)[1]],
+        (arguments.chains, draws),
+        precision=arguments.precision,
+        thin=arguments.thin,
+        max_bytes=MAX_BYTES,
     )
+    if before is None:
+        options |= {"thin": stored.thin, "precision": stored.precision}
+        options["log_likelihood"] = stored.log_likelihood
+    result = _sample(model, interruption, schedule, before, draws, arguments, **options)
     if arguments.thin is not None or stored.thin == 1:
         return result, ""
     share = result["posterior"].sizes["draw"] / -(-draws // stored.thin)
@@ -217,93 +208,42 @@ def _sample(
     """Return the posterior, or the draws made until the time ends or Ctrl-C."""
     options |= {"quiet": arguments.quiet, "compute_convergence_checks": False}  # of the report
     plans, chains = make_plans(model).values(), arguments.chains
-    tune, thin = bf.build.LabelGibbs.default_tune_steps, options["thin"]
+    tune, thin = bf.build.LabelGibbs.default_tune_steps, options.get("thin", arguments.thin)
     if not all(plan.is_fully_conjugate for plan in plans):
         hold()  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS
-    if before is not None:
-        tune = 0
-    ended, share = False, 1.0  # of the time, for chains that go on one after the other
+    if before is None:
+        options["chains"] = chains
+    else:
+        tune, options["resume"] = 0, before
+    is_late = False
     with Progress(not arguments.quiet) as progress:
         count = progress.count("sampling", chains * (-(-tune // thin) + -(-draws // thin)))
 
         def advance(made: int) -> None:
-            nonlocal ended
+            nonlocal is_late
             count(made)
-            ended = schedule.left(DRAWING * share) < 0
-            if interruption.requested or ended:
+            is_late = schedule.left(DRAWING) < 0
+            if interruption.requested or is_late:
                 raise TimeIsUp
 
-        options["progressbar"] = advance
         try:
-            if before is None:
-                with deadline(schedule.left()):
-                    return bf.sample(model, draws, chains=chains, **options)
-            seeds = np.random.SeedSequence(options.pop("random_seed")).spawn(chains)
-            more = []
-            for at, point in enumerate(_last_points(before, model)):
-                share = (at + 1) / chains
-                options |= {"start": point, "random_seed": int(seeds[at].generate_state(1)[0])}
-                more.append(bf.sample(model, draws, tune=0, chains=1, **options))
+            with deadline(schedule.left()):
+                return bf.sample(model, draws, progressbar=advance, **options)
         except (KeyboardInterrupt, ValueError) as error:
             # PyMC raises ValueError if a chain ended during tuning, without draws
-            if isinstance(error, bf.errors.ModelError) or not (interruption.requested or ended):
+            is_refusal = isinstance(error, bf.errors.ModelError)
+            if is_refusal and before is not None:
+                raise CommandError(f"--resume: {in_options(str(error))}") from error
+            if is_refusal or not (interruption.requested or is_late):
                 raise
             if interruption.requested:
-                if before is not None:
-                    write_stderr(
-                        "bayesfuse: chains go on together, so the saved ones are unchanged"
-                    )
                 raise KeyboardInterrupt from None
             raise CommandError(
                 f"no draw could be made in this time; give more --time. Got: {schedule.seconds:g} s"
             ) from None
         finally:
             hold(False)
-    return _lengthened(model, before, more)
-
-
-def _last_points(before: xr.DataTree, model: pm.Model) -> list[dict[str, Any]]:
-    """Return the last draw of every chain, as values at which it goes on."""
-    plan, sampler = make_plan(model), before.attrs.get("sampler")
-    moves_labels = plan.observation.labels.capabilities.moves_labels
-    if sampler != "gibbs" or not plan.is_fully_conjugate or moves_labels:
-        raise CommandError(
-            "--resume continues chains of Gibbs sweeps: NUTS would tune anew, and labels on a "
-            f"graph go on from labels that files do not hold. Got: {sampler} of "
-            f"{type(model).__name__}"
-        )
-    names = [variable.name for variable in model.free_RVs]
-    last = before["posterior"].dataset[names].isel(draw=-1)
-    return [
-        {name: _inside(last[name].values[at].astype(float)) for name in names}
-        for at in range(last.sizes["chain"])
-    ]
-
-
-def _inside(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return shares that were rounded to 0 or 1 inside of these, and other values as they are."""
-    shares = bool(((values >= 0.0) & (values <= 1.0)).all())
-    return np.clip(values, ROUNDED, 1.0 - ROUNDED) if shares else values
-
-
-def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -> xr.DataTree:
-    """Return a saved result with more draws of each chain, and what follows from all draws."""
-    made = min(part["posterior"].sizes["draw"] for part in more)
-    old = before["posterior"].dataset
-    first = old.sizes["draw"]
-    added = xr.concat(
-        [part["posterior"].dataset.isel(draw=slice(made)) for part in more], "chain"
-    ).assign_coords(chain=old["chain"], draw=range(first, first + made))
-    plan = make_plan(model)
-    names = [variable.name for variable in model.free_RVs + model.deterministics]
-    draws = xr.concat([old[names], added[names]], "draw")
-    result = xr.DataTree.from_dict({"posterior": draws, "sample_stats": xr.Dataset()})
-    result.attrs = {name: value for name, value in before.attrs.items() if name not in ENDED}
-    add_data(result, plan.model)
-    add_labels(result, None, plan, None)
-    round_off(result, before.attrs.get("precision", "double"))
-    return result
 
 
 def doctor(_: argparse.Namespace, tables: Tables) -> int:

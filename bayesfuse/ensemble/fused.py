@@ -20,9 +20,9 @@ from bayesfuse.errors.messages import brief
 from bayesfuse.results.contents import class_names, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
-from bayesfuse.results.posterior import PLACE
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import accuracies, judges_raters, rater_table
+from bayesfuse.results.schema import SEQUENCE_PLACE
 from bayesfuse.results.summaries import answered, coverage, least_certain
 
 WIDTH = 88  # width of paragraphs
@@ -228,7 +228,7 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
 def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
     """Return the long tables of the page, which are folded: all raters, and all spans."""
     tables = {"All raters": _rater_rows(answer)}
-    drawn_in_order = GROUP in answer.children and PLACE in answer["constant_data"].dataset
+    drawn_in_order = GROUP in answer.children and SEQUENCE_PLACE in answer["constant_data"].dataset
     if drawn_in_order and mark_spans(class_names(answer)):
         chosen = spans(answer).query("chosen").drop(columns="chosen").round(2)
         tables["Spans with the largest expected F1"] = chosen

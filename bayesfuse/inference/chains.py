@@ -44,6 +44,7 @@ class Chain:
         sweeps: int,
         compiled: bool,
         watch: Watch | None = None,
+        sums: tuple[Any, ...] = (),
     ) -> None:
         self.tune, self.draws, self.sweeps = tune, draws, sweeps
         self.done, self.stopped = 0, False
@@ -53,7 +54,7 @@ class Chain:
         self.stored = {n: np.empty((draws, *row.shape), row.dtype) for n, row in rows.items()}
         self.backend: CompiledSweeps | InterpretedSweeps
         if compiled:
-            self.backend = CompiledSweeps(sweep, state, rng, self.stored)
+            self.backend = CompiledSweeps(sweep, state, rng, self.stored, sums)
         else:
             self.backend = InterpretedSweeps(sweep, state, rng, self.stored, watch)
 
@@ -116,7 +117,14 @@ class InterpretedSweeps:
 class CompiledSweeps:
     """Sweeps in one compiled function, put together from those of the factors or the channel's."""
 
-    def __init__(self, sweep: Sweep, state: State, rng: Any, stored: dict[str, Array]) -> None:
+    def __init__(
+        self,
+        sweep: Sweep,
+        state: State,
+        rng: Any,
+        stored: dict[str, Array],
+        sums: tuple[Any, ...] = (),
+    ) -> None:
         self.sweep, self.state = sweep, state
         self._seconds = 0.0  # of a draw, unknown before the first one
         observation = sweep.observation
@@ -148,9 +156,10 @@ class CompiledSweeps:
         drawn = np.zeros(shape, float if has_copies else np.int32)
         pool: Any = [p.in_chain(values[name], storage[name]) for name, p in pools.items()]
         kernels = labels.draw, labels.count, raters.likelihood, raters.count
-        self._chain = chain_of(*kernels, bool(pools), state.rotates)
-        items = table.multiplicity, table.n_classes
-        self._arguments = (*factors, pool[0] if pool else (), drawn, items, self._moves, rng)
+        marginal = type(observation.labels).marginal_kernel if sums else None
+        self._chain = chain_of(*kernels, marginal, pooled=bool(pools), rotates=state.rotates)
+        items, pool_arrays = (table.multiplicity, table.n_classes), pool[0] if pool else ()
+        self._arguments = (*factors, pool_arrays, drawn, items, self._moves, sums, rng)
 
     def n_draws_in(self, seconds: float) -> int:
         """Return how many draws take about so long, at least one."""
@@ -191,7 +200,10 @@ class _StackedRows:
             if name in sweep.priors:
                 known: Any = sweep.priors[name]
                 concentration[...] = known.concentration
-        views = [self._with_axes(array, functions.axes) for array in (self.rows, counts)]
+        views = [
+            tuple(_with_axes(view, functions.axes) for view in self.by_name(array).values())
+            for array in (self.rows, counts)
+        ]
         self.arrays = self.rows, prior, counts, *views
 
     def by_name(self, array: Array) -> dict[str, Array]:
@@ -208,10 +220,25 @@ class _StackedRows:
         stored |= self.by_name(made)
         return made
 
-    def _with_axes(self, array: Array, n_axes: int) -> tuple[Array, ...]:
-        """Return views by parameter, with at least so many axes: new ones before the last."""
-        views = self.by_name(array).values()
-        return tuple(np.expand_dims(v, tuple(range(v.ndim - 1, n_axes - 1))) for v in views)
+
+def adds_labels(plan: Plan, rows: LogParameters) -> bool:
+    """Return whether compiled chains can add up label probabilities as they draw labels.
+
+    The tables of the chain must be those of the kernel that sums the labels out.
+    """
+    observation = plan.observation
+    if not compilable(plan) or _compiled_chain(observation, plan.pools) is not None:
+        return False
+    functions = _functions(observation)
+    assert functions is not None  # as `compilable` has found
+    in_chain = [_with_axes(rows[n], functions[0].axes) for n in observation.labels.parameters]
+    tables = observation.label_tables(rows)
+    return len(tables) == len(in_chain) and all(map(np.array_equal, tables, in_chain))
+
+
+def _with_axes(array: Array, n_axes: int) -> Array:
+    """Return a view with at least so many axes, new ones before the last."""
+    return np.expand_dims(array, tuple(range(array.ndim - 1, n_axes - 1)))
 
 
 def swaps_classes(observation: ResponseModel) -> bool:

@@ -11,13 +11,15 @@ import xarray as xr
 from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.inference import em
 from bayesfuse.inference.gradients import Gradients, initialize
-from bayesfuse.inference.plan import make_plan, require_mode
+from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.pymc.evaluate import as_result
+from bayesfuse.pymc.evaluate import as_posterior, with_deterministics
+from bayesfuse.results import schema
+from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.posterior import complete
+from bayesfuse.results.label_summary import LabelSummary
 
 
 @on_cores
@@ -67,20 +69,7 @@ def find_map(
     [0.4, 0.47, 0.11, 0.02]
     """
     plan = make_plan(model)
-    require_mode(plan, "EM")
-    if discrete := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
-        raise ModelError(
-            "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "
-            f"give their values. Got: {discrete} to be inferred."
-        )
-    labels = plan.observation.labels
-    implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
-    if implied and not labels.capabilities.linear:
-        raise ModelError(
-            f"EM for {type(labels).__name__} labels maximises {sorted(implied)} in one dimension, "
-            "so it must be a variable with a prior, or a number; for others use bf.sample. Got: an "
-            "expression of other variables."
-        )
+    _require_em(plan)
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)
     observation = plan.initial_response_model()
@@ -108,20 +97,37 @@ def find_map(
     modes = {block.variable.name: values[name] for name, block in plan.blocks.items()}
     if nonconjugate is not None:
         modes |= {name: value[None, None] for name, value in nonconjugate.natural(fit.rows).items()}
-    result = as_result(model, modes)
-    complete(result, observation, values, log_likelihood=False)
-    warn_of_collapse(result, observation)
-    result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
-    del result["posterior"]
-    result["trace"] = xr.DataTree(xr.Dataset({"log_posterior": ("iteration", fit.trace)}))
-    result.attrs |= {
+    point = with_deterministics(model, as_posterior(model, modes)).isel(chain=0, draw=0, drop=True)
+    summary = LabelSummary(observation)
+    summary.compute(values, log_likelihood=False)
+    if summary.probabilities is not None:
+        summary.probabilities = summary.probabilities.drop_vars(schema.MCSE)
+    trace = xr.Dataset({"log_posterior": ("iteration", fit.trace)})
+    attributes = {
         "log_evidence": fit.log_evidence,
         "converged": int(converged),
         "iterations": len(fit.trace),
         **initial.record(),
         **getattr(model, "notes", {}),
     }
-    if "label_posterior" in result.children:
-        label_modes = result["label_posterior"].dataset
-        result["label_posterior"] = xr.DataTree(label_modes.drop_vars("mcse"))
+    result = build(model, point, summary, {schema.TRACE: trace}, attributes)
+    warn_of_collapse(result, observation)
     return result
+
+
+def _require_em(plan: Plan) -> None:
+    """Raise ModelError unless EM can find the mode of the model."""
+    require_mode(plan, "EM")
+    if discrete := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
+        raise ModelError(
+            "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "
+            f"give their values. Got: {discrete} to be inferred."
+        )
+    labels = plan.observation.labels
+    implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
+    if implied and not labels.capabilities.linear:
+        raise ModelError(
+            f"EM for {type(labels).__name__} labels maximises {sorted(implied)} in one dimension, "
+            "so it must be a variable with a prior, or a number; for others use bf.sample. Got: an "
+            "expression of other variables."
+        )

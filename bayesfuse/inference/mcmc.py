@@ -23,7 +23,7 @@ from pytensor.tensor.type import TensorType
 from rich.progress import MofNCompleteColumn, Progress
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.chains import Chain, compilable, run
+from bayesfuse.inference.chains import Chain, adds_labels, compilable, run
 from bayesfuse.inference.gibbs import Sweep, draw_parameters, draw_pools, step
 from bayesfuse.inference.gradients import GIVEN, Gradients, initialize, start_at, values_of
 from bayesfuse.inference.plan import Plan
@@ -35,7 +35,7 @@ from bayesfuse.observation import LogParameters, ResponseModel, through_matrices
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
-from bayesfuse.pymc.evaluate import add_data, as_posterior
+from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.draws import Draws
 
 SECONDS_PER_DRAW = 130e-6  # spent on a draw after sampling; cheaper sweeps are repeated
@@ -191,16 +191,21 @@ def sample_gibbs(
     thin: int,
     log_likelihood: bool,
 ) -> tuple[xr.DataTree, Draws | None]:
-    """Return the draws and, if label updates form a Markov chain, the sums over labels."""
+    """Return the draws and, if the chains added up label probabilities, the sums."""
     plan = initializer.plan
     draws, summed = settings["draws"], None
     sweeps = sweeps or sweeps_of_draw(plan)
-    if plan.observation.labels.capabilities.moves_labels:
+    moves_labels = plan.observation.labels.capabilities.moves_labels
+    if moves_labels or adds_labels(plan, initializer.start.rows):
         sizes = settings["chains"], -(-draws // thin)
-        summed = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
+        options = {"log_likelihood": log_likelihood, "labels": moves_labels}
+        summed = Draws(plan.observation, *sizes, **options)
     if not plan.is_fully_conjugate:
         return thinned(_next_to_nuts(initializer, settings, sweeps, summed, thin), thin), summed
-    return _chains(initializer, settings, sweeps, summed, thin), summed
+    result = _chains(initializer, settings, sweeps, summed, thin)
+    is_cut = result["posterior"].sizes["draw"] < -(-draws // thin)
+    # of interrupted chains, only labels that were drawn cannot be computed again
+    return result, None if is_cut and not moves_labels else summed
 
 
 def _chains(
@@ -225,19 +230,14 @@ def _chains(
         sweep, chains = Sweep.of(plan), []
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
             # the first sweep scatters compiled chains as well as `rows` does, except of a pool
-            scatters = compiled and not plan.pooled
+            scatters = compiled and not plan.pooled and initializer.start.method != GIVEN
             rows = initializer.start.rows if scatters else initializer.rows(stream)
-            watch = None if summed is None else partial(summed.add, number)
-            chain = Chain(
-                sweep,
-                sweep.init(rows),
-                stream,
-                sweeps=sweeps * thin,
-                compiled=compiled,
-                watch=watch,
-                **sizes,
-            )
-            chains.append(chain)
+            options: dict[str, Any] = {"compiled": compiled, "sweeps": sweeps * thin, **sizes}
+            if summed is not None and summed.drawn:
+                options["watch"] = partial(summed.add, number)
+            elif summed is not None:
+                options["sums"] = summed.arrays(number)
+            chains.append(Chain(sweep, sweep.init(rows), stream, **options))
         _run_with_progress(chains, 1 if in_turn else cores, settings["progressbar"])
     hold()  # the draws must not be lost
     n_draws = min(chain.n_stored for chain in chains)
@@ -245,6 +245,9 @@ def _chains(
         hold(False)
         check()
         raise KeyboardInterrupt
+    if summed is not None and not summed.drawn and n_draws == sizes["draws"]:
+        for number, chain in enumerate(chains):  # of the last draw, after which there is no sweep
+            summed.add(number, {name: draws[-1] for name, draws in chain.stored.items()})
     seconds = time.perf_counter() - began
     values = {}
     for block in plan.all_blocks:
@@ -254,7 +257,6 @@ def _chains(
     posterior = as_posterior(plan.model, values).assign_attrs(attrs)
     groups = {"posterior": posterior, "sample_stats": xr.Dataset(attrs=attrs)}
     result = xr.DataTree.from_dict(groups)
-    add_data(result, plan.model)
     if not settings.get("quiet", False):
         cut = f", and ended before {sizes['draws']:_d} draws" * (n_draws < sizes["draws"])
         made = f"{sizes['tune'] * n_chains:_d} + {n_draws * n_chains:_d} draws total"

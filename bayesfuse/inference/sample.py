@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
+from bayesfuse.inference.completion import Run, complete
 from bayesfuse.inference.mcmc import (
     ChainInitializer,
     require_settings,
@@ -19,25 +19,16 @@ from bayesfuse.inference.mcmc import (
     thinned,
 )
 from bayesfuse.inference.plan import Plan, make_plans
+from bayesfuse.inference.resume import LastDraws, joined
 from bayesfuse.inference.start import DEFAULT
-from bayesfuse.numerics.threads import (
-    accept,
-    extension,
-    hold,
-    interruptible,
-    is_over,
-    seconds_left,
-    threads,
-)
-from bayesfuse.pymc.evaluate import add_deterministics, check_convergence, evaluate
-from bayesfuse.results import joint_labels
-from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.draws import Draws, Precision, resolve_storage
-from bayesfuse.results.posterior import add_constants, complete, order_variables, round_off, store
-
-SECONDS = 0.6  # for the labels of draws that were interrupted
+from bayesfuse.numerics.threads import hold, interruptible, threads
+from bayesfuse.results import schema
+from bayesfuse.results.contents import require_draws
+from bayesfuse.results.storage import Precision, Storage, resolve_storage
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
+
+CHAINS = 4
 
 
 @errors.takes_seed
@@ -47,7 +38,7 @@ def sample(
     draws: int = 1000,
     *,
     tune: int | None = None,
-    chains: int = 4,
+    chains: int | None = None,
     cores: int | None = None,
     sampler: Literal["auto", "gibbs", "nuts"] = "auto",
     nuts_sampler: Literal["pymc", "nutpie", "numpyro", "blackjax"] | None = None,
@@ -58,6 +49,7 @@ def sample(
     random_seed: Any = None,
     progressbar: Any = True,
     log_likelihood: bool | None = None,
+    resume: xr.DataTree | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     """Draw from the posterior of a label model.
@@ -68,7 +60,7 @@ def sample(
         One of ``bayesfuse.models``, or any model that calls ``bf.build.observe``.
     draws, tune, chains : int
         Draws of a chain that are kept, and tuning draws, which are dropped (default 200 for Gibbs,
-        PyMC's choice for NUTS); number of chains.
+        PyMC's choice for NUTS); number of chains (default 4).
     cores : int, optional
         Most cores, by default all that the process may use. Gibbs chains, and blocks of a large
         table, run on threads, and draws do not depend on their number. NUTS runs processes.
@@ -92,6 +84,9 @@ def sample(
         of new draws, of all chains and tuning included.
     log_likelihood : bool, optional
         Whether to store it by item, for ``az.loo``. Default: up to 10⁸ values.
+    resume : DataTree, optional
+        A result of Gibbs sampling of the same model, perhaps from a file. Its chains continue from
+        their last draws, without tuning, and the new result holds the earlier and the new draws.
     **kwargs
         For :func:`pymc.sample` where NUTS draws variables; else only ``quiet``.
 
@@ -113,7 +108,8 @@ def sample(
     ------
     ModelError, ImpossibleDataError
         The model observes no responses; the sampler or its settings do not apply to the model; the
-        prior or the gold labels rule out some item's responses.
+        prior or the gold labels rule out some item's responses; ``resume`` is of another model, of
+        NUTS, or of labels on a graph.
 
     Warns
     -----
@@ -129,175 +125,106 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
-    counts = {"draws": (draws, 1), "chains": (chains, 1), "tune": (tune, 0), "cores": (cores, 1)}
-    for name, (number, least) in (counts | {"sweeps": (sweeps, 1)}).items():
-        if number is not None or name in ("draws", "chains"):
-            errors.require_count(name, number, least=least)
+    chosen_start = None if start == DEFAULT else start
+    if resume is not None:
+        fixed: dict[str, Any] = {"chains": chains, "tune": tune, "start": chosen_start}
+        fixed |= {"thin": thin, "precision": precision}
+        _refuse("resume= continues the chains of a result as they are", **fixed)
+        chains, tune = require_draws(resume, "Resuming").sizes["chain"], 0
+        thin, precision = resume.attrs.get("thin"), resume.attrs.get("precision")
+    settings = {"model": model, "draws": draws, "tune": tune, "cores": cores, **kwargs}
+    settings |= {"chains": CHAINS if chains is None else chains, "random_seed": random_seed}
+    settings["progressbar"] = progressbar
+    _require_settings(settings, sweeps, log_likelihood)
+    # PyMC's own checks would look at every entry of every matrix
+    checks = kwargs.get("compute_convergence_checks", True) and not kwargs.get("quiet", False)
+    settings["compute_convergence_checks"] = False
+    if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
+        refused: dict[str, Any] = {"resume": resume, "sweeps": sweeps, "start": chosen_start}
+        refused |= {"thin": thin} | {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
+        stored: Any = {"log_likelihood": log_likelihood is not False}
+        return draw(sampler, settings, refused, precision=precision or "double", **stored)
+    plans = make_plans(model)
+    uses_gibbs = _uses_gibbs(sampler, sweeps, nuts_sampler, plans)
+    if uses_gibbs:
+        require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
+    observations = [plan.observation for plan in plans.values()]
+    requested: Any = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
+    sizes = settings["chains"], settings["draws"]
+    storage = resolve_storage(model, observations, sizes, **requested)
+    if resume is None:
+        with threads(settings["cores"]):
+            initializers: list[Any] = [ChainInitializer(plan, start) for plan in plans.values()]
+    else:
+        initializers = [LastDraws(resume, model, plans, uses_gibbs)]
+    run = _run(initializers, settings, storage, uses_gibbs, sweeps, nuts_sampler)
+    if resume is not None:
+        run = joined(resume, run, model)
+    if resume is not None or (run.is_cut and run.sums is None):
+        # the number of draws is another, and so may be the room for log likelihoods
+        storage = storage._replace(log_likelihood=log_likelihood)  # type: ignore[arg-type]
+    return complete(run, model, plans, storage, settings["cores"], checks=checks)
+
+
+def _refuse(reason: str, **arguments: Any) -> None:
+    """Raise ModelError if one of these arguments is given."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise errors.ModelError(f"{reason}: leave {name}= out. Got: {name}={value!r}.")
+
+
+def _require_settings(settings: dict[str, Any], sweeps: Any, log_likelihood: Any) -> None:
+    """Check arguments of PyMC and others, and convert those of PyMC in place."""
+    minima = {"draws": 1, "chains": 1, "tune": 0, "cores": 1, "sweeps": 1}
+    for name, number in {**settings, "sweeps": sweeps}.items():
+        if name in minima and (number is not None or name == "draws"):
+            errors.require_count(name, number, least=minima[name])
+            settings[name] = int(number)
+    settings.pop("sweeps", None)
     if log_likelihood is not None:
         errors.require_flag("log_likelihood", log_likelihood)
-    if isinstance(random_seed, np.random.RandomState):
+    if isinstance(settings["random_seed"], np.random.RandomState):
         raise errors.ModelError(
             "random_seed must be a whole number or a Generator, from which every chain gets a "
             "stream of its own. Got: a RandomState."
         )
-    if taken := RESERVED & set(kwargs):
+    settings["random_seed"] = errors.require_seed(settings["random_seed"])
+    if reserved := RESERVED & set(settings):
         raise errors.ModelError(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
-            f"chains begin; use pm.sample to choose them. Got: {sorted(taken)}."
+            f"chains begin; use pm.sample to choose them. Got: {sorted(reserved)}."
         )
-    cores = None if cores is None else int(cores)
-    # PyMC's own checks would look at every entry of every matrix
-    checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
-    settings = {
-        "model": model,
-        "draws": int(draws),
-        "tune": None if tune is None else int(tune),
-        "chains": int(chains),
-        "cores": cores,
-        "random_seed": errors.require_seed(random_seed),
-        "progressbar": progressbar,
-        "compute_convergence_checks": False,
-        **kwargs,
-    }
-    if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
-        refused = {"sweeps": sweeps, "thin": thin, "start": None if start == DEFAULT else start}
-        refused |= {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
-        result = draw(sampler, settings, refused)
-        if log_likelihood is False:
-            del result["log_likelihood"]
-        round_off(result, precision or "double")
-        return result
-    plans = make_plans(model)
-    uses_gibbs = _uses_gibbs(sampler, sweeps, plans)
-    foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
-    if foreign[1] is not None:
-        raise errors.ModelError(
-            "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
-            f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
-        )
+
+
+def _run(
+    initializers: list[Any],
+    settings: dict[str, Any],
+    storage: Storage,
+    uses_gibbs: bool,
+    sweeps: int | None,
+    nuts_sampler: str | None,
+) -> Run:
+    """Run all chains, until they are complete or interrupted."""
+    sums = None
     if uses_gibbs:
-        require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
-    storage = resolve_storage(
-        model,
-        [plan.observation for plan in plans.values()],
-        (settings["chains"], settings["draws"]),
-        precision=precision,
-        thin=thin,
-        log_likelihood=log_likelihood,
-    )
-    with threads(cores):
-        beginnings = [ChainInitializer(plan, start) for plan in plans.values()]
-    summed = None
-    if uses_gibbs:
-        stored: Any = {"thin": storage.thin, "log_likelihood": storage.log_likelihood}
-        result, summed = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
+        options: Any = {"thin": storage.thin, "log_likelihood": storage.log_likelihood}
+        result, sums = sample_gibbs(initializers[0], settings, sweeps=sweeps, **options)
     else:
-        result = thinned(sample_nuts(beginnings, nuts_sampler, settings), storage.thin)
+        result = thinned(sample_nuts(initializers, nuts_sampler, settings), storage.thin)
     hold()  # the draws must not be lost
-    cut = result["posterior"].sizes["draw"] < -(-settings["draws"] // storage.thin)
-    if cut and summed is None:  # fewer draws may have room for it
-        storage = storage._replace(log_likelihood=log_likelihood)
-    result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": storage.thin}
-    result.attrs["interrupted"] = int(cut)
-    if len(plans) == 1:
-        result.attrs.update(beginnings[0].start.record())
-    else:
-        result.attrs["tables"] = list(plans)
-    result.attrs.update(getattr(model, "notes", {}))
-    _complete(result, model, plans, summed, storage, cores, checks=checks)
-    return result
+    stats = {str(name): node.to_dataset(inherit=False) for name, node in result.children.items()}
+    posterior = stats.pop(schema.POSTERIOR)
+    is_cut = posterior.sizes["draw"] < -(-settings["draws"] // storage.thin)
+    attributes = {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": storage.thin}
+    if len(initializers) == 1:
+        attributes |= initializers[0].start.record()
+    attributes |= getattr(settings["model"], "notes", {})
+    return Run(posterior, stats, sums, is_cut, attributes)
 
 
-def _complete(
-    result: xr.DataTree,
-    model: pm.Model,
-    plans: dict[str, Plan],
-    summed: Draws | None,
-    storage: Any,
-    cores: int | None,
-    *,
-    checks: bool,
-) -> None:
-    """Add what follows from the draws, after an interruption in about a second.
-
-    Label probabilities are then averaged over as many draws as there is time for. A second
-    interruption leaves out the rest, with a warning.
-    """
-    one = len(plans) == 1
-    groups = {"label_posterior"} | ({"log_likelihood"} if storage.log_likelihood else set())
-    if one:
-        (plan,) = plans.values()
-        add_constants(result, plan.observation)
-        if joint_labels.max_stored_draws(plan.observation):
-            groups.add(joint_labels.GROUP)
-    if summed is not None:  # at once: labels that were drawn cannot be computed anew
-        groups = summed.groups
-        store(summed, result)
-    missing = {v.name for v in model.deterministics} - set(result["posterior"])
-
-    def add() -> None:
-        with threads(cores):
-            if missing:
-                add_deterministics(result, model)
-                missing.clear()
-            for name, plan in plans.items() if summed is None else ():
-                seconds = (SECONDS if is_cut else seconds_left()) / len(plans) / 2
-                observed_name = None if one else name
-                add_labels(result, observed_name, plan, storage.log_likelihood, seconds=seconds)
-        order_variables(result)
-
-    is_cut = is_over()
-    hold(False)
-    try:
-        if not is_cut:
-            try:
-                add()
-            except KeyboardInterrupt:
-                is_cut = True
-        if is_cut:
-            with extension(math.inf):
-                add()
-        elif checks:
-            check_convergence(result, model)
-            if one:
-                warn_of_collapse(result, plan.observation)
-    except KeyboardInterrupt:
-        is_cut = True
-    if is_cut:
-        accept()
-        result.attrs["interrupted"] = 1
-        missing |= groups - set(result.children)
-    if missing:
-        result.attrs["missing"] = ", ".join(sorted(missing))
-    if missing - {"log_likelihood"}:
-        errors.warn(
-            "An interrupted result keeps the draws of the parameters that were made before it "
-            f"was completed. Got: an interruption before {result.attrs['missing']}.",
-            errors.IncompleteWarning,
-        )
-    round_off(result, storage.precision)
-
-
-def add_labels(
-    result: xr.DataTree,
-    name: str | None,
-    plan: Plan,
-    log_likelihood: bool | None,
-    seconds: float = math.inf,
-) -> None:
-    """Add the labels of a table, to the child of its name if there are several."""
-    posterior = result["posterior"].dataset
-    values = evaluate(plan.model, posterior, plan.variables)
-    tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
-    how: dict[str, Any] = {"log_likelihood": log_likelihood, "seconds": seconds}
-    complete(tree, plan.observation, values, **how)
-    joint_labels.store_draws(tree, plan.observation, values, seconds)
-    if name is not None:
-        del tree["posterior"]
-        result[name] = tree
-
-
-def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:
+def _uses_gibbs(
+    sampler: str, sweeps: int | None, nuts_sampler: str | None, plans: dict[str, Plan]
+) -> bool:
     errors.require_choice("sampler", sampler, "auto", "gibbs", "nuts")
     if len(plans) > 1 and (sampler == "gibbs" or sweeps is not None):
         raise errors.ModelError(
@@ -307,7 +234,9 @@ def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> boo
         )
     gibbs = sampler == "gibbs" or any(plan.blocks or plan.pools for plan in plans.values())
     if sampler != "nuts" and len(plans) == 1 and gibbs:
+        _refuse("Gibbs sampling has no use for settings of NUTS", nuts_sampler=nuts_sampler)
         return True
+    _refuse("NUTS has no sweeps, which are of sampler='gibbs'", sweeps=sweeps)
     if indices := {name for plan in plans.values() for name in plan.inferred}:
         raise errors.ModelError(
             "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "

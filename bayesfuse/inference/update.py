@@ -24,11 +24,12 @@ from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import LogParameters, ResponseModel, in_blocks
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results import natural, posterior
+from bayesfuse.results import natural, schema
+from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import class_names, constants
-from bayesfuse.results.draws import accumulate
 from bayesfuse.results.fitted import Fitted, bind, confusion_at, from_result, with_classes
+from bayesfuse.results.label_summary import LabelSummary
 from bayesfuse.results.natural import DirichletPosterior
 
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
@@ -107,9 +108,9 @@ def update(
     errors.require_count("draws", draws)
     forgetting = errors.require_number("forgetting", forgetting, most=1.0)
     rng = errors.require_seed(random_seed)
-    known, fitted = natural.read(result), from_result(result)
+    dirichlets, fitted = natural.read(result), from_result(result)
     inputs = {"sequences": sequences, "populations": populations}
-    observation, known, held = _see(result, fitted, known, responses, inputs, gold)
+    observation, dirichlets, held = _bind_table(result, fitted, dirichlets, responses, inputs, gold)
     before, digest = result["fit"].dataset[natural.DIGESTS].values, natural.digest(observation)
     if digest in before:
         raise errors.ModelError(
@@ -117,7 +118,7 @@ def update(
             "that only share names with earlier ones need names of their own. Got: the responses "
             f"of batch {int(np.flatnonzero(before == digest)[0])} (the first is 0) again."
         )
-    prior = {name: value.fading(forgetting) for name, value in known.items()}
+    prior = {name: value.fading(forgetting) for name, value in dirichlets.items()}
     fit = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
     if not fit.converged:
         errors.warn(
@@ -129,20 +130,17 @@ def update(
     for name, value in held.items():  # does not vary
         rows[name] = np.broadcast_to(value, (int(draws), *np.shape(value)))
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
-    updated = xr.DataTree()
-    updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
-    prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
-    homes = [where for where in prediction["parameters"].values() if where]
-    if constant_names := [where["constant"] for where in homes if "constant" in where]:
-        updated["constant_data"] = xr.DataTree(constants(result)[constant_names])
-    posterior.add_constants(updated, observation)
-    summed = accumulate(observation, values, None, (1, int(draws)), log_likelihood=False)
-    posterior.add_labels(updated, summed.label_posterior())
-    posterior.order_variables(updated)
-    warn_of_collapse(updated, observation)
-    known = {name: replace(known[name], posterior=q) for name, q in fit.approximation.items()}
-    natural.store(updated, known, fit.trace, np.append(before, digest))
-    updated.attrs |= {
+    posterior = _posterior(result, observation, dirichlets, values)
+    summary = LabelSummary(observation)
+    summary.compute(values, log_likelihood=False)
+    dirichlets = {
+        name: replace(dirichlets[name], posterior=q) for name, q in fit.approximation.items()
+    }
+    digests = np.append(before, digest)
+    groups = {schema.FIT: natural.fit_group(posterior, dirichlets, fit.trace, digests)}
+    if names := _constant_names(result):
+        groups[schema.CONSTANT_DATA] = constants(result)[names]
+    attributes = {
         "method": "cavi",
         "converged": int(fit.converged),
         "iterations": len(fit.trace),
@@ -150,18 +148,27 @@ def update(
         "forgetting": forgetting,
         "batches": len(before) + 1,
     }
+    updated = build(None, posterior, summary, groups, attributes)
+    warn_of_collapse(updated, observation)
     return updated
 
 
-def _see(
+def _constant_names(result: xr.DataTree) -> list[str]:
+    """Return the names of constant data that are parameters of the model."""
+    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
+    places = [place for place in prediction["parameters"].values() if place]
+    return [place["constant"] for place in places if "constant" in place]
+
+
+def _bind_table(
     result: xr.DataTree,
     fitted: Fitted,
-    known: dict[str, DirichletPosterior],
+    dirichlets: dict[str, DirichletPosterior],
     responses: Responses,
     inputs: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[ResponseModel, dict[str, DirichletPosterior], LogParameters]:
-    """Return new responses seen through a fit by all raters so far, its rows and what it holds."""
+    """Return new responses of all raters so far bound to a fit, its distributions, and the rest."""
     if "graph" in fitted.needs:
         raise errors.ModelError(
             "Batches must be independent given the parameters, as items or whole sequences are; "
@@ -170,43 +177,43 @@ def _see(
         )
     if responses.n_items == 0 or not (responses.n_responses or responses.stated is not None):
         raise errors.ModelError(
-            "A batch must have responses, because nothing is learnt from none. Got: "
+            "A batch must have responses, because the fit learns from these alone. Got: "
             f"{responses.n_items} items without a response."
         )
     declared = {p.name: p for p in (*fitted.labels.declared, *fitted.raters.declared)}
-    newcomers: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     values = {}
-    for name, value in known.items():
+    for name, value in dirichlets.items():
         values[name] = declared[name].support.from_kernel(value.posterior.centre())[None, None]
         if declared[name].dims[:1] == ("rater",):  # rows to be replaced, or why there are none
             mean = common_mean(value.prior)
-            newcomers[name] = mean if isinstance(mean, str) else (values[name][0, 0, 0], PRIOR)
+            defaults[name] = mean if isinstance(mean, str) else (values[name][0, 0, 0], PRIOR)
     for name, drawn in fitted.values.items():
-        if name not in known:
+        if name not in dirichlets:
             values[name] = drawn[:1, :1]
             if (drawn != values[name]).any():
                 raise errors.ModelError(
-                    "Parameters without a Dirichlet distribution must be known to learn on, or "
-                    f"held as bf.fit holds them without sweeps=. Got: draws of {name} that vary."
+                    "An update keeps parameters without a Dirichlet distribution fixed, so they "
+                    f"must not vary: fit without sweeps=. Got: draws of {name} that vary."
                 )
     raters, new = fitted.rater_names, places(as_array(responses.raters), fitted.rater_names) < 0
     if new.any():
         raters = unique_names([*listed(raters), *listed(responses.raters[new])], "rater")
-    responses = _by(raters, with_classes(responses, fitted.class_names))
-    responses = replace(responses, ordered=bool(constants(result).attrs[posterior.ORDERED]))
-    point = replace(fitted, values=values, new_rater_defaults=newcomers)
+    responses = _with_raters(raters, with_classes(responses, fitted.class_names))
+    responses = replace(responses, ordered=bool(constants(result).attrs[schema.ORDERED_CLASSES]))
+    point = replace(fitted, values=values, new_rater_defaults=defaults)
     observation, values, _ = bind(point, responses, inputs, gold)
     count = len(raters) - len(fitted.rater_names)
-    known = {
+    dirichlets = {
         name: value.with_new_raters(count) if declared[name].dims[:1] == ("rater",) else value
-        for name, value in known.items()
+        for name, value in dirichlets.items()
     }
-    still = observation.rows({name: value[0, 0] for name, value in values.items()})
-    held = {name: still[name] for name in still if name not in known}
-    return _as_before(result, observation), known, held
+    rows = observation.rows({name: value[0, 0] for name, value in values.items()})
+    held = {name: rows[name] for name in rows if name not in dirichlets}
+    return _as_before(result, observation), dirichlets, held
 
 
-def _by(raters: NDArray[Any], responses: Responses) -> Responses:
+def _with_raters(raters: NDArray[Any], responses: Responses) -> Responses:
     """Return the same responses in a table of all these raters."""
     if np.array_equal(raters, responses.raters):
         return responses
@@ -225,15 +232,15 @@ def _by(raters: NDArray[Any], responses: Responses) -> Responses:
 def _posterior(
     result: xr.DataTree,
     observation: ResponseModel,
-    known: Mapping[str, DirichletPosterior],
+    dirichlets: Mapping[str, DirichletPosterior],
     values: Mapping[str, Array],
 ) -> xr.Dataset:
     """Return draws of all variables, named as in the result before."""
     before = result["posterior"].dataset
-    parameters = json.loads(constants(result).attrs[posterior.PREDICTION])["parameters"]
+    parameters = json.loads(constants(result).attrs[schema.PREDICTION])["parameters"]
     homes = {name: (where or {}).get("variable") for name, where in parameters.items()}
     updated = {variable: values[name] for name, variable in homes.items() if variable is not None}
-    prefix = "".join(next(iter(known.values())).variable.rpartition("::")[:2])
+    prefix = "".join(next(iter(dirichlets.values())).variable.rpartition("::")[:2])
     if wanted := {prefix + name for name in DERIVED} & set(before) - set(updated):
         derived = {
             prefix + name: values_of for name, values_of in _derived(observation, values).items()
@@ -264,7 +271,7 @@ def _derived(observation: ResponseModel, values: Mapping[str, Array]) -> dict[st
 
 def _as_before(result: xr.DataTree, observation: ResponseModel) -> ResponseModel:
     """Return an observation that results describe as they described the one before."""
-    prediction = json.loads(constants(result).attrs[posterior.PREDICTION])
+    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
     prediction["raters"] = kind(observation.raters)
     observation = replace(observation, prediction=prediction)
     if "observed_data" not in result.children:  # of responses in partitions

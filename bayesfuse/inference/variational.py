@@ -15,7 +15,6 @@ from bayesfuse.inference import cavi, gibbs
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import initialize
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
-from bayesfuse.inference.sample import add_labels
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
@@ -23,12 +22,13 @@ from bayesfuse.numerics.threads import on_cores
 from bayesfuse.observation import LogParameters
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.pymc.evaluate import as_result
-from bayesfuse.results import natural
+from bayesfuse.pymc.evaluate import as_posterior, evaluate, with_deterministics
+from bayesfuse.results import natural, schema
+from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.draws import Precision, resolve_storage
+from bayesfuse.results.label_summary import summarize_labels
 from bayesfuse.results.natural import DirichletPosterior
-from bayesfuse.results.posterior import round_off
+from bayesfuse.results.storage import Precision, Storage, resolve_storage
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
@@ -126,10 +126,10 @@ def fit(
     [0.4, 0.4, 0.1, 0.0]
     """
     errors.require_choice("method", method, *get_args(Method))
-    for name, number in {"batch_size": batch_size, "iterations": iterations}.items():
-        if number is not None:
+    counts = {"draws": draws, "batch_size": batch_size, "iterations": iterations}
+    for name, number in counts.items():
+        if number is not None or name == "draws":
             errors.require_count(name, number)
-    errors.require_count("draws", draws)
     errors.require_count("sweeps", sweeps, least=0)
     if tolerance is not None:
         tolerance = errors.require_number("tolerance", tolerance)
@@ -137,127 +137,172 @@ def fit(
         errors.require_flag("log_likelihood", log_likelihood)
     plan = make_plan(model)
     require_mode(plan, "A normal approximation")
-    streamed = batch_size or batches is not None
-    unsuitable = sorted({v.name for v in plan.others} | (set(plan.variables) - set(plan.priors())))
-    if method == "auto":
-        counted = plan.observation.counted_names
-        rows = all(isinstance(plan.priors().get(name), Dirichlet | Known) for name in counted)
-        method = "cavi" if streamed or (rows and not unsuitable) else "advi"
-    if method == "cavi" and kwargs:
+    is_streamed = bool(batch_size) or batches is not None
+    chosen = _choose_method(plan, method, is_streamed)
+    if chosen == "cavi" and kwargs:
         raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
-    if method != "cavi" and streamed:
-        raise errors.ModelError(
-            f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
-        )
-    if unsuitable and (method == "cavi" or sweeps):
-        need = "CAVI needs" if method == "cavi" else "Gibbs sweeps need"
-        raise errors.ModelError(
-            f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and "
-            "no other variables; use method='advi' without sweeps, or bf.sample. Got: no such "
-            f"prior on {unsuitable}."
-        )
-    asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
-    storage = resolve_storage(model, [plan.observation], (1, int(draws)), **asked)
-    keeps = plan.observation.labels.capabilities.moves_labels
-    if sweeps and keeps:
-        raise errors.ModelError(
-            "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
-            f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
-        )
+    _require_suitable(plan, chosen, sweeps, is_streamed)
+    requested: Any = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
+    storage = resolve_storage(model, [plan.observation], (1, int(draws)), **requested)
     rng = errors.require_seed(random_seed)
     initial, nonconjugate = initialize(plan, start)
-    settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
-    if method == "cavi":
-        sizes: dict[str, Any] = {
-            "batch_size": batch_size,
-            "iterations": iterations,
-            "tolerance": tolerance,
-        }
-        approximation = cavi.approximate(plan, initial.rows, **sizes, **settings)
+    if chosen == "cavi":
+        steps: Any = {"batch_size": batch_size, "iterations": iterations, "tolerance": tolerance}
+        approximation = cavi.approximate(plan, initial.rows, draws=int(draws), rng=rng, **steps)
     else:
-        if plan.inferred:
-            raise errors.ModelError(
-                f"{method} moves along gradients, which whole numbers do not have; use bf.sample, "
-                f"or give their values. Got: {sorted(plan.inferred)} to be inferred."
-            )
-        settings |= {"progressbar": progressbar, **kwargs}
-        if method == "pathfinder":
-            approximation = fit_pathfinder(plan, nonconjugate, initial, **settings)
+        options = {"draws": int(draws), "rng": rng, "progressbar": progressbar, **kwargs}
+        if chosen == "pathfinder":
+            approximation = fit_pathfinder(plan, nonconjugate, initial, **options)
         else:
-            approximation = fit_advi(
-                plan, nonconjugate, initial, method, iterations=iterations, **settings
-            )
-    values, widening = approximation.values, np.nan
-    if sweeps:
-        values, widening = _refine(plan, values, sweeps, rng)
-    elif not unsuitable and draws >= cavi.FEW_DRAWS and not keeps:
-        few = {name: drawn[:CHECKED] for name, drawn in values.items()}
-        _, widening = _refine(plan, few, 1, rng)
-    _warn(approximation, method, sweeps, widening, plan)
-    one_chain = {name: drawn[None] for name, drawn in values.items()}
-    result = as_result(model, one_chain)
-    add_labels(result, None, plan, storage.log_likelihood)
+            options["iterations"] = iterations
+            approximation = fit_advi(plan, nonconjugate, initial, chosen, **options)
+    values, widening = _refine(plan, approximation.values, sweeps, rng)
+    _warn_of_poor_fit(approximation, chosen, sweeps, widening, plan)
+    attributes = {"method": chosen, "widening": widening, "sweeps": int(sweeps)}
+    attributes |= initial.record()
+    result = _as_result(plan, approximation, values, attributes, storage)
     warn_of_collapse(result, plan.observation)
-    known = {
-        n: DirichletPosterior(*q, plan.blocks[n].variable.name)
-        for n, q in approximation.rows.items()
-    }
-    natural.store(result, known, approximation.trace, np.array([natural.digest(plan.observation)]))
-    result.attrs |= {
-        "method": method,
-        "converged": int(approximation.converged),
-        "iterations": len(approximation.trace),
-        "elbo": float(approximation.trace[-1]),
-        "pareto_k": approximation.pareto_k,
-        "widening": widening,
-        "sweeps": int(sweeps),
-        **initial.record(),
-        **getattr(model, "notes", {}),
-    }
-    round_off(result, storage.precision)
     for batch in () if batches is None else iterate_batches(batches):
         result = update(result, batch, draws=draws, random_seed=rng)
     return result
 
 
+def _unsuitable(plan: Plan) -> list[str]:
+    """Return variables and parameters without a Dirichlet or Beta prior of fixed concentration."""
+    return sorted({v.name for v in plan.others} | (set(plan.variables) - set(plan.priors())))
+
+
+def _choose_method(plan: Plan, method: str, is_streamed: bool) -> str:
+    """Return the method in place of "auto"."""
+    if method != "auto":
+        return method
+    if is_streamed:
+        return "cavi"
+    priors = plan.priors()
+    counted = [priors.get(name) for name in plan.observation.counted_names]
+    has_dirichlet_priors = all(isinstance(prior, Dirichlet | Known) for prior in counted)
+    return "cavi" if has_dirichlet_priors and not _unsuitable(plan) else "advi"
+
+
+def _require_suitable(plan: Plan, method: str, sweeps: int, is_streamed: bool) -> None:
+    """Raise ModelError unless the method, sweeps and batches apply to the model."""
+    if method != "cavi" and is_streamed:
+        raise errors.ModelError(
+            f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
+        )
+    unsuitable = _unsuitable(plan)
+    if unsuitable and (method == "cavi" or sweeps):
+        subject = "CAVI needs" if method == "cavi" else "Gibbs sweeps need"
+        raise errors.ModelError(
+            f"{subject} a Dirichlet or Beta prior of fixed concentration on every parameter, and "
+            "no other variables; use method='advi' without sweeps, or bf.sample. Got: no such "
+            f"prior on {unsuitable}."
+        )
+    if sweeps and plan.observation.labels.capabilities.moves_labels:
+        raise errors.ModelError(
+            "Sweeps improve a fit where each of them draws the labels independently of the "
+            "previous ones; on a graph label updates form a Markov chain, so use bf.sample. Got: "
+            f"sweeps={sweeps}."
+        )
+    if method != "cavi" and plan.inferred:
+        raise errors.ModelError(
+            f"{method} moves along gradients, which whole numbers do not have; use bf.sample, "
+            f"or give their values. Got: {sorted(plan.inferred)} to be inferred."
+        )
+
+
+def _as_result(
+    plan: Plan,
+    approximation: cavi.Approximation,
+    values: dict[str, Array],
+    attributes: dict[str, Any],
+    storage: Storage,
+) -> xr.DataTree:
+    """Return draws of an approximation as a result of one chain."""
+    model, observation = plan.model, plan.observation
+    one_chain = {name: drawn[None] for name, drawn in values.items()}
+    posterior = with_deterministics(model, as_posterior(model, one_chain))
+    parameters = evaluate(model, posterior, plan.variables)
+    pointwise = storage.log_likelihood
+    summary = summarize_labels(observation, parameters, posterior, log_likelihood=pointwise)
+    known = {
+        name: DirichletPosterior(prior, fitted, plan.blocks[name].variable.name)
+        for name, (prior, fitted) in approximation.rows.items()
+    }
+    digests = np.array([natural.digest(observation)])
+    group = natural.fit_group(posterior, known, approximation.trace, digests)
+    stats = {schema.FIT: group}
+    attributes = {
+        **attributes,
+        "converged": int(approximation.converged),
+        "iterations": len(approximation.trace),
+        "elbo": float(approximation.trace[-1]),
+        "pareto_k": approximation.pareto_k,
+        **getattr(model, "notes", {}),
+    }
+    return build(model, posterior, summary, stats, attributes, precision=storage.precision)
+
+
 def _refine(
     plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
-    """Give every draw sweeps; return draws and the mean ratio of standard deviations after half."""
+    """Return draws after Gibbs sweeps, and how much these widen them.
+
+    Without sweeps, the draws stay, and one sweep of some of them tells whether they are too narrow.
+    """
+    if sweeps:
+        return _sweep(plan, values, sweeps, rng)
+    n_draws = len(next(iter(values.values())))
+    if (
+        _unsuitable(plan)
+        or n_draws < cavi.FEW_DRAWS
+        or plan.observation.labels.capabilities.moves_labels
+    ):
+        return values, np.nan
+    some = {name: drawn[:CHECKED] for name, drawn in values.items()}
+    return values, _sweep(plan, some, 1, rng)[1]
+
+
+def _sweep(
+    plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
+) -> tuple[dict[str, Array], float]:
+    """Sweep from every draw; return draws and the mean ratio of standard deviations after half."""
     sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
-        at = {name: values[block.variable.name][draw] for name, block in plan.blocks.items()}
         rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
-        with np.errstate(divide="ignore"):
-            rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            for name, block in plan.blocks.items():
+                rows[name] = block.support.to_kernel(values[block.variable.name][draw])
         state = sweep.init(rows)
-        for moments, times in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
-            for _ in range(times):
+        for stored, n_sweeps in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
+            for _ in range(n_sweeps):
                 state = gibbs.step(sweep, state, rng)
             for name, block in plan.blocks.items():
-                moments[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
+                stored[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
     ratios = []
     for block in plan.blocks.values():
-        one, two = (moments[block.variable.name].std(axis=0) for moments in (before, after))
-        if block.parameter not in plan.observation.indices:
-            # exactly constant where a fit holds the parameter, or the prior has zeros
-            varies = np.ptp(before[block.variable.name], axis=0) > 0
-            ratios.append((two[varies] / one[varies]).ravel())
+        if block.parameter in plan.observation.indices:
+            continue
+        name = block.variable.name
+        # exactly constant where a fit holds the parameter, or the prior has zeros
+        varies = np.ptp(before[name], axis=0) > 0
+        ratio = after[name].std(axis=0)[varies] / before[name].std(axis=0)[varies]
+        ratios.append(ratio.ravel())
     return after, float(np.concatenate(ratios).mean())
 
 
-def _warn(
+def _warn_of_poor_fit(
     fitted: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan
 ) -> None:
-    warnings_ = []
+    problems = []
     if not fitted.converged:
-        warnings_.append(
+        problems.append(
             "The bound of the log evidence was still rising when the fit ended; allow more "
             f"iterations=. Got: {len(fitted.trace)} iterations without convergence."
         )
     if plan.inferred and not sweeps:
-        warnings_.append(
+        problems.append(
             "The groups of raters were held at the estimate from moments, because they are "
             "discrete; with sweeps=50 the draws explore other groups, with bf.sample all of them. "
             f"Got: method={method!r} for groups to be inferred."
@@ -265,21 +310,21 @@ def _warn(
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
     held = {n for n, p in priors.items() if not isinstance(p, Dirichlet)} - plan.inferred
     if method == "cavi" and held:
-        warnings_.append(
+        problems.append(
             "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "
             f"interval; use method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."
         )
     if widening > WIDENING:
-        warnings_.append(
-            "Gibbs sweeps keep the posterior, but they widen the intervals of this fit, which are "
-            f"too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. Got: "
-            f"standard deviations that grow {widening:.2f} times."
+        problems.append(
+            "Gibbs sweeps leave the posterior unchanged, but they widen the intervals of this fit, "
+            f"which are too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. "
+            f"Got: standard deviations that grow {widening:.2f} times."
         )
     elif fitted.pareto_k > cavi.LARGE_K and not sweeps:
-        warnings_.append(
+        problems.append(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
             "each of them; bf.sample is exact, and sweeps=3 is nearer (where priors are conjugate, "
             f"not on graphs). Got: a Pareto shape of {fitted.pareto_k:.2f}, above {cavi.LARGE_K}."
         )
-    for words in warnings_:
-        errors.warn(words, errors.PoorFitWarning)
+    for problem in problems:
+        errors.warn(problem, errors.PoorFitWarning)

@@ -15,10 +15,13 @@ from bayesfuse.data.vote_terms import Terms, contrasts
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.evaluate import as_posterior
-from bayesfuse.results import item_knowledge
+from bayesfuse.results import schema
+from bayesfuse.results.build import build
 from bayesfuse.results.contents import named
-from bayesfuse.results.joint_labels import LabelDraws
-from bayesfuse.results.posterior import order_variables
+from bayesfuse.results.item_knowledge import averaged_knowledge
+from bayesfuse.results.label_summary import LabelSummary
+from bayesfuse.results.sampled_labels import SampledLabels
+from bayesfuse.results.storage import Precision
 
 # values of τ, as shares of its prior scale; those beyond have 5 % of the prior
 GRID = np.exp(np.linspace(np.log(0.03), np.log(2.0), 9))
@@ -218,7 +221,13 @@ def _metropolis(
 
 
 def sample_weights(
-    model: Any, sampler: str, settings: Mapping[str, Any], refused: Mapping[str, Any]
+    model: Any,
+    sampler: str,
+    settings: Mapping[str, Any],
+    refused: Mapping[str, Any],
+    *,
+    log_likelihood: bool,
+    precision: Precision,
 ) -> xr.DataTree:
     """Return draws of a model of weighted votes as a result; ``settings`` are of ``pm.sample``."""
     if sampler not in ("auto", "nuts"):
@@ -228,52 +237,65 @@ def sample_weights(
     if wrong := [name for name, value in refused.items() if value is not None]:
         raise ModelError(
             "Weighted votes are drawn independently from the mode of the posterior, so they have "
-            f"no sweeps, start or thinning. Got: {wrong[0]}=."
+            f"no sweeps, start, thinning or chains to resume. Got: {wrong[0]}=."
         )
     rng = settings["random_seed"]
     if sampler == "nuts":
-        result = pm.sample(**settings)
+        drawn = pm.sample(**settings)
+        posterior, stats = drawn["posterior"].dataset, drawn["sample_stats"].dataset
     else:
-        drawn, accepted = draw_parameters(model.known, settings["chains"], settings["draws"], rng)
-        values = {model.name_for(name): value for name, value in drawn.items()}
+        values, accepted = draw_parameters(model.known, settings["chains"], settings["draws"], rng)
+        values = {model.name_for(name): value for name, value in values.items()}
         here = sorted(values.keys() & model.named_vars.keys())
         posterior = as_posterior(model, {name: values[name] for name in here})
         rate = np.repeat(accepted[:, None], settings["draws"], axis=1)
         stats = xr.Dataset({"acceptance_rate": (("chain", "draw"), rate)})
-        result = xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
-    _add_labels(result, model, rng)
-    order_variables(result)
-    result.attrs |= {"sampler": "nuts" if sampler == "nuts" else "independence Metropolis"}
-    result.attrs |= {"thin": 1, **model.notes}
-    return result
+    sampled, summary = _labels(posterior, model, rng)
+    attributes = {
+        "sampler": "nuts" if sampler == "nuts" else "independence Metropolis",
+        "thin": 1,
+        **model.notes,
+    }
+    if not log_likelihood:
+        summary.log_likelihood = None
+    return build(
+        model,
+        sampled.with_rater_tables(posterior, model),
+        summary,
+        {schema.SAMPLE_STATS: stats, **sampled.data()},
+        attributes,
+        precision=precision,
+    )
 
 
-def _add_labels(result: xr.DataTree, model: Any, rng: np.random.Generator) -> None:
-    """Add labels, rater tables and log likelihoods that follow from draws of the parameters."""
-    posterior = result["posterior"].dataset
+def _labels(
+    posterior: xr.Dataset, model: Any, rng: np.random.Generator
+) -> tuple[SampledLabels, LabelSummary]:
+    """Return labels drawn at every draw, and their summary with log likelihoods."""
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
     known = model.known
-    summed = LabelDraws(model.terms.responses, model.gold_codes, sizes, rng, known.error)
+    sampled = SampledLabels(model.terms.responses, model.gold_codes, sizes, rng, known.error)
     items, average = known.items, scipy.special.softmax(model.terms.log_mean, axis=1)
     pointwise = np.empty((sizes[0] * sizes[1], len(items)))
-    left_out_sum, honest = np.zeros_like(average[items]), np.full_like(average, np.nan)
+    left_out_sum, left_out = np.zeros_like(average[items]), np.full_like(average, np.nan)
     for some, probability in by_part(model.terms, posterior):
         gold_likelihood = known.gold_likelihood(probability[items])
         pointwise[some] = np.log(gold_likelihood).T
         left_out_sum += (probability[items] / gold_likelihood[:, None]).sum(axis=2)
-        summed.add(some, probability)
-    honest[items] = left_out_sum / left_out_sum.sum(axis=1, keepdims=True)
-    summed.store(result, model, {"left_out": honest, "given": average})
+        sampled.add(some, probability)
+    left_out[items] = left_out_sum / left_out_sum.sum(axis=1, keepdims=True)
+    summary = sampled.summary({"left_out": left_out, "given": average})
     weights = np.full(len(model.given_results), 1.0 / max(len(model.given_results), 1))
-    item_knowledge.store_average(result, model.given_results, weights)
-    dims = ("chain", "draw", "item")
-    names = model.terms.responses.items[items]
+    if summary.probabilities is not None:
+        labels, results = summary.probabilities, model.given_results
+        summary.knowledge = averaged_knowledge(labels, results, weights)
     # draws of nothing to correct have equal values, for which ArviZ's leave-one-out has no tail
     pointwise += 1e-9 * rng.random(pointwise.shape)
-    values = pointwise.reshape(*sizes, -1)
-    coords = {"chain": posterior["chain"], "draw": posterior["draw"], "item": names}
-    name = model.name_for("label")
-    result["log_likelihood"] = xr.DataTree(xr.Dataset({name: (dims, values)}, coords))
+    summary.log_likelihood = xr.Dataset(
+        {model.name_for("label"): (("chain", "draw", "item"), pointwise.reshape(*sizes, -1))},
+        {"item": model.terms.responses.items[items]},
+    )
+    return sampled, summary
 
 
 def by_part(terms: Terms, posterior: xr.Dataset) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from bayesfuse.numerics.batches import add_to_batches
 from bayesfuse.numerics.kernels import TINY, compiled, fill, inner
 from bayesfuse.numerics.rotation import rotate
 from bayesfuse.numerics.rows import draw_rows
@@ -29,12 +30,24 @@ ROTATES, TRIED, ACCEPTED, MIN_ANGLE, SWAPS_CLASSES, N_SWAPS = range(6)
 
 @cache
 def chain_of(
-    draw: Any, count: Any, likelihood: Any, count_responses: Any, pooled: bool, rotates: bool
+    draw: Any,
+    count: Any,
+    likelihood: Any,
+    count_responses: Any,
+    marginal: Any,
+    *,
+    pooled: bool,
+    rotates: bool,
 ) -> Any:
-    """Return the compiled chain of two factors, perhaps with a pool of raters, and rotations."""
-    functions = (draw, count, likelihood, count_responses)
+    """Return the compiled chain of two factors, perhaps with a pool of raters, and rotations.
+
+    The chain adds up label probabilities if there is a kernel for ``marginal`` ones.
+    """
+    functions = [draw, count, likelihood, count_responses]
+    functions += [] if marginal is None else [marginal]
     variant = "-".join([f"{kernel.__module__}.{kernel.__name__}" for kernel in functions])
-    swaps = rotates and not pooled  # numba leaves out the branches of flags that are false
+    # numba leaves out the branches of flags that are false
+    swaps, adds = rotates and not pooled, marginal is not None
 
     def rotate_prevalence(labels, raters, table, weight, log_scale, moves, rng):
         """Propose a rotation; return the likelihood after it, or as it was."""
@@ -59,12 +72,22 @@ def chain_of(
 
     move_prevalence = njit(nogil=True)(rotate_prevalence)  # cached with the chain
 
+    @njit(nogil=True)
+    def add_labels(tables, weight, log_scale, structure, sums, at):
+        """Add label probabilities at the parameters of the draw ``at``, and its log evidence."""
+        result = marginal(*tables, weight, log_scale, *structure)
+        total, batch, mean, squares, counts, log_evidence = sums
+        add_to_batches(result[2].ravel(), total, batch, mean, squares, counts)
+        if len(log_evidence) > 0:
+            fill(log_evidence[at], result[1])
+
     @compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
-    def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, moves, rng):
+    def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, moves, sums, rng):
         """Make draws, write them from ``first`` on unless negative, return how many are possible.
 
         ``labels`` and ``raters`` are rows, prior and counts (rows, columns), views of rows and
-        counts by parameter, structure, and draws.
+        counts by parameter, structure, and draws. ``sums`` are those of label probabilities, and
+        log evidence (draws, units), of all draws but the last, to which the next sweep adds them.
         """
         (
             label_rows,
@@ -81,15 +104,19 @@ def chain_of(
         n_classes = table[1]
         for made in range(n_draws):
             at = first + made if first >= 0 else -1
-            for _ in range(n_sweeps):
+            for sweep in range(n_sweeps):
+                weight, log_scale = likelihood(rater_tables, cells, n_classes)
+                if adds:
+                    if sweep == 0 and at > 0:
+                        add_labels(label_tables, weight, log_scale, places, sums, at - 1)
                 if swaps:
                     if moves[SWAPS_CLASSES] > 0.0:
                         pair = int(moves[N_SWAPS])
-                        swap_classes(
-                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
-                        )
                         moves[N_SWAPS] += 1.0
-                weight, log_scale = likelihood(rater_tables, cells, n_classes)
+                        if swap_classes(
+                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
+                        ):
+                            weight, log_scale = likelihood(rater_tables, cells, n_classes)
                 if rotates:
                     if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
                         shares = label_prior, label_tables
@@ -113,7 +140,7 @@ def chain_of(
 
 @inner
 def swap_classes(shares_prior, shares, rows_prior, rows, number, rng):
-    """Swap the classes of a pair, in place, if accepted: the likelihood is the same after it.
+    """Swap the classes of a pair, in place, if accepted; return whether they were.
 
     Shares (1, classes) and matrices (raters, classes, labels) are the first of their tables, and
     priors are concentrations, (1, classes) and (raters times classes, labels).
@@ -132,11 +159,12 @@ def swap_classes(shares_prior, shares, rows_prior, rows, number, rng):
             log_ratio += more * (log_rows[m, j, c] - log_rows[m, i, c])
     # no random number where none can matter; a row with a zero has no ratio
     if not log_ratio > MIN_LOG_RATIO or not math.log(1.0 - rng.random()) < log_ratio:
-        return
+        return False
     log_shares[0, i], log_shares[0, j] = log_shares[0, j], log_shares[0, i]
     for m in range(n_raters):
         for c in range(n_labels):
             log_rows[m, i, c], log_rows[m, j, c] = log_rows[m, j, c], log_rows[m, i, c]
+    return True
 
 
 @inner

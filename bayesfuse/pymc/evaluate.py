@@ -78,28 +78,21 @@ def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
     return named.assign_coords({dim: np.arange(named.sizes[dim]) for dim in DRAWS})
 
 
-def as_result(model: pm.Model, values: Mapping[str, Array]) -> xr.DataTree:
-    """Return draws (chain, draw, …) of the free variables with deterministics and data."""
-    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
-    add_deterministics(result, model)
-    add_data(result, model)
-    return result
-
-
-def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
-    """Compute the model's deterministics for all draws of ``result["posterior"]`` in one call."""
-    posterior = result["posterior"].dataset
+def with_deterministics(model: pm.Model, posterior: xr.Dataset) -> xr.Dataset:
+    """Return draws with the model's deterministics, all computed in one call."""
     values = evaluate(model, posterior, {v.name: v for v in model.deterministics})
-    result["posterior"] = xr.DataTree(posterior.merge(_named(model, values, DRAWS)))
+    return posterior.merge(_named(model, values, DRAWS))
 
 
-def add_data(result: xr.DataTree, model: pm.Model) -> None:
-    """Add the groups of observed and constant data that PyMC gives to what it samples."""
+def model_data(model: pm.Model) -> dict[str, xr.Dataset]:
+    """Return the groups of observed and constant data that PyMC gives to what it samples."""
+    groups = {}
     for group, find in (("observed_data", find_observations), ("constant_data", find_constants)):
         if data := find(model):
             named = _named(model, data)
             numbers = {d: pd.RangeIndex(n) for d, n in named.sizes.items() if d not in named.coords}
-            result[group] = xr.DataTree(named.assign_coords(numbers))
+            groups[group] = named.assign_coords(numbers)
+    return groups
 
 
 def _named(model: pm.Model, values: Mapping[str, Any], first: tuple[str, ...] = ()) -> xr.Dataset:
@@ -116,21 +109,21 @@ def _named(model: pm.Model, values: Mapping[str, Any], first: tuple[str, ...] = 
     )
 
 
-def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> None:
-    """Log what PyMC's checks find among at most ``most`` entries of every variable, for speed."""
-    posterior = result["posterior"].dataset
+def check_convergence(
+    posterior: xr.Dataset, sample_stats: xr.Dataset, model: pm.Model, max_entries: int = 100
+) -> None:
+    """Log the problems that PyMC's checks find among ``max_entries`` entries of every variable."""
     chosen = {}
     for variable in model.free_RVs:
         if variable.dtype.startswith("int"):
-            continue  # what never changes has no R̂
+            continue  # a constant has no R̂
         values = posterior[variable.name].values
         values = values.reshape(*values.shape[:2], -1)
-        values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # zeros for good have no R̂
-        step = max(-(-values.shape[2] // most), 1)
+        values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # nor have structural zeros
+        step = max(-(-values.shape[2] // max_entries), 1)
         chosen[variable.name] = (("chain", "draw", f"{variable.name}_entry"), values[:, :, ::step])
-    sample_stats = xr.DataTree(result["sample_stats"].dataset)
-    tree = {"posterior": xr.DataTree(xr.Dataset(chosen)), "sample_stats": sample_stats}
-    log_warnings(run_convergence_checks(xr.DataTree(children=tree), model))
+    groups = {"posterior": xr.Dataset(chosen), "sample_stats": sample_stats}
+    log_warnings(run_convergence_checks(xr.DataTree.from_dict(groups), model))
 
 
 LARGEST = 1000  # numbers per value that are stored, because HDF5 holds 64 kB in an attribute

@@ -14,9 +14,12 @@ import xarray as xr
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_choice, require_mapping, require_weights
 from bayesfuse.pymc.model import observed
-from bayesfuse.results import item_knowledge, joint_labels
+from bayesfuse.results import joint_labels, schema
+from bayesfuse.results.build import build
 from bayesfuse.results.compatibility import parameters, require_alike
 from bayesfuse.results.contents import constants, in_double, require_result
+from bayesfuse.results.item_knowledge import averaged_knowledge
+from bayesfuse.results.label_summary import LabelSummary
 from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")  # weighting methods of arviz.compare
@@ -159,24 +162,21 @@ def average(
         error = posterior.get("mcse", xr.zeros_like(posterior["probability"])).values
         variance = variance + (weight * error) ** 2
     labels = xr.Dataset(
-        {"probability": (pair, probability), "mcse": (pair, np.sqrt(variance))},
+        {schema.PROBABILITY: (pair, probability), schema.MCSE: (pair, np.sqrt(variance))},
         {dim: first[dim].values for dim in pair},
         {
             "exact": int(all(posterior.attrs.get("exact", 1) for posterior in posteriors)),
             "method": "average of " + ", ".join(map(str, names)),
         },
     )
-    children = {"label_posterior": labels, "comparison": comparison}
-    for group in ("constant_data", "observed_data"):
+    groups = {schema.COMPARISON: comparison}
+    for group in (schema.CONSTANT_DATA, schema.OBSERVED_DATA):
         if group in results[names[0]].children:
-            children[group] = results[names[0]][group].dataset
+            groups[group] = results[names[0]][group].dataset
     drawn = joint_labels.pooled(results, share, labels)
-    if drawn is not None:
-        children[joint_labels.GROUP] = drawn
-    averaged = xr.DataTree.from_dict(children)
-    item_knowledge.store_average(averaged, results, share)
-    averaged.attrs = {"models": names, "weights": share.tolist()}
-    return averaged
+    knowledge = averaged_knowledge(labels, results, share)
+    summary = LabelSummary(None, labels, drawn, knowledge=knowledge)
+    return build(None, None, summary, groups, {"models": names, "weights": share.tolist()})
 
 
 def _require_results(results: Any, models: Any) -> None:

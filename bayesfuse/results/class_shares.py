@@ -143,89 +143,134 @@ def class_shares(
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, probability = joint_labels.stored(result), label_probabilities(result)
     items, classes = probability["item"].values, probability["class"].values
-    unit = every = np.arange(len(items))
+    unit = np.arange(len(items))
     if pairs is not None:
         _, unit = read_populations(items, pairs, what="pairs=", group="question")
-    gold = known_classes(result, len(items))
-    is_list = np.iterable(chosen) and not isinstance(chosen, str)
-    untypical = list(chosen) if is_list else require_names("chosen", chosen)
-    place = places(as_array(untypical), items)
-    refuse(place < 0, "chosen= must be items of the result.", lambda n: repr(untypical[n]))
-    posterior, honest = result["label_posterior"].dataset, None
-    if "left_out" in posterior:
-        honest = posterior["left_out"].values.copy()
-        honest[place] = np.nan
-    if method == "ppi" and honest is None:
+    gold, left_out = known_classes(result, len(items)), _left_out(result, items, chosen)
+    if method == "ppi" and left_out is None:
         raise ModelError(
             "method='ppi' compares known labels with predictions that have not seen them, of "
             "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
         )
-
-    def share(
-        rows: NDArray[np.int64],
-        place: NDArray[np.int64],
-        labels: NDArray[Any],
-        shift: Array | None = None,
-    ) -> Array:
-        """Count some items by the place of their group, and add the shift of those unknown."""
-        by_group = _count(
-            labels[:, rows], place, unit[rows], int(unit.max()) + 1, len(classes), rng
-        )
-        if shift is not None:
-            unknown = (np.bincount(place, gold[rows] < 0) / np.bincount(place))[:, None]
-            by_group = np.clip(by_group + np.stack([unknown * shift, shift]), 0.0, 1.0)
-            by_group /= by_group.sum(axis=3, keepdims=True)
-        if method == "posterior" or honest is None:
-            return by_group
-        centre = by_differences(
-            len(labels), probability.values[rows], honest[rows], place, rng, gold[rows] >= 0
-        )
-        new = np.clip(centre + by_group[1] - by_group[0], 0.0, 1.0)
-        return np.stack([centre, new / new.sum(axis=2, keepdims=True)])
-
-    residual = None
-    if method == "posterior":
-        residual = of_all(len(labels), probability.values, honest, rng)
-    shares_of = share(every, np.zeros_like(every), labels, residual)
-    means = [shares_of[0].mean(axis=0)]
-    if residual is not None:
-        means = [expected_share(probability.values, gold, residual)]
-    names, code = np.array([], dtype=object), every
-    rows = []
+    counter = _Counter(labels, unit, probability.values, gold, left_out, rng, method == "ppi")
+    shares, mean = counter.of_all()
+    names, code = np.array([], dtype=object), unit
+    contrast_rows = []
     if by is not None:
         names, code = read_populations(items, by, what="by=", group="group")
-        shift: Array | None = None
-        mean: Array | None = None
-        if residual is not None:
-            known = item_knowledge.stored(result)
-            labels, shift, mean = in_groups(
-                labels, probability.values, honest, code, gold, known, residual, rng
-            )
-        by_group = share(every, code, labels, shift)
-        shares_of = np.concatenate([shares_of, by_group], axis=2)
-        mean = by_group[0].mean(axis=0) if mean is None else mean
-        means.append(mean)
+        group_shares, group_mean = counter.of_groups(code, result)
+        shares = np.concatenate([shares, group_shares], axis=2)
+        mean = np.concatenate([mean, group_mean])
         for pair in combinations(range(len(names)), 2) if contrasts else ():
-            two, number, difference = by_group[:, :, list(pair)], 0, mean[pair[0]] - mean[pair[1]]
+            two, difference, number = group_shares[:, :, list(pair)], None, 0
             if pairs is not None:
-                both = np.intersect1d(*(unit[code == at] for at in pair))
-                if number := len(both):
-                    at = np.flatnonzero(np.isin(code, pair) & np.isin(unit, both))
-                    second = (code[at] == pair[1]).astype(np.int64)
-                    two = share(at, second, labels, None if shift is None else shift[:, list(pair)])
-                    difference = (two[0, :, 0] - two[0, :, 1]).mean(axis=0)
-            head = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
-            head |= {"pairs": number, "difference": difference}
-            rows.append(pd.DataFrame(head | _contrast(two, level)))
-    shares = _table(
-        result, [ALL, *names.tolist()], code, gold, shares_of, np.concatenate(means), level
-    )
+                two, number = counter.of_pair(pair, two)
+            if number:
+                difference = (two[0, :, 0] - two[0, :, 1]).mean(axis=0)
+            else:
+                difference = group_mean[pair[0]] - group_mean[pair[1]]
+            columns = {"first": names[pair[0]], "second": names[pair[1]], "class": classes}
+            columns |= {"pairs": number, "difference": difference, **_contrast(two, level)}
+            contrast_rows.append(pd.DataFrame(columns))
+    table = _table(result, [ALL, *names.tolist()], code, gold, shares, mean, level)
     if method == "ppi":  # numbers of items are whole, as counts of draws are
         for end, rounded in (("low", np.floor), ("high", np.ceil)):
-            number = (shares[end] * shares["items"]).round(6)
-            shares[end] = rounded(number) / shares["items"]
-    compared = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=OF_CONTRASTS)
-    return ClassShares(shares, compared[OF_CONTRASTS])
+            table[end] = rounded((table[end] * table["items"]).round(6)) / table["items"]
+    if not contrast_rows:
+        return ClassShares(table, pd.DataFrame(columns=OF_CONTRASTS))
+    return ClassShares(table, pd.concat(contrast_rows, ignore_index=True)[OF_CONTRASTS])
+
+
+def _left_out(result: xr.DataTree, items: NDArray[Any], chosen: Any) -> Array | None:
+    """Return probabilities of known items without their labels, of those chosen at random."""
+    is_list = np.iterable(chosen) and not isinstance(chosen, str)
+    untypical = list(chosen) if is_list else require_names("chosen", chosen)
+    place = places(as_array(untypical), items)
+    refuse(place < 0, "chosen= must be items of the result.", lambda n: repr(untypical[n]))
+    labels = result["label_posterior"].dataset
+    if "left_out" not in labels:
+        return None
+    left_out: Array = labels["left_out"].values.copy()
+    left_out[place] = np.nan
+    return left_out
+
+
+class _Counter:
+    """Counts the classes of items by group: shares of these items and of new ones.
+
+    Shares are (2, samples, groups, classes), over joint draws of the labels (samples, items) or by
+    prediction-powered inference.
+    """
+
+    def __init__(
+        self,
+        labels: NDArray[Any],
+        unit: NDArray[np.int64],
+        probability: Array,
+        gold: NDArray[np.int64],
+        left_out: Array | None,
+        rng: np.random.Generator,
+        is_ppi: bool,
+    ) -> None:
+        self.labels, self.unit, self.probability, self.gold = labels, unit, probability, gold
+        self.left_out, self.rng, self.is_ppi = left_out, rng, is_ppi
+        self.residual: Array | None = None  # of known labels (samples, 1, classes)
+        self.shift: Array | None = None  # of the share of unknown items, by group
+
+    def of_all(self) -> tuple[Array, Array]:
+        """Return the shares of all items, and their means (1, classes)."""
+        every = np.arange(len(self.unit))
+        if not self.is_ppi:
+            n_samples = len(self.labels)
+            self.residual = of_all(n_samples, self.probability, self.left_out, self.rng)
+        shares = self._shares(every, np.zeros_like(every), self.residual)
+        if self.residual is None:
+            return shares, shares[0].mean(axis=0)
+        return shares, expected_share(self.probability, self.gold, self.residual)
+
+    def of_groups(self, code: NDArray[np.int64], result: xr.DataTree) -> tuple[Array, Array]:
+        """Return the shares of groups, given what the model knows of them, and their means."""
+        self.code, mean = code, None
+        if self.residual is not None:
+            known = item_knowledge.stored(result)
+            data = self.probability, self.left_out, code, self.gold
+            self.labels, self.shift, mean = in_groups(
+                self.labels, *data, known, self.residual, self.rng
+            )
+        shares = self._shares(np.arange(len(code)), code, self.shift)
+        return shares, shares[0].mean(axis=0) if mean is None else mean
+
+    def of_pair(self, pair: tuple[int, int], shares: Array) -> tuple[Array, int]:
+        """Return the shares of two groups among their questions in common, and how many there are.
+
+        Without any, the shares are those given.
+        """
+        common = np.intersect1d(*(self.unit[self.code == group] for group in pair))
+        if not len(common):
+            return shares, 0
+        at = np.flatnonzero(np.isin(self.code, pair) & np.isin(self.unit, common))
+        is_second = (self.code[at] == pair[1]).astype(np.int64)
+        shift = None if self.shift is None else self.shift[:, list(pair)]
+        return self._shares(at, is_second, shift), len(common)
+
+    def _shares(
+        self, items: NDArray[np.int64], group: NDArray[np.int64], shift: Array | None
+    ) -> Array:
+        """Return the shares of some items by group, shifted for those with unknown labels."""
+        n_units, n_classes = int(self.unit.max()) + 1, self.probability.shape[1]
+        labels, unit = self.labels[:, items], self.unit[items]
+        shares = _count(labels, group, unit, n_units, n_classes, self.rng)
+        if shift is not None:
+            unknown = (np.bincount(group, self.gold[items] < 0) / np.bincount(group))[:, None]
+            shares = np.clip(shares + np.stack([unknown * shift, shift]), 0.0, 1.0)
+            shares /= shares.sum(axis=3, keepdims=True)
+        if not self.is_ppi or self.left_out is None:
+            return shares
+        predictions = self.probability[items], self.left_out[items]
+        is_known = self.gold[items] >= 0
+        centre = by_differences(len(labels), *predictions, group, self.rng, is_known)
+        new = np.clip(centre + shares[1] - shares[0], 0.0, 1.0)
+        return np.stack([centre, new / new.sum(axis=2, keepdims=True)])
 
 
 def _count(

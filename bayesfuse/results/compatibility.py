@@ -21,9 +21,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
 from bayesfuse.pymc.evaluate import evaluate, source_of
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
-from bayesfuse.results import contents
+from bayesfuse.results import contents, schema
 from bayesfuse.results.fitted import Fitted, bind, from_result, population_names, stored_log_odds
-from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
     "A result and a model must be of the same responses, raters and label prior, because one is "
@@ -98,7 +97,7 @@ def require_alike(results: Mapping[str, xr.DataTree], *parts: str) -> None:
 
 def _observed(result: xr.DataTree) -> dict[str, str]:
     """Return the fingerprint of the data of a result, empty if it is not of this package."""
-    return json.loads(contents.constants(result).attrs.get(OBSERVED, "{}"))
+    return json.loads(contents.constants(result).attrs.get(schema.FINGERPRINT, "{}"))
 
 
 def require_same(result: xr.DataTree, now: Mapping[str, str], responses: Responses) -> None:
@@ -138,11 +137,8 @@ def names_differ(dim: str, then: Any, now: Any) -> str | None:
     )
 
 
-def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray[Any]]:
-    """Return the parameters of the label prior and the channel, (chain, draw, …)."""
-    if model is None:
-        return rebuilt(result)[1]
-    observation = observation_of(result, model)
+def require_free_variables(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
+    """Return all draws, or raise ModelError unless they are of the model's free variables."""
     draws = contents.all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
     if missing:
@@ -150,16 +146,25 @@ def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray
             "The result must hold all free variables of the model, because labels follow from "
             f"them. Got: no {missing[0]!r} among {list(draws.data_vars)}."
         )
-    answers, _ = observed(model)
     for variable in model.free_RVs:
         drawn = draws[variable.name]
         for dim in model.named_vars_to_dims.get(variable.name, ()):
             names = model.coords.get(dim)
-            if names is not None and dim in drawn.coords:
-                if differ := names_differ(dim, drawn[dim].values, names):
-                    raise ModelError(SAME.format(differ))
+            if names is None or dim not in drawn.coords:
+                continue
+            if differ := names_differ(dim, drawn[dim].values, names):
+                raise ModelError(SAME.format(differ))
         require_like(drawn.shape[2:], variable)
-    values = evaluate(model, draws, parameter_variables(answers))
+    return draws
+
+
+def parameters(result: xr.DataTree, model: pm.Model | None) -> dict[str, NDArray[Any]]:
+    """Return the parameters of the label prior and the channel, (chain, draw, …)."""
+    if model is None:
+        return rebuilt(result)[1]
+    observation = observation_of(result, model)
+    answers, _ = observed(model)
+    values = evaluate(model, require_free_variables(result, model), parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
     for factor in (observation.labels, observation.raters):
         factor.check(shapes, observation.responses)

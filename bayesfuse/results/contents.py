@@ -17,7 +17,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.observation import LogParameters, ResponseModel
-from bayesfuse.results import posterior
+from bayesfuse.results import schema
 
 
 def require_result(result: Any) -> xr.DataTree:
@@ -152,14 +152,14 @@ def stored_label_draws(result: xr.DataTree) -> NDArray[Any] | None:
     if "sample" in result["label_draws"].dims:  # drawn later: see `joint_labels`
         return None
     label_draws, draws = _with_chains(result["label_draws"].dataset), all_draws(result)
-    labels, name = label_draws["label"], str(label_draws.attrs.get(posterior.OF_VARIABLE))
+    labels, name = label_draws["label"], str(label_draws.attrs.get(schema.DRAWS_VARIABLE))
     extents = [
         [variable.sizes.get(dim, 0) for dim in ("chain", "draw")] for variable in (labels, draws)
     ]
     together = extents[0] == extents[1]
-    if together and posterior.OF_DRAWS in label_draws and name in draws:
-        numbers = label_draws[posterior.OF_DRAWS].transpose("chain", "draw").values
-        together = np.array_equal(numbers, posterior.draw_numbers(draws, name))
+    if together and schema.DRAWS_DIGEST in label_draws and name in draws:
+        numbers = label_draws[schema.DRAWS_DIGEST].transpose("chain", "draw").values
+        together = np.array_equal(numbers, draw_numbers(draws, name))
     if not together:
         raise ModelError(
             "Drawn labels and parameters must be of the same draws: select from the whole result, "
@@ -177,13 +177,32 @@ def joint_labels(result: xr.DataTree) -> NDArray[Any] | None:
     return groups["label_draws"]["label"].transpose("sample", "item").values
 
 
+def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
+    """Return a number that identifies each draw by the values of a variable, (chain, draw)."""
+    return fingerprint.of_draws(draws[name].transpose("chain", "draw", ...).values)
+
+
+def identify_draws(draws: xr.Dataset) -> tuple[str, NDArray[np.int64]]:
+    """Return the variable that identifies draws, and their numbers (chain, draw).
+
+    It is the smallest one of real numbers that differ between draws, if there is any.
+    """
+    names = sorted(map(str, draws.data_vars), key=lambda name: (draws[name].size, name))
+    real = [name for name in names if draws[name].dtype.kind == "f"] or names
+    for name in real:
+        numbers = draw_numbers(draws, name)
+        if len(np.unique(numbers)) > 1:
+            return name, numbers
+    return real[0], draw_numbers(draws, real[0])
+
+
 def of_all_draws(result: xr.DataTree) -> bool:
     """Return whether the label posterior is averaged over exactly the draws of the result."""
     if "posterior" not in result.children:
         return True
     attrs, draws = result["label_posterior"].attrs, all_draws(result)
-    if (name := str(attrs.get(posterior.OF_VARIABLE))) in draws:
-        return fingerprint.of_set(posterior.draw_numbers(draws, name)) == attrs[posterior.OF_DRAWS]
+    if (name := str(attrs.get(schema.DRAWS_VARIABLE))) in draws:
+        return fingerprint.of_set(draw_numbers(draws, name)) == attrs[schema.DRAWS_DIGEST]
     return all(draws.sizes[d] == attrs.get(f"{d}s", draws.sizes[d]) for d in ("chain", "draw"))
 
 
@@ -229,22 +248,22 @@ def responses_of(result: xr.DataTree) -> Responses:
     table = from_key(key, items, raters, classes)
     if "multiplicity" in known:
         table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
-    then = json.loads(known.attrs.get(posterior.OBSERVED, "{}")).get("responses")
+    then = json.loads(known.attrs.get(schema.FINGERPRINT, "{}")).get("responses")
     if then is not None and then != fingerprint.of_responses(table)["responses"]:
         raise needs_model("its table, which has silence or stated probabilities")
-    return replace(table, ordered=bool(known.attrs.get(posterior.ORDERED, 0)))
+    return replace(table, ordered=bool(known.attrs.get(schema.ORDERED_CLASSES, 0)))
 
 
 def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:
     """Return the sequences of a result's items, None if it stores none."""
     known = constants(result)
-    if posterior.PLACE not in known:
+    if schema.SEQUENCE_PLACE not in known:
         return None
-    order = np.argsort(known[posterior.PLACE].values)
+    order = np.argsort(known[schema.SEQUENCE_PLACE].values)
     return Sequences.from_lengths(
         np.bincount(known["sequence_index"].values),
         items=listed(responses.items[order]),
-        names=listed(known[posterior.SEQUENCES].values),
+        names=listed(known[schema.SEQUENCE_NAME].values),
     )
 
 

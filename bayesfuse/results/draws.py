@@ -1,34 +1,23 @@
-"""What is summed up over draws, and how many of these are stored in which precision."""
+"""Sums over draws: label probabilities with Monte Carlo errors, and log likelihoods."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import LargeResultWarning, require_choice, require_count, warn
+from bayesfuse.numerics.batches import add_to_batches
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import BlockedResponseModel, ChunkedResponseModel, ResponseModel
 
 N_BATCHES = 20  # of all chains, at least, by which Monte Carlo errors are estimated
-MOST_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
-
-Precision = Literal["double", "single"]
-
-LARGE = 500_000_000
-"""Bytes of posterior and log likelihood above which fewer are stored, unless asked for."""
-
-MOST_THIN = 100
-"""Largest ``thin`` that is not asked for: absurd numbers of draws should run out of memory."""
-
-BYTES = {"double": 8, "single": 4}  # of a stored number, by precision
+MAX_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
 
 
 def accumulate(
@@ -149,7 +138,7 @@ class Draws:
     ) -> None:
         table, n_all = observation.table, n_chains * n_draws
         if log_likelihood is None:
-            log_likelihood = n_all * n_units(observation) <= MOST_VALUES
+            log_likelihood = n_all * n_units(observation) <= MAX_VALUES
         self.observation, self.sizes, self.drawn = observation, (n_chains, n_draws), labels
         shape = table.n_items, table.n_classes
         length = batch_length(n_chains, n_draws)
@@ -162,7 +151,7 @@ class Draws:
             every = table.n_items if labels else len(observation.labels.units(table))
             n_values = every if units is None else units
             self.pointwise = np.full((n_chains, n_draws, n_values), np.nan)
-        if labels and n_all * table.n_items <= MOST_VALUES:
+        if labels and n_all * table.n_items <= MAX_VALUES:
             small = np.int8 if table.n_classes <= 128 else np.int32
             self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=small)
 
@@ -180,11 +169,11 @@ class Draws:
         if self.pointwise is not None:
             self.pointwise[chain, draw] = log_evidence
 
-    @property
-    def groups(self) -> set[str]:
-        """Names of the groups that :func:`posterior.store` adds to a result."""
-        optional = {"label_draws": self.labels, "log_likelihood": self.pointwise}
-        return {"label_posterior"} | {name for name, value in optional.items() if value is not None}
+    def arrays(self, chain: int) -> tuple[NDArray[Any], ...]:
+        """Return sums and log likelihoods of a chain, to which compiled chains add."""
+        none = np.empty((0, 0))
+        pointwise = none if self.pointwise is None else self.pointwise[chain]
+        return *self.means[chain].arrays, pointwise
 
     def result(self) -> tuple[Array, Array]:
         """Return mean probabilities of ``table`` and errors, overwriting the sums."""
@@ -201,7 +190,8 @@ class Draws:
         observation, pointwise = self.observation, self.pointwise
         responses, labels = observation.responses, observation.labels
         names = labels.units(responses)
-        if labels.unit != "item" or pointwise is None:
+        is_by_item = observation.table is responses and responses.is_unweighted
+        if labels.unit != "item" or pointwise is None or is_by_item:
             return names, pointwise
         copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
         return names[copies], pointwise[:, :, observation.inverse[copies]]
@@ -240,108 +230,43 @@ class BatchMeans:
     """Mean over draws and its error by means of batches (Flegal, Haran & Jones 2008)."""
 
     def __init__(self, shape: tuple[int, ...], length: int) -> None:
-        self.length = length
-        self.total, self.batch = np.zeros(shape), np.zeros(shape)
-        self.mean, self.squares = np.zeros(shape), np.zeros(shape)  # of the means of batches
-        self.n_draws = self.n_batches = 0
+        self.shape, self.counts = shape, np.array([0, 0, length])
+        size = math.prod(shape)
+        self.total, self.batch = np.zeros(size), np.zeros(size)
+        self.mean, self.squares = np.zeros(size), np.zeros(size)  # of the means of batches
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws so far."""
+        return int(self.counts[0])
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Sums and counts, as kernels update them: see :func:`add_to_batches`."""
+        return self.total, self.batch, self.mean, self.squares, self.counts
 
     def add(self, values: Array) -> None:
         """Add the values at a draw."""
-        self.batch += values
-        self.total += values
-        self.n_draws += 1
-        if self.n_draws % self.length == 0:  # Welford's update: plain squares would cancel
-            self.batch /= self.length
-            self.n_batches += 1
-            deviation = self.batch - self.mean
-            self.mean += deviation / self.n_batches
-            self.squares += deviation * (self.batch - self.mean)
-            self.batch[:] = 0.0
+        add_to_batches(np.ravel(values), *self.arrays)
 
     def join(self, other: BatchMeans) -> None:
         """Add the draws of another chain (Chan, Golub & LeVeque 1983)."""
         self.total += other.total
-        self.n_draws += other.n_draws
-        both = self.n_batches + other.n_batches
-        if other.n_batches == 0:
+        n, m = self.counts[1], other.counts[1]
+        self.counts[:2] += other.counts[:2]
+        if m == 0:
             return
         difference = other.mean - self.mean
-        self.squares += other.squares + difference**2 * (self.n_batches * other.n_batches / both)
-        self.mean += difference * (other.n_batches / both)
-        self.n_batches = both
+        self.squares += other.squares + difference**2 * (n * m / (n + m))
+        self.mean += difference * (m / (n + m))
 
     def result(self) -> tuple[Array, Array]:
         """Return mean and Monte Carlo error, overwriting the sums to save memory."""
         self.total /= self.n_draws
-        n, variance = self.n_batches, self.squares
+        n, variance = int(self.counts[1]), self.squares
         if n < 2:
             variance[:] = np.nan
-            return self.total, variance
-        variance /= n * (n - 1)
-        return self.total, np.sqrt(variance, out=variance)
-
-
-class Storage(NamedTuple):
-    """Precision, every ``thin``-th draw, log likelihoods or not, and bytes, also of all draws."""
-
-    precision: Precision
-    thin: int
-    log_likelihood: bool | None
-    size: int
-    nbytes: int
-
-
-def choose(
-    model: pm.Model,
-    observations: Sequence[ResponseModel],
-    sizes: tuple[int, int],
-    *,
-    precision: Precision | None,
-    thin: int | None,
-    log_likelihood: bool | None,
-    most: int,
-) -> Storage:
-    """Choose the precision, then ``thin``, so that draws take ``most`` bytes, unless given.
-
-    The relative error of single precision, 10⁻⁷, is far below any Monte Carlo error.
-    """
-    n_chains, n_draws = sizes
-    counts = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
-    for name, number in counts.items():
-        require_count(name, number)
-    if precision is not None:
-        require_choice("precision", precision, *BYTES)
-    units = sum(map(n_units, observations))
-    if log_likelihood is None:
-        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= MOST_VALUES
-    lengths = {dim: len(names) for dim, names in model.coords.items() if names is not None}
-    values = units * log_likelihood
-    for variable in (*model.free_RVs, *model.deterministics):
-        dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.type.ndim
-        shape = zip(variable.type.shape, dims, strict=True)
-        values += math.prod(n if n is not None else lengths.get(str(d), 1) for n, d in shape)
-
-    def size(precision: Precision, thin: int) -> int:
-        return n_chains * -(-n_draws // thin) * values * BYTES[precision]
-
-    full_size = size(precision or "double", thin or 1)
-    if precision is None:
-        precision = "double" if full_size <= most else "single"
-    if thin is None:
-        room = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
-        thin = min(-(-n_draws // room), MOST_THIN)
-    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)), full_size)
-
-
-def resolve_storage(*sizes: Any, **asked: Any) -> Storage:
-    """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
-    plan = choose(*sizes, **asked, most=LARGE)
-    if plan.size < plan.nbytes:
-        warn(
-            f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
-            "precision, and if that is not enough only every thin-th draw, unless precision= and "
-            f"thin= are given. Got: {plan.nbytes / 1e6:,.0f} MB, so precision={plan.precision!r} "
-            f"and thin={plan.thin} ({plan.size / 1e6:,.0f} MB).",
-            LargeResultWarning,
-        )
-    return plan
+        else:
+            variance /= n * (n - 1)
+            np.sqrt(variance, out=variance)
+        return self.total.reshape(self.shape), variance.reshape(self.shape)

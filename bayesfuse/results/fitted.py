@@ -35,7 +35,7 @@ from bayesfuse.results.contents import (
     one_of,
     stored,
 )
-from bayesfuse.results.posterior import PREDICTION
+from bayesfuse.results.schema import PREDICTION
 
 FITTED = "fitted"  # where the rows of a rater with responses come from; for others see source_of
 
@@ -44,9 +44,9 @@ FITTED = "fitted"  # where the rows of a rater with responses come from; for oth
 class Fitted:
     """Factors, settings and draws of a fit, for items and raters that it has not seen.
 
-    ``values`` are the parameters (chain, draw, …), or their :class:`LogOdds`. ``newcomers`` holds
-    by parameter the rows of a rater without responses and their source, or the reason why there are
-    none; ``needs`` names the arguments that describe new items.
+    ``values`` are the parameters (chain, draw, …), or their :class:`LogOdds`. By parameter,
+    ``new_rater_defaults`` holds the rows of a rater without responses and their source, or the
+    reason why there are none; ``needs`` names the arguments that describe new items.
     """
 
     labels: type[LabelPrior]
@@ -262,9 +262,9 @@ def bind(
     inputs: Mapping[str, Any],
     gold: Mapping[Any, Any] | None = None,
 ) -> tuple[ResponseModel, dict[str, Any], list[str]]:
-    """Return new responses as seen through a fit: observation, parameters, and sources of raters.
+    """Return new responses bound to a fit: observation, parameters, and sources of raters.
 
-    ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
+    ``inputs`` are the arguments of ``bf.predict`` that describe new items, None if not given.
     """
     used_inputs = {name: entry for name, entry in inputs.items() if entry is not None}
     if set(used_inputs) != set(fitted.needs):
@@ -272,7 +272,7 @@ def bind(
             ", ".join(f"{entry}=" for entry in names_of) for names_of in (fitted.needs, used_inputs)
         )
         raise ModelError(
-            "What labels depend on must be known of new items, and nothing else be given. Got: "
+            "New items need the inputs that their label prior depends on, and no others. Got: "
             f"{got or 'nothing'} for {fitted.labels.__name__} labels, which need "
             f"{needs or 'nothing'}."
         )

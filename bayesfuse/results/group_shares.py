@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.item_knowledge import ItemKnowledge
 
-TURNS = 3  # of corrections to the totals of the classes
+N_CORRECTIONS = 3  # of corrections of ratios to the totals of the classes
 BURN, THIN = 30, 3  # sweeps before the first sample and between samples
-FEWEST = 5  # known labels below which their residuals say nothing
+MIN_KNOWN = 5  # smallest number of known labels from which residuals are estimated
 PRIOR_ITEMS = 10.0  # known items of its own that all others count for in the power of a group
 HALF = 0.5  # weight of each of four items that may be among the unknown ones
 TINY = 1e-9
@@ -35,7 +35,7 @@ class GroupShares(NamedTuple):
 def in_groups(
     labels: NDArray[np.int64],
     probability: Array,
-    honest: Array | None,
+    left_out: Array | None,
     code: NDArray[np.int64],
     gold: NDArray[np.int64],
     known: ItemKnowledge,
@@ -46,7 +46,7 @@ def in_groups(
 
     Joint draws are the posterior in groups that the model knows. In others, prior probabilities of
     the model are multiplied by ratios, whose spread is in proportion to what the model leaves
-    unexplained. Residuals are mean differences of known labels from ``honest`` probabilities,
+    unexplained. Residuals are mean differences of known labels from ``left_out`` probabilities,
     without these labels, where there are any; on average over groups they are ``overall`` (samples,
     1, classes), so that groups weighted by their size give the shares of all items.
     """
@@ -56,10 +56,10 @@ def in_groups(
     totals = expected_share(probability, gold, overall) * len(code)
     if n_groups == 1:
         return GroupShares(labels, shift, totals / len(code))
-    at, used = _checked(honest), probability
-    if honest is not None and len(at):
+    at, used = _checked(left_out), probability
+    if left_out is not None and len(at):
         used = probability.copy()
-        used[at] = honest[at]
+        used[at] = left_out[at]
     unknown = np.bincount(code, gold < 0, minlength=n_groups)
     unexplained = known.unexplained(code)
     moved = np.flatnonzero((unexplained > 0.0)[code])
@@ -74,8 +74,8 @@ def in_groups(
             tilted = _tilted(probability, ratio[code])
             _relabel(labels[sample], probability, tilted, rng)
             expected += group_sums(tilted, code) / len(labels)
-        if honest is not None and len(at):  # known labels are zeros and ones
-            left = probability[at] - _tilted(honest[at], ratio[code[at]])
+        if left_out is not None and len(at):  # known labels are zeros and ones
+            left = probability[at] - _tilted(left_out[at], ratio[code[at]])
             drawn = residuals(left, code[at], n_groups, rng)
             shift[sample] += drawn - unknown @ drawn / max(unknown.sum(), 1.0)
     expected = expected + unknown[:, None] * shift.mean(axis=0)
@@ -85,12 +85,12 @@ def in_groups(
 
 
 def of_all(
-    samples: int, probability: Array, honest: Array | None, rng: np.random.Generator
+    samples: int, probability: Array, left_out: Array | None, rng: np.random.Generator
 ) -> Array:
     """Draw the mean residual of known labels among all items (samples, 1, classes)."""
     drawn = np.zeros((samples, 1, probability.shape[1]))
-    if honest is not None and len(at := _checked(honest)):
-        left = probability[at] - honest[at]
+    if left_out is not None and len(at := _checked(left_out)):
+        left = probability[at] - left_out[at]
         for sample in range(samples):
             drawn[sample] = residuals(left, np.zeros_like(at), 1, rng)
     return drawn
@@ -105,10 +105,10 @@ def expected_share(probability: Array, gold: NDArray[np.int64], shift: Array) ->
     return shares
 
 
-def _checked(honest: Array | None) -> NDArray[np.int64]:
+def _checked(left_out: Array | None) -> NDArray[np.int64]:
     """Return the known items with probabilities without their labels, none if they are few."""
-    at = np.arange(0) if honest is None else np.flatnonzero(np.isfinite(honest[:, 0]))
-    return at if len(at) >= FEWEST else at[:0]
+    at = np.arange(0) if left_out is None else np.flatnonzero(np.isfinite(left_out[:, 0]))
+    return at if len(at) >= MIN_KNOWN else at[:0]
 
 
 def group_sums(values: Array, code: NDArray[np.int64]) -> Array:
@@ -122,7 +122,7 @@ def _without_total(
 ) -> Array:
     """Return ratios that leave the totals of all items, which the model knows, as they are."""
     wanted = np.maximum(total.sum(axis=0), TINY)
-    for _ in range(TURNS):
+    for _ in range(N_CORRECTIONS):
         now = _tilted(probability, ratio[code]).sum(axis=0)
         ratio = ratio * (wanted / np.maximum(now, TINY))
     return ratio
@@ -175,13 +175,13 @@ def _ratios(
     some = active[code]
     number = np.cumsum(active) - 1
     probability, prior, code = probability[some], np.maximum(prior[some], TINY), number[code[some]]
-    left = np.ones(len(active)) if unexplained is None else unexplained
-    left, sizes = left[active], np.bincount(code)
+    share_left = np.ones(len(active)) if unexplained is None else unexplained
+    share_left, sizes = share_left[active], np.bincount(code)
     mean = group_sums(prior, code) / sizes[:, None]
     is_same = bool(np.abs(prior - mean[code]).max() < TINY)
     mean /= mean.sum(axis=1, keepdims=True)
     # of two even classes, the variance of log-odds is 4 / concentration
-    total = 4.0 / SPREAD[:, None] ** 2 / left
+    total = 4.0 / SPREAD[:, None] ** 2 / share_left
     around = total[:, :, None] * mean
     fixed = -0.5 * SPREAD**2 + np.log(np.gradient(SPREAD))
     fixed += (gammaln(total) - gammaln(around).sum(axis=2)).sum(axis=1)
@@ -230,16 +230,16 @@ def _relabel(
 
 
 def residuals(
-    left: Array, code: NDArray[np.int64], n_groups: int, rng: np.random.Generator
+    residual: Array, code: NDArray[np.int64], n_groups: int, rng: np.random.Generator
 ) -> Array:
     """Draw the mean residual of every group, partially pooled towards zero (groups, classes)."""
-    size = left.shape[1] - 1
-    left = left[:, :-1]
-    spread = np.atleast_2d(np.cov(left.T)) + 1e-6 * np.eye(size)
+    size = residual.shape[1] - 1
+    residual = residual[:, :-1]
+    spread = np.atleast_2d(np.cov(residual.T)) + 1e-6 * np.eye(size)
     spread += 0.02 * np.trace(spread) / size * np.eye(size)
     number = np.bincount(code, minlength=n_groups)
     mean = np.zeros((n_groups, size))
-    np.add.at(mean, code, left)
+    np.add.at(mean, code, residual)
     mean /= np.maximum(number, 1)[:, None]
     root = np.linalg.cholesky(spread)
     far = (np.linalg.solve(root, mean.T) ** 2).sum(axis=0)
@@ -258,76 +258,75 @@ def residuals(
 def by_differences(
     samples: int,
     probability: Array,
-    honest: Array,
+    left_out: Array,
     code: NDArray[np.int64],
     rng: np.random.Generator,
     is_certain: NDArray[np.bool_] | None = None,
 ) -> Array:
     """Draw shares (samples, groups, classes) by PPI++: mean predictions, corrected by known labels.
 
-    Predictions are ``honest`` label probabilities, scaled by the power of least variance. Variances
-    are of the known items and of two more, one in the class and one not, half of each where
-    predictions are high and half where they are low: known items of one class do not show that
-    there are no others. Shares of the unknown items are Beta with this mean and variance.
+    Predictions are ``left_out`` label probabilities, scaled by the power of least variance.
+    Variances are of the known items and of two more, one in the class and one not, half of each
+    where predictions are high and half where they are low: known items of one class do not show
+    that there are no others. Shares of the unknown items are Beta with this mean and variance.
     """
-    from scipy.special import betaincinv, ndtr
-
     n_groups, n_classes = int(code.max()) + 1, probability.shape[1]
-    is_known = np.isfinite(honest[:, 0])
+    is_known = np.isfinite(left_out[:, 0])
     known = np.flatnonzero(is_known)
-    truth, predicted, of = probability[known], honest[known], code[known]
+    truth, predicted, group_of = probability[known], left_out[known], code[known]
     is_certain = is_known if is_certain is None else is_certain
-    every = np.where(is_known[:, None], honest, probability)
+    every = np.where(is_known[:, None], left_out, probability)
     high = (every**2).sum(axis=0) / np.maximum(every.sum(axis=0), TINY)
     low = (every * (1.0 - every)).sum(axis=0) / np.maximum((1.0 - every).sum(axis=0), TINY)
     more_truth = np.tile([[1.0], [1.0], [0.0], [0.0]], n_classes)
     more_predicted = np.stack([high, low, high, low])
-
-    def moments(is_member: NDArray[np.bool_], more: float) -> tuple[Array, Array]:
-        """Return sums of squares of predictions, and of products with the truth (classes,)."""
-        weight = np.append(np.ones(is_member.sum()), np.full(4, more))[:, None]
-        y, f = (
-            np.vstack([truth[is_member], more_truth]),
-            np.vstack([predicted[is_member], more_predicted]),
-        )
-        f = f - (weight * f).sum(axis=0) / max(weight.sum(), TINY)
-        return (weight * f**2).sum(axis=0), (weight * f * y).sum(axis=0)
-
-    squares, products = moments(np.ones(len(known), dtype=bool), HALF)
-    drawn_shares = np.empty((samples, n_groups, n_classes))
+    truth, predicted = np.vstack([truth, more_truth]), np.vstack([predicted, more_predicted])
+    is_more = np.arange(len(truth)) >= len(known)
+    # all known items count as PRIOR_ITEMS more in the power of every group
+    trust = PRIOR_ITEMS / (PRIOR_ITEMS + len(known))
+    squares, products = _moments(truth, predicted, np.where(is_more, HALF, 1.0))
+    shares = np.empty((samples, n_groups, n_classes))
     for group in range(n_groups):
-        is_member, here = of == group, code == group
-        n, unknown = int(is_member.sum()), here & ~is_certain
-        in_class, free = probability[here & is_certain].sum(axis=0), int(unknown.sum())
-        if not free:
-            drawn_shares[:, group] = in_class / here.sum()
+        here = code == group
+        unknown, is_member = here & ~is_certain, np.append(group_of == group, np.zeros(4, bool))
+        in_class, n_unknown = probability[here & is_certain].sum(axis=0), int(unknown.sum())
+        if not n_unknown:
+            shares[:, group] = in_class / here.sum()
             continue
-        near, with_truth = moments(is_member, 0.0) if n else (np.zeros(n_classes),) * 2
-        trust = PRIOR_ITEMS / (
-            PRIOR_ITEMS + len(known)
-        )  # all known items count as OWN more in every group
+        near, with_truth = _moments(truth, predicted, is_member.astype(float))
         power = (with_truth + trust * products) / np.maximum(near + trust * squares, TINY)
         power = np.clip(power, 0.0, 1.0)
-        left = np.vstack(
-            [truth[is_member] - power * predicted[is_member], more_truth - power * more_predicted]
-        )
-        weight = np.append(np.ones(n), np.full(4, HALF))
-        left_mean = left[:n].mean(axis=0) if n else left.mean(axis=0)
-        number = n + 4 * HALF
-        spread = (weight[:, None] * (left - np.average(left, 0, weight)) ** 2).sum(axis=0)
-        variance = spread / number / (number - 1.0) * (1.0 + number / free)
-        least = np.minimum(np.sqrt(variance), 0.5)  # a share has a mean above its deviation
-        mean = left_mean + power * every[unknown].mean(axis=0)
-        mean = np.clip(mean, least, 1.0 - least)
-        size = mean * (1.0 - mean) / np.maximum(variance, TINY) - 1.0
-        size = np.maximum(size, 1.0 / np.minimum(mean, 1.0 - mean))
-        even = mean / mean.sum()
-        odds = np.sqrt(even / (1.0 - even))
-        together = np.where(np.eye(n_classes) > 0, 1.0, -np.outer(odds, odds))  # multinomial
-        normal = rng.multivariate_normal(
-            np.zeros(n_classes), together, samples, "ignore", method="eigh"
-        )
-        drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
-        drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-        drawn_shares[:, group] = (in_class + free * drawn) / here.sum()
-    return drawn_shares
+        residual = (truth - power * predicted)[is_member | is_more]
+        n = len(residual) - 4
+        weight = np.where(np.arange(len(residual)) < n, 1.0, HALF)
+        mean_residual = residual[:n].mean(axis=0) if n else residual.mean(axis=0)
+        spread = weight @ (residual - np.average(residual, 0, weight)) ** 2
+        variance = spread / weight.sum() / (weight.sum() - 1.0) * (1.0 + weight.sum() / n_unknown)
+        mean = mean_residual + power * every[unknown].mean(axis=0)
+        drawn = _beta_shares(mean, variance, samples, rng)
+        shares[:, group] = (in_class + n_unknown * drawn) / here.sum()
+    return shares
+
+
+def _moments(truth: Array, predicted: Array, weight: Array) -> tuple[Array, Array]:
+    """Return sums of squares of predictions, and of products with the truth (classes,)."""
+    centred = predicted - weight @ predicted / max(weight.sum(), TINY)
+    return weight @ centred**2, weight @ (centred * truth)
+
+
+def _beta_shares(mean: Array, variance: Array, samples: int, rng: np.random.Generator) -> Array:
+    """Draw shares of the classes (samples, classes), Beta with these moments and multinomial."""
+    from scipy.special import betaincinv, ndtr
+
+    least = np.minimum(np.sqrt(variance), 0.5)  # a share has a mean above its deviation
+    mean = np.clip(mean, least, 1.0 - least)
+    size = mean * (1.0 - mean) / np.maximum(variance, TINY) - 1.0
+    size = np.maximum(size, 1.0 / np.minimum(mean, 1.0 - mean))
+    even = mean / mean.sum()
+    odds = np.sqrt(even / (1.0 - even))
+    correlation = np.where(np.eye(len(mean)) > 0, 1.0, -np.outer(odds, odds))
+    zeros = np.zeros(len(mean))
+    normal = rng.multivariate_normal(zeros, correlation, samples, "ignore", method="eigh")
+    drawn = betaincinv(mean * size, (1.0 - mean) * size, ndtr(normal))
+    drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
+    return np.asarray(drawn)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.contents import constants
-from bayesfuse.results.posterior import ORDERED
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.schema import ORDERED_CLASSES
 from bayesfuse.results.summaries import tails
 
 
@@ -65,7 +65,7 @@ def item_grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = N
 def require_ordered(result: xr.DataTree) -> None:
     """Raise ModelError unless the classes of a result are ordered."""
     known = constants(result)
-    if not known.attrs.get(ORDERED, 0):
+    if not known.attrs.get(ORDERED_CLASSES, 0):
         names = known["class"].values.tolist() if "class" in known.coords else "no classes"
         raise ModelError(
             "Grades need ordered classes: read the table with classes= in order and ordered=True, "

@@ -12,13 +12,8 @@ from numpy.typing import NDArray
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.results import schema
 from bayesfuse.results.contents import constants, named
-
-PRIOR = "prior"  # variable of label_posterior: prior probabilities, means over draws (item, class)
-POPULATION, INPUTS = "item_population", "item_inputs"  # of constant_data: (item,), (item, input)
-DEPEND, SHARE = "labels_depend", "item_knowledge"
-"""Attributes of label_posterior: whether labels depend on those of other items (or on inputs that
-are not stored), and the weight, in an average, of the models that know something of items."""
 
 BEFORE = "population_index", "covariate_mean", "classifier_mean"
 """Variables of constant_data of models whose prior differs between items."""
@@ -70,18 +65,23 @@ class ItemKnowledge(NamedTuple):
         return 1.0 - self.share * (1.0 - np.clip(share, 0.0, 1.0))
 
 
-def store(result: xr.DataTree, observation: ResponseModel, points: Iterable[LogParameters]) -> None:
-    """Add what the label prior knows of items, its probabilities averaged over some draws."""
+DEPENDENT = ItemKnowledge(np.zeros((0, 0)), depends=True)
+"""Labels depend on those of other items, or on inputs that are not stored."""
+
+
+def prior_knowledge(
+    observation: ResponseModel, points: Iterable[LogParameters]
+) -> ItemKnowledge | None:
+    """Return what the label prior knows of items, averaged over some draws; None if nothing."""
     labels = observation.labels
     if not isinstance(labels, Independent) or labels.axis == "item":
-        result["label_posterior"].attrs[DEPEND] = 1
-        return
+        return DEPENDENT
     if labels.population is None:
-        return
+        return None
     place, number, total = observation.full_structure[1], 0, np.zeros(1)
     for rows in points:
         total, number = total + np.exp(observation.label_tables(rows)[0]), number + 1
-    _add(result, ItemKnowledge((total / number)[place], *_inputs(labels)))
+    return ItemKnowledge((total / number)[place], *_inputs(labels))
 
 
 def _inputs(labels: Independent) -> tuple[NDArray[np.int64] | None, Array | None]:
@@ -98,32 +98,39 @@ def _inputs(labels: Independent) -> tuple[NDArray[np.int64] | None, Array | None
     return code, np.hstack(inputs) if inputs else None
 
 
-def _add(result: xr.DataTree, known: ItemKnowledge) -> None:
-    labels, data = result["label_posterior"].dataset, constants(result)
-    labels = labels.assign({PRIOR: (("item", "class"), known.prior)})
-    result["label_posterior"] = labels.assign_attrs({SHARE: known.share})
+def store(groups: dict[str, xr.Dataset], known: ItemKnowledge | None) -> None:
+    """Add what is known of items to the groups of a result."""
+    labels = groups.get(schema.LABEL_POSTERIOR)
+    if known is None or labels is None:
+        return
+    if known.depends:
+        groups[schema.LABEL_POSTERIOR] = labels.assign_attrs({schema.LABELS_DEPEND: 1})
+        return
+    labels = labels.assign({schema.PRIOR: (("item", "class"), known.prior)})
+    groups[schema.LABEL_POSTERIOR] = labels.assign_attrs({schema.KNOWLEDGE_SHARE: known.share})
+    data = groups.get(schema.CONSTANT_DATA, xr.Dataset())
     if known.population is not None:
-        data = data.assign({POPULATION: ("item", known.population)})
+        data = data.assign({schema.ITEM_POPULATION: ("item", known.population)})
     if known.inputs is not None:
-        data = data.assign({INPUTS: (("item", "input"), known.inputs)})
-    result["constant_data"] = data
+        data = data.assign({schema.ITEM_INPUTS: (("item", "input"), known.inputs)})
+    groups[schema.CONSTANT_DATA] = data
 
 
 def stored(result: xr.DataTree) -> ItemKnowledge:
     """Return what the model of a result knew of items, or its average prevalence of all."""
     labels, data = result["label_posterior"].dataset, constants(result)
     probability = labels["probability"].transpose("item", "class").values
-    depends = bool(labels.attrs.get(DEPEND, 0)) or "sequence_index" in data
+    depends = bool(labels.attrs.get(schema.LABELS_DEPEND, 0)) or "sequence_index" in data
     if "label_draws" in result.children and "chain" in result["label_draws"].dims:
         depends = True
-    if PRIOR in labels:
-        population, inputs = data.get(POPULATION), data.get(INPUTS)
+    if schema.PRIOR in labels:
+        population, inputs = data.get(schema.ITEM_POPULATION), data.get(schema.ITEM_INPUTS)
         return ItemKnowledge(
-            labels[PRIOR].transpose("item", "class").values,
+            labels[schema.PRIOR].transpose("item", "class").values,
             None if population is None else population.values.astype(np.int64),
             None if inputs is None else inputs.transpose("item", "input").values,
             depends,
-            float(labels.attrs.get(SHARE, 1.0)),
+            float(labels.attrs.get(schema.KNOWLEDGE_SHARE, 1.0)),
         )
     # of versions that did not store priors
     depends |= any(str(name).endswith(BEFORE) for name in data.data_vars)
@@ -136,29 +143,36 @@ def stored(result: xr.DataTree) -> ItemKnowledge:
     return ItemKnowledge(np.tile(mean, (len(probability), 1)), depends=depends)
 
 
-def store_average(result: xr.DataTree, results: Mapping[str, xr.DataTree], weights: Array) -> None:
-    """Add what models know of items to their average; vote shares know nothing and say nothing."""
-    target = result["label_posterior"].dataset
-    prior, sums = np.zeros((1, 1)), np.zeros(2)  # weights of all models, and of those with inputs
-    some: ItemKnowledge | None = None
-    for result_of, weight in zip(results.values(), weights, strict=True):
-        if "label_posterior" not in result_of.children or weight == 0.0:
+def averaged_knowledge(
+    labels: xr.Dataset, results: Mapping[str, xr.DataTree], weights: Array
+) -> ItemKnowledge | None:
+    """Return what models know of items in the mixture; vote shares know and say nothing."""
+    prior: Array = np.zeros((1, 1))
+    total, informed = 0.0, 0.0  # weights of all models, and of those that know something
+    inputs_of: tuple[NDArray[np.int64] | None, Array | None] | None = (
+        None  # of the first that knows something
+    )
+    for result, weight in zip(results.values(), weights, strict=True):
+        if schema.LABEL_POSTERIOR not in result.children or weight == 0.0:
             continue
-        known, labels_of = stored(result_of), result_of["label_posterior"].dataset
+        known, labels_of = stored(result), result[schema.LABEL_POSTERIOR].dataset
         if known.depends:
-            result["label_posterior"].attrs[DEPEND] = 1
-            return
-        place = labels_of.get_index("item").get_indexer(target["item"].values)
-        code = labels_of.get_index("class").get_indexer(target["class"].values)
+            return DEPENDENT
+        place = labels_of.get_index("item").get_indexer(labels["item"].values)
+        code = labels_of.get_index("class").get_indexer(labels["class"].values)
         prior = prior + weight * known.prior[np.ix_(place, code)]
-        if "posterior" in result_of.children or not known.has_common_prior:
-            sums += weight, weight * known.share * (not known.has_common_prior)
-        if some is None and not known.has_common_prior:
-            population, inputs = (
-                None if values is None else values[place]
-                for values in (known.population, known.inputs)
+        if known.has_common_prior:
+            total += weight if schema.POSTERIOR in result.children else 0.0
+            continue
+        total += weight
+        informed += weight * known.share
+        if inputs_of is None:
+            population, inputs = known.population, known.inputs
+            inputs_of = (
+                None if population is None else population[place],
+                None if inputs is None else inputs[place],
             )
-            some = ItemKnowledge(known.prior, population, inputs)
-    if some is not None:
-        prior = prior / prior.sum(axis=1, keepdims=True)
-        _add(result, some._replace(prior=prior, share=float(sums[1] / sums[0])))
+    if inputs_of is None:
+        return None
+    prior = prior / prior.sum(axis=1, keepdims=True)
+    return ItemKnowledge(prior, *inputs_of, share=float(informed / total))

@@ -17,12 +17,11 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.numerics.batches import resample_stretches
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
-from bayesfuse.results import item_knowledge
+from bayesfuse.results import schema
 from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
-from bayesfuse.results.draws import BatchMeans, batch_length
-from bayesfuse.results.posterior import OF_DRAWS, add_labels, identity, of_items
 
 SAMPLES, FEWEST = 400, 50
 """Joint draws that a result keeps, and the number below which none are kept for lack of space."""
@@ -30,9 +29,8 @@ SAMPLES, FEWEST = 400, 50
 MOST = 40_000_000
 """Largest number of labels (draws × items) that a result keeps."""
 
-GROUP, DIMS = "label_draws", ("sample", "item")
+GROUP, DIMS = schema.LABEL_DRAWS, ("sample", "item")
 BETWEEN = 10  # sweeps between draws of labels from a Markov chain
-PRIOR_DRAWS = 50  # draws over which prior probabilities of the labels are averaged
 SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 
 
@@ -53,35 +51,28 @@ def _room_for(n_items: int) -> int:
     return room if room >= FEWEST else 0
 
 
-def store_draws(
-    result: xr.DataTree,
+def sample(
     observation: ResponseModel,
     parameters: Mapping[str, Array],
+    seed: int,
     seconds: float = math.inf,
-) -> None:
-    """Add one joint draw of the labels for each of some evenly spaced draws of the parameters.
+) -> xr.Dataset:
+    """Draw all labels once for some evenly spaced draws of the parameters (chain, draw, …).
 
     There are fewer if they would take more than some seconds.
     """
-    most = max_stored_draws(observation)
     n_chains, n_draws = next(iter(parameters.values())).shape[:2]
-    if not isinstance(observation, ChunkedResponseModel):
-        points = spaced_rows(observation, parameters, min(PRIOR_DRAWS, n_chains * n_draws))
-        item_knowledge.store(result, observation, points)
-    if not most:
-        return
-    number = min(most, n_chains * n_draws)
+    number = min(max_stored_draws(observation), n_chains * n_draws)
     if seconds < math.inf:
         first = list(spaced_rows(observation, parameters, 1))
         for _ in range(2):  # the first may compile
-            began = time.monotonic()
+            start = time.monotonic()
             draw_all(observation, first, 1, np.random.default_rng(0))
-            one = time.monotonic() - began
-        number = min(number, max(int(seconds / one), 2))
-    rng = np.random.default_rng(int(result["label_posterior"].attrs[OF_DRAWS], 16))
+            seconds_per_draw = time.monotonic() - start
+        number = min(number, max(int(seconds / seconds_per_draw), 2))
+    rng = np.random.default_rng(seed)
     labels = draw_all(observation, spaced_rows(observation, parameters, number), number, rng)
-    responses = observation.responses
-    result[GROUP] = as_draws(labels, responses.items, responses.classes)
+    return as_draws(labels, observation.responses.items, observation.responses.classes)
 
 
 def draw_all(
@@ -175,42 +166,11 @@ def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> x
     unsure = np.flatnonzero((sampled != sampled[:, :1]).any(axis=1))
     first = np.append(True, np.diff(unsure) > 1)[: len(unsure)] | np.isin(unsure, sequences.start)
     begin = np.append(np.flatnonzero(first), len(unsure))
-    sampled[unsure] = _fit_stretches(sampled[unsure], wanted[unsure], begin, SWEEPS)
+    sampled[unsure] = resample_stretches(sampled[unsure], wanted[unsure], begin, SWEEPS)
     certain = wanted.max(axis=1) == 1.0
     sampled[certain] = wanted.argmax(axis=1)[certain, None]
     resampled.values[:, place] = sampled.T
     return drawn.assign(label=resampled)
-
-
-@kernel
-def _fit_stretches(labels, wanted, begin, sweeps):
-    """Weight and resample the draws (items, samples) of every stretch: see ``reweighted``."""
-    n_samples, n_classes = labels.shape[1], wanted.shape[1]
-    fitted = labels.copy()
-    weight, share = np.empty(n_samples), np.empty(n_classes)
-    for stretch in range(len(begin) - 1):
-        weight[:] = 1.0 / n_samples
-        for _ in range(sweeps):
-            for i in range(begin[stretch], begin[stretch + 1]):
-                share[:] = 0.0
-                for s in range(n_samples):
-                    share[labels[i, s]] += weight[s]
-                total = 0.0
-                for k in range(n_classes):
-                    total += wanted[i, k] if share[k] > 0.0 else 0.0
-                if total > 0.0:  # labels that no draw has are left out
-                    for s in range(n_samples):
-                        k = labels[i, s]
-                        if share[k] > 0.0:
-                            weight[s] *= wanted[i, k] / (share[k] * total)
-        at, up_to = 0, weight[0]
-        for s in range(n_samples):
-            while up_to < (s + 0.5) / n_samples and at < n_samples - 1:
-                at += 1
-                up_to += weight[at]
-            for i in range(begin[stretch], begin[stretch + 1]):
-                fitted[i, s] = labels[i, at]
-    return fitted
 
 
 def pooled(
@@ -272,119 +232,3 @@ def _dropped(result: xr.DataTree) -> bool:
 def names_of(result: xr.DataTree) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the names of the items and classes of joint draws."""
     return result[GROUP].dataset["item"].values, result["label_posterior"].dataset["class"].values
-
-
-class LabelDraws:
-    """Sums up label probabilities and counts answers to drawn labels, draw by draw."""
-
-    def __init__(
-        self,
-        responses: Responses,
-        known: NDArray[np.int64],
-        sizes: tuple[int, int],
-        rng: np.random.Generator,
-        error: float = 0.0,
-    ) -> None:
-        self.responses, self.known, self.sizes, self.rng = responses, known, sizes, rng
-        self.error = error  # probability that a known label is wrong
-        n_draws, n_classes = sizes[0] * sizes[1], responses.n_classes
-        self.batches = (responses.n_items, n_classes), batch_length(*sizes)
-        self.means = BatchMeans(*self.batches)  # of all chains before the current one
-        self.chain = BatchMeans(*self.batches)
-        cells = n_draws, responses.n_raters, n_classes, n_classes
-        self.counts = np.zeros(cells, dtype=np.float32)  # in single precision, as there may be many
-        self.shares = np.zeros((n_draws, n_classes))
-        self.chosen = evenly_spaced(min(SAMPLES, n_draws), n_draws)
-        shape = len(self.chosen), responses.n_items
-        self.labels = np.empty(shape, dtype=smallest_integer(n_classes))
-        rows: list[tuple[NDArray[Any], ...]] = [
-            (responses.item, responses.rater, responses.label, np.ones(responses.n_responses))
-        ]
-        if (stated := responses.stated) is not None:
-            item, rater = (np.repeat(code, n_classes) for code in (stated.item, stated.rater))
-            label = np.tile(np.arange(n_classes), len(stated.rater))
-            rows.append((item, rater, label, stated.probability.ravel()))
-        self.rows = [np.concatenate(column) for column in zip(*rows, strict=True)]
-
-    def add(self, some: slice, probability: Array) -> None:
-        """Add draws with their label probabilities (items, classes, draws)."""
-        at = np.flatnonzero(self.known >= 0)
-        n_classes, n_now = probability.shape[1:]
-        truth = np.eye(n_classes)[self.known[at]][:, :, None]
-        if self.error:
-            chance = np.where(truth > 0, 1.0 - self.error, self.error / (n_classes - 1))
-            truth = probability[at] * chance
-            truth /= truth.sum(axis=1, keepdims=True)
-        probability[at] = truth
-        for at_draw in range(n_now):
-            if self.chain.n_draws == self.sizes[1]:
-                self.means.join(self.chain)
-                self.chain = BatchMeans(*self.batches)
-            self.chain.add(probability[:, :, at_draw])
-        below = probability.cumsum(axis=1)[:, :-1]
-        drawn = (self.rng.random((len(below), 1, n_now)) >= below).sum(axis=1).T  # (draws, items)
-        if not self.error:
-            drawn[:, at] = self.known[at]  # rounding may leave a sum below one
-        item, rater, label, weight = self.rows
-        cell = (rater * n_classes + drawn[:, item]) * n_classes + label
-        size = self.responses.n_raters * n_classes**2
-        cell += np.arange(n_now)[:, None] * size
-        weight = np.broadcast_to(weight, cell.shape).ravel()
-        counts = np.bincount(cell.ravel(), weight, n_now * size)
-        self.counts[some] = counts.reshape(self.counts[some].shape)
-        truth = drawn + np.arange(n_now)[:, None] * n_classes
-        shares = np.bincount(truth.ravel(), minlength=n_now * n_classes) / drawn.shape[1]
-        self.shares[some] = shares.reshape(n_now, n_classes)
-        stored_here = np.flatnonzero((self.chosen >= some.start) & (self.chosen < some.stop))
-        self.labels[stored_here] = drawn[self.chosen[stored_here] - some.start]
-
-    def store(self, result: xr.DataTree, model: Any, more: Mapping[str, Array]) -> None:
-        """Add groups of labels and data, ``more`` probabilities (items, classes), rater tables."""
-        responses = self.responses
-        self.means.join(self.chain)
-        mean, error = self.means.result()
-        pair = {"item": responses.items, "class": responses.classes}
-        posterior = {"probability": mean, "mcse": error, **more}
-        labels = {name: (("item", "class"), values) for name, values in posterior.items()}
-        tables = {}
-        for name, (dims, values) in self.tables().items():
-            shaped = values.reshape(*self.sizes, *values.shape[1:])
-            tables[model.name_for(name)] = (("chain", "draw", *dims), shaped)
-        names = {"rater": responses.raters, "class": responses.classes}
-        names["answer"] = responses.classes
-        result["posterior"] = result["posterior"].dataset.assign(tables).assign_coords(names)
-        add_labels(result, xr.Dataset(labels, pair))
-        result[GROUP] = as_draws(self.labels, *pair.values())
-        item, rater = responses.small_columns
-        label = responses.label.astype(self.labels.dtype)  # responses are no data of this model
-        columns = {"item_index": item, "rater_index": rater, "label_index": label}
-        data = {name: (("response",), column) for name, column in columns.items()}
-        data |= of_items(responses, self.known)
-        coords = pair | {"rater": responses.raters}
-        result["constant_data"] = xr.Dataset(data, coords, identity(responses, self.known))
-        at = np.flatnonzero(self.known >= 0)
-        observed = {"label": ("item", self.known[at])}
-        result["observed_data"] = xr.Dataset(observed, {"item": responses.items[at]})
-
-    def tables(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-        """Return the variables of raters and of classes, (draws, …)."""
-        n_classes = self.responses.n_classes
-        counts = self.counts
-        pooled = counts.sum(axis=1, keepdims=True) + np.float32(1e-12)
-        pooled /= pooled.sum(axis=(2, 3), keepdims=True)
-        counts += np.float32(1e-9) * pooled  # of all raters, for those without items of a class
-        confusion = counts / counts.sum(axis=3, keepdims=True)
-        different = 1.0 - np.eye(n_classes, dtype=np.float32)  # a difference would lose digits
-        false_alarms = (counts * different).sum(axis=2) / (counts.sum(axis=3) @ different)
-        rates = np.diagonal(confusion, axis1=2, axis2=3), 1.0 - false_alarms
-        dims: tuple[str, ...] = "rater", "class"
-        if n_classes == 2:
-            dims, rates = ("rater",), (rates[0][..., 1], rates[1][..., 1])
-        right = np.diagonal(counts, axis1=2, axis2=3).sum(axis=2)
-        return {
-            "prevalence": (("class",), self.shares),
-            "confusion": (("rater", "class", "answer"), confusion),
-            "accuracy": (("rater",), right / counts.sum(axis=(2, 3))),
-            "sensitivity": (dims, rates[0]),
-            "specificity": (dims, rates[1]),
-        }

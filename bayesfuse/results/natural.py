@@ -44,17 +44,17 @@ class DirichletPosterior:
         return replace(self, prior=prior, posterior=_grown(self.posterior, self.prior, count))
 
 
-def store(
-    result: xr.DataTree,
+def fit_group(
+    posterior: xr.Dataset,
     known: Mapping[str, DirichletPosterior],
     elbo: Array,
     digests: NDArray[np.uint64],
-) -> None:
-    """Add the group ``fit`` to a result with a posterior."""
+) -> xr.Dataset:
+    """Return the group ``fit`` of a result with this posterior."""
     variables: dict[str, Any] = {"elbo": ("iteration", elbo)}
     coords: dict[Any, Any] = {}
     for name, natural in known.items():
-        drawn = result["posterior"].dataset[natural.variable]
+        drawn = posterior[natural.variable]
         dims = drawn.dims[2:]
         coords |= {dim: drawn[dim].values for dim in dims if dim in drawn.coords}
         if len(natural.prior.shape) > len(dims):
@@ -68,7 +68,7 @@ def store(
         variables[f"{name}_concentration"] += ({OF: name, VARIABLE: natural.variable},)
     if known:
         variables[DIGESTS] = ("batch", digests)
-    result["fit"] = xr.DataTree(xr.Dataset(variables, coords))
+    return xr.Dataset(variables, coords)
 
 
 def read(result: xr.DataTree) -> dict[str, DirichletPosterior]:

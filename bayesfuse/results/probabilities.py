@@ -25,6 +25,8 @@ from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables
+from bayesfuse.results import schema
+from bayesfuse.results.build import build, item_columns, table_attributes
 from bayesfuse.results.compatibility import fitted_by, observation_of, parameters, require_same
 from bayesfuse.results.contents import (
     all_draws,
@@ -37,7 +39,7 @@ from bayesfuse.results.contents import (
 )
 from bayesfuse.results.draws import accumulate, weigh_up
 from bayesfuse.results.fitted import bind
-from bayesfuse.results.posterior import add_constants, identity, of_items
+from bayesfuse.results.label_summary import LabelSummary
 
 MAX_VALUES = 4 * 10**6  # label probabilities by draw, item and class that are kept at a time
 BATCH = 100_000  # items at a time, of those whose probabilities are summed up over draws
@@ -142,8 +144,9 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     shares[at] = np.eye(responses.n_classes)[known[at]]
     coords = {"item": responses.items, "class": responses.classes}
     labels = xr.Dataset({"probability": (("item", "class"), shares)}, coords)
-    data = xr.Dataset(of_items(responses, known), coords, identity(responses, known))
-    return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})
+    constants = item_columns(responses, known)
+    data = xr.Dataset(constants, coords, table_attributes(responses, known))
+    return build(None, None, LabelSummary(None, labels), {schema.CONSTANT_DATA: data})
 
 
 @interruptible
@@ -219,10 +222,10 @@ def predict(
         fitted = fitted_by(result, model).thinned(int(draws))
         observation, values, source = bind(fitted, responses, inputs)
         labels = _labels(observation, values, _informed(result, observation.responses))
-        tree = xr.DataTree.from_dict({"label_posterior": labels})
-        tree["raters"] = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
-        add_constants(tree, observation)
-        tree.attrs["draws"] = int(np.prod(fitted.sizes))
+        raters = xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters})
+        summary = LabelSummary(observation, labels)
+        attributes = {"draws": int(np.prod(fitted.sizes))}
+        tree = build(None, None, summary, {schema.RATERS: raters}, attributes)
     if not (tree["raters"]["source"] == "fitted").any():
         warn(
             "No rater of the new responses is in the result, so nothing is known of how good they "

@@ -30,8 +30,8 @@ from bayesfuse.results.contents import (
 )
 from bayesfuse.results.item_grades import class_values, require_ordered
 from bayesfuse.results.joint_labels import GROUP
-from bayesfuse.results.posterior import ORDERED, PLACE
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.schema import ORDERED_CLASSES, SEQUENCE_PLACE
 from bayesfuse.results.span_tables import rater_spans
 from bayesfuse.results.summaries import (
     balanced_accuracy,
@@ -173,11 +173,11 @@ def _of_this_model(
 ) -> Iterator[pd.DataFrame]:
     """Yield columns by rater that only some models have."""
     known = constants(result)
-    if known.attrs.get(ORDERED, 0) and named(all_draws(result), "confusion") is not None:
+    if known.attrs.get(ORDERED_CLASSES, 0) and named(all_draws(result), "confusion") is not None:
         grades = rater_grades(result, ci_prob=ci_prob).drop_vars("responses").to_dataframe()
         bias_or_error = [name for name in grades if name.startswith(("bias", "error"))]
         yield grades.rename(columns={name: f"grade_{name}" for name in bias_or_error})
-    if GROUP in result.children and PLACE in known and mark_spans(class_names(result)):
+    if GROUP in result.children and SEQUENCE_PLACE in known and mark_spans(class_names(result)):
         spans = rater_spans(result, truth, ci_prob=ci_prob)
         yield spans.rename(columns=lambda name: name if name == "spans" else f"span_{name}")
     members = result["models"].children.values() if "models" in result.children else [result]

@@ -29,7 +29,7 @@ from bayesfuse.results.contents import (
     require_draws,
     require_rows,
 )
-from bayesfuse.results.group_shares import FEWEST as FEWEST_KNOWN, residuals
+from bayesfuse.results.group_shares import MIN_KNOWN as FEWEST_KNOWN, residuals
 from bayesfuse.results.joint_labels import stored
 from bayesfuse.results.probabilities import label_probabilities
 

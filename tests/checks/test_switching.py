@@ -11,8 +11,9 @@ from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
+from bayesfuse.results.build import rebuild
 from bayesfuse.results.compatibility import parameters
-from bayesfuse.results.posterior import complete, note_draws
+from bayesfuse.results.label_summary import summarize_labels
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -165,7 +166,7 @@ def test_one_permutation_of_all_draws_needs_no_model(fit):
             {name: (v.dims, v.values[:, [2, 0, 1]]) for name, v in probability.data_vars.items()}
         )
     )
-    note_draws(bad)
+    bad = rebuild(bad, bad["posterior"].dataset)
     assert bf.checks.switching(bad).attrs["agree"]  # with each other
     assert not bf.checks.switching(bad).attrs["named"]
     assert not bf.checks.switching(bad, reference=result).attrs["agree"]
@@ -191,7 +192,9 @@ def test_known_truths_keep_their_names(made, kind, draws_alike):
     result = sampled(model)
     order = np.tile([2, 0, 1], (*SHAPE[:2], 1)) if draws_alike else mixed_order()
     bad = with_order(result, order)
-    complete(bad, observed(model)[1], parameters(bad, model))
+    posterior = bad["posterior"].dataset
+    labels = summarize_labels(observed(model)[1], parameters(bad, model), posterior)
+    bad = rebuild(bad, posterior, labels)
     true, false = (each["log_likelihood"]["responses"] for each in (result, bad))
     assert not np.allclose(true, false, atol=0.1)
     back = bf.checks.align_labels(bad, model, reference=result)
@@ -210,7 +213,7 @@ def test_what_is_not_of_permuted_draws_goes(plain):
     result["sample_stats"] = xr.DataTree(xr.Dataset(density))
     result["log_prior"] = xr.DataTree(xr.Dataset({"prevalence": density["lp"]}))
     bad = with_order(result, order)
-    note_draws(bad)
+    bad = rebuild(bad, bad["posterior"].dataset)
     back = bf.checks.align_labels(bad, reference=result)
     assert back.attrs["dropped"] == "log_prior, lp"
     assert "log_prior" not in back.children and list(back["sample_stats"].data_vars) == [

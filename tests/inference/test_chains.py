@@ -20,7 +20,7 @@ from bayesfuse.numerics import rows
 from bayesfuse.numerics.kernels import kernel
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.compatibility import parameters
-from bayesfuse.results.posterior import complete
+from bayesfuse.results.label_summary import LabelSummary
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -198,10 +198,9 @@ def test_labels_drawn_next_to_nuts_are_those_of_the_result():
     kept = result["label_draws"]["label"]
     assert dict(kept.sizes) == {"chain": 2, "draw": 1000, "item": 6}
     # labels and parameters are those of the same draws
-    again = complete(
-        result.copy(), observed(model)[1], parameters(result, model), labels=kept.values
-    )
-    assert np.allclose(again["log_likelihood"]["responses"], result["log_likelihood"]["responses"])
+    again = LabelSummary(observed(model)[1])
+    again.compute(parameters(result, model), labels=kept.values)
+    assert np.allclose(again.log_likelihood["responses"], result["log_likelihood"]["responses"])
 
 
 @pytest.fixture(scope="module")

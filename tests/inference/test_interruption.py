@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.inference import sample as sampling
 from bayesfuse.numerics import threads
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, check, deadline, extension
+from bayesfuse.results.label_summary import LabelSummary
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -189,15 +189,16 @@ def test_draws_until_a_deadline_have_labels(model):
 
 def test_a_press_after_sampling_thins_what_follows(model, handled, monkeypatch):
     """Label probabilities are those of some draws, and log likelihoods are left out."""
-    plain, calls = sampling.complete, []
+    monkeypatch.setattr("bayesfuse.inference.mcmc.adds_labels", lambda *_: False)
+    compute, calls = LabelSummary.compute, []
 
     def pressed(*arguments, seconds, **others):
         calls.append(seconds)
         if len(calls) == 1:
             press()
-        return plain(*arguments, seconds=1e-9, **others)
+        return compute(*arguments, seconds=1e-9, **others)
 
-    monkeypatch.setattr(sampling, "complete", pressed)
+    monkeypatch.setattr(LabelSummary, "compute", pressed)
     result = bf.sample(model, 400, chains=2, random_seed=1, **QUIET)
     assert len(calls) == 2 and calls[0] == math.inf > calls[1]
     assert result.attrs["interrupted"] == 1 and result.attrs["missing"] == "log_likelihood"

@@ -10,7 +10,7 @@ from within_mcse import assert_within_mcse
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, IncompleteWarning, ModelError
-from bayesfuse.inference import chains, sample as sampling
+from bayesfuse.inference import chains
 from bayesfuse.models import DawidSkene
 from bayesfuse.results import draws
 
@@ -60,7 +60,7 @@ def test_counts_and_written_out_items_give_the_same_posterior():
 
 
 def test_log_likelihoods_of_too_many_values_are_kept_if_asked_for(small_model, monkeypatch):
-    monkeypatch.setattr("bayesfuse.results.draws.MOST_VALUES", 100)
+    monkeypatch.setattr("bayesfuse.results.draws.MAX_VALUES", 100)
     for asked, kept in ((None, False), (True, True)):
         few = bf.sample(small_model, 5, chains=1, log_likelihood=asked, **QUIET)
         assert ("log_likelihood" in few.children) == kept
@@ -115,8 +115,8 @@ def test_chains_begin_apart_and_where_they_are_told_to(small_model):
         ({"initvals": {}}, "initvals"),
         ({"var_names": ["prevalence"]}, "var_names"),
         ({"tune": -1}, "tune must be a whole number, at least 0. Got: -1"),
-        ({"sampler": "nuts", "sweeps": 2}, "sweeps=2 for NUTS"),
-        ({"nuts_sampler": "pymc"}, "nuts_sampler='pymc' for Gibbs"),
+        ({"sampler": "nuts", "sweeps": 2}, "leave sweeps= out. Got: sweeps=2"),
+        ({"nuts_sampler": "pymc"}, "leave nuts_sampler= out. Got: nuts_sampler='pymc'"),
         ({"start": {"prevalence": [0.5, 0.5]}}, r"\(3,\). Got: shape \(2,\)"),
         ({"start": {"prevalenz": 1.0}}, "'prevalenz'"),
         ({"start": {"prevalence": [0.5, 0.6, -0.1]}}, r"Got: .*prevalence|prevalence.*Got"),
@@ -179,19 +179,19 @@ def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
         assert (points[one] != points[other]).all()
 
 
-@pytest.mark.parametrize("step", ["add_deterministics", "evaluate", "complete"])
+@pytest.mark.parametrize("step", ["with_deterministics", "evaluate", "LabelSummary.draw"])
 def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sampling, step, interrupt)
-    with pytest.warns(IncompleteWarning, match="label_posterior"):
+    monkeypatch.setattr(f"bayesfuse.inference.completion.{step}", interrupt)
+    with pytest.warns(IncompleteWarning, match="label_draws"):
         result = bf.sample(small_model, 20, tune=5, chains=2, random_seed=1, **QUIET)
     whole = {"confusion", "prevalence"}
     assert whole <= set(result["posterior"].data_vars)
     assert dict(result["posterior"].sizes)["draw"] == 20
-    assert "label_posterior" in result.attrs["missing"]
-    assert ("sensitivity" in result.attrs["missing"]) == (step == "add_deterministics")
+    assert "label_draws" in result.attrs["missing"]
+    assert ("sensitivity" in result.attrs["missing"]) == (step == "with_deterministics")
     assert result.attrs["sampler"] == "gibbs"
     assert bf.label_probabilities(result, small_model).shape == (62, 3)
 
@@ -200,7 +200,7 @@ def test_interrupted_chains_say_so_and_have_the_log_likelihood_of_their_draws(
     small_model, monkeypatch, caplog
 ):
     monkeypatch.setattr(chains, "SLICE", 0.0)
-    monkeypatch.setattr(draws, "MOST_VALUES", 2 * 100 * 62)
+    monkeypatch.setattr(draws, "MAX_VALUES", 2 * 100 * 62)
     settings = {"tune": 5, "chains": 2, "cores": 1, "random_seed": 1}
     whole = bf.sample(small_model, 101, **settings, **QUIET)
     assert "log_likelihood" not in whole.children and whole.attrs["interrupted"] == 0

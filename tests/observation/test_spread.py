@@ -131,7 +131,7 @@ def test_labels_are_written_back_by_partition(parted, tmp_path):
 
 
 def test_too_many_labels_are_left_to_be_written(parted, monkeypatch):
-    monkeypatch.setattr("bayesfuse.results.posterior.MOST_VALUES", 10)
+    monkeypatch.setattr("bayesfuse.results.draws.MAX_VALUES", 10)
     point = bf.find_map(quiet(parted[0]))
     assert "label_posterior" not in point.children
     assert "label_partitions" in point.attrs["labels"]

@@ -180,7 +180,7 @@ def test_constants_do_not_widen_sweeps():
     assert np.ptp(found["posterior"]["coupling"].values) == 0
     assert 0.8 < found.attrs["widening"] < 2.0
     circles = MarkovRandomField(responses, bf.Graph.grid((6, 10)))
-    refused("draws the labels anew", bf.fit, circles, sweeps=3)
+    refused("label updates form a Markov chain", bf.fit, circles, sweeps=3)
 
 
 def test_concentrations_are_broadcast_to_further_dims():

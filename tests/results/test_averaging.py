@@ -9,7 +9,7 @@ from typed_crowds import answers
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions, MarkovRandomField
-from bayesfuse.results.posterior import note_draws
+from bayesfuse.results.build import rebuild
 
 pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
 
@@ -163,7 +163,7 @@ def test_a_field_on_paths_is_compared_as_the_chain_it_equals():
     results = fitted(models)
     drawn = results["chain"]["posterior"]["accuracy"].values
     results["field"]["posterior"]["accuracy"].values[:] = drawn
-    note_draws(results["field"])
+    results["field"] = rebuild(results["field"], results["field"]["posterior"].dataset)
     refused(
         r"is not that of a sequence.* Got: no model of 'field'", bf.checks.common_units, results
     )

@@ -1,7 +1,5 @@
 """Shares of groups of which the model knows: against joint draws, and by two routes."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,11 +7,12 @@ import xarray as xr
 from drawn_results import drawn_result
 
 import bayesfuse as bf
-from bayesfuse.inference.sample import add_labels
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, MarkovRandomField, WeightedVotes
-from bayesfuse.pymc.evaluate import as_result
+from bayesfuse.pymc.evaluate import as_posterior, evaluate, with_deterministics
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results import group_shares, item_knowledge
+from bayesfuse.results.build import build
+from bayesfuse.results.label_summary import summarize_labels
 
 GROUP = np.repeat(["b", "a", "c"], [12, 8, 10])
 NUMBER = np.unique(GROUP, return_inverse=True)[1]
@@ -36,13 +35,11 @@ def at_a_point(model, seed=1, draws=100):
         rv.name: np.broadcast_to(value, (1, draws, *np.shape(value)))
         for rv, value in zip(model.free_RVs, drawn, strict=True)
     }
-    result = as_result(model, values)
+    posterior = with_deterministics(model, as_posterior(model, values))
     variable, observation = observed(model)
-    plan = SimpleNamespace(
-        model=model, variables=parameter_variables(variable), observation=observation
-    )
-    add_labels(result, None, plan, False)
-    return result
+    parameters = evaluate(model, posterior, parameter_variables(variable))
+    labels = summarize_labels(observation, parameters, posterior, log_likelihood=False)
+    return build(model, posterior, labels, {})
 
 
 def dependent():
@@ -53,11 +50,12 @@ def dependent():
         "sequences": (HiddenMarkov, bf.Sequences.from_lengths([15, 15])),
         "graph": (MarkovRandomField, bf.Graph.grid((5, 6))),
     }
-    for build, structure in structures.values():
-        item_knowledge.store(result, observed(build(TABLE, structure))[1], [])
-        assert result["label_posterior"].attrs.pop(item_knowledge.DEPEND) == 1
-    result["label_posterior"].attrs[item_knowledge.DEPEND] = 1
-    return result
+    for model, structure in structures.values():
+        knowledge = item_knowledge.prior_knowledge(observed(model(TABLE, structure))[1], [])
+        assert knowledge.depends
+    groups = {name: node.to_dataset() for name, node in result.children.items()}
+    item_knowledge.store(groups, knowledge)
+    return xr.DataTree.from_dict(groups)
 
 
 @pytest.mark.parametrize("name", [*MODELS, "sequences or a graph"])

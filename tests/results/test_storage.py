@@ -25,9 +25,7 @@ from bayesfuse import decisions, plots
 from bayesfuse.errors import LargeResultWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results import draws, posterior
-
-ASKED = {"precision": None, "thin": None, "log_likelihood": None}
+from bayesfuse.results import build, draws, storage
 
 
 def test_the_error_of_slow_chains_is_not_understated():
@@ -51,7 +49,7 @@ def bytes_of(result):
 
 def chosen(model, most, **asked):
     sizes = FIT["chains"], FIT["draws"]
-    return draws.choose(model, [observed(model)[1]], sizes, **ASKED | asked, most=most)
+    return storage.choose_storage(model, [observed(model)[1]], sizes, **asked, max_bytes=most)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -79,18 +77,18 @@ def test_precision_goes_first_and_then_draws(fits):
     assert chosen(model, 1, thin=2)[:2] == ("single", 2)
     assert chosen(model, whole // 2, precision="double")[:2] == ("double", 2)
     observation = observed(model)[1]
-    typo = draws.choose(model, [observation], (4, 10**15), **ASKED, most=whole)
-    assert typo.thin == draws.MOST_THIN
+    typo = storage.choose_storage(model, [observation], (4, 10**15), max_bytes=whole)
+    assert typo.thin == storage.MAX_THIN
 
 
 def test_less_is_stored_of_large_results_and_said(fits, monkeypatch):
     model, whole = fits["independent"]
-    monkeypatch.setattr(draws, "LARGE", bytes_of(whole) // 4)
+    monkeypatch.setattr(storage, "MAX_BYTES", bytes_of(whole) // 4)
     with pytest.warns(LargeResultWarning, match=r"Got: 0 MB, so precision='single' and thin=2"):
         small = bf.sample(model, **FIT)
     assert (small.attrs["precision"], small.attrs["thin"]) == ("single", 2)
     assert dict(small["posterior"].sizes)["draw"] == FIT["draws"] // 2
-    assert bytes_of(small) <= draws.LARGE
+    assert bytes_of(small) <= storage.MAX_BYTES
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asked = bf.sample(model, **FIT, thin=1, precision="double")
@@ -158,7 +156,7 @@ def test_labels_need_no_draws(fits):
 def test_probabilities_do_not_become_zero_or_one():
     """An accuracy of one would rule out a table with a mistake, as would a row with a zero."""
     edges = np.array([0.0, 1e-60, 1e-30, 1 - 1e-9, 1.0, 1 + 1e-9, -np.inf, np.nan])
-    small = posterior._rounded(edges)
+    small = build._in_precision(xr.Dataset({"edges": ("edge", edges)}), "single")["edges"].values
     assert small.dtype == np.float32
     assert [small[0], small[4], small[5], small[6]] == [0, 1, 1, -np.inf]
     assert np.all((small[1:4] > 0) & (small[1:4] < 1)) and np.isnan(small[7])

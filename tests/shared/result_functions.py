@@ -7,7 +7,7 @@ from bayesfuse import checks, decisions, plots
 from bayesfuse.command_line.outputs import report
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.posterior import round_off
+from bayesfuse.results.build import rebuild
 
 QUIET = {"progressbar": False, "quiet": True}
 FIT = {"draws": 12, "tune": 10, "chains": 2, "random_seed": 1} | QUIET
@@ -72,9 +72,7 @@ def truth_of(result):
 
 def in_single(result):
     """The same draws in single precision."""
-    rounded = result.copy()
-    round_off(rounded, "single")
-    return rounded
+    return rebuild(result, result["posterior"].dataset, precision="single")
 
 
 OF_RESULT = {
