@@ -70,6 +70,11 @@ class ChainInitializer:
         self.without_pools, priors = _without_pools(plan)
         self.start = find_start(self.without_pools.first_chunk, priors, method)
 
+    def labels(self) -> Any:
+        """Return class probabilities at the start, (table items, classes)."""
+        observation = self.without_pools
+        return observation.by_item(observation.marginal(self.start.rows).probability)
+
     def rows(self, rng: np.random.Generator) -> LogParameters:
         """Return all parameters, in kernel coordinates, where a chain begins."""
         if self.start.method == GIVEN:

@@ -11,12 +11,13 @@ import xarray as xr
 
 from bayesfuse import errors
 from bayesfuse.data.responses import Responses, iterate_batches
-from bayesfuse.inference import cavi, gibbs
+from bayesfuse.inference import cavi, collapsed, gibbs
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import initialize
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.sample import add_labels
-from bayesfuse.inference.start import DEFAULT
+from bayesfuse.inference.mcmc import ChainInitializer
+from bayesfuse.inference.start import DEFAULT, majority
 from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
@@ -136,10 +137,14 @@ def fit(
     if log_likelihood is not None:
         errors.require_flag("log_likelihood", log_likelihood)
     plan = make_plan(model)
-    require_mode(plan, "A normal approximation")
+    has_types = collapsed.suits(plan) and method in ("auto", "cavi")
+    if not has_types:
+        require_mode(plan, "A normal approximation")
     streamed = batch_size or batches is not None
     unsuitable = sorted({v.name for v in plan.others} | (set(plan.variables) - set(plan.priors())))
-    if method == "auto":
+    if has_types:
+        method, unsuitable = "cavi", []
+    elif method == "auto":
         counted = plan.observation.counted_names
         rows = all(isinstance(plan.priors().get(name), Dirichlet | Known) for name in counted)
         method = "cavi" if streamed or (rows and not unsuitable) else "advi"
@@ -165,9 +170,19 @@ def fit(
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
     rng = errors.require_seed(random_seed)
-    initial, nonconjugate = initialize(plan, start)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
-    if method == "cavi":
+    if has_types:
+        initializer = ChainInitializer(plan, start)
+        initial = initializer.start
+        starts = [majority(plan.observation), initializer.labels()]
+        approximation = collapsed.approximate(
+            plan, starts, iterations=iterations, tolerance=tolerance, **settings
+        )
+    else:
+        initial, nonconjugate = initialize(plan, start)
+    if has_types:
+        pass
+    elif method == "cavi":
         sizes: dict[str, Any] = {
             "batch_size": batch_size,
             "iterations": iterations,
@@ -190,7 +205,7 @@ def fit(
     values, widening = approximation.values, np.nan
     if sweeps:
         values, widening = _refine(plan, values, sweeps, rng)
-    elif not unsuitable and draws >= cavi.FEW_DRAWS and not keeps:
+    elif not has_types and not unsuitable and draws >= cavi.FEW_DRAWS and not keeps:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
     _warn(approximation, method, sweeps, widening, plan)
