@@ -96,7 +96,7 @@ class TypesFit:
         """Begin at class probabilities (table items, classes)."""
         self.plan, observation = plan, plan.observation
         self.table = table = observation.table
-        self.pools = {pooled.pool.parameter: pooled for pooled in plan.pools}
+        self.pools: dict[str, Any] = {pooled.pool.parameter: pooled for pooled in plan.pools}
         self.shares: Any = self.pools["share"].pool
         start, cell, gold, kind, types, values = observation.rater_structure
         self.gold, n_items = gold, len(gold)
@@ -335,7 +335,7 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 def fit_types(
     plan: Plan, starts: list[Array], iterations: int | None, tolerance: float | None
 ) -> tuple[TypesFit, float, int, bool]:
-    """Fit from class probabilities; return the fit of the highest bound, passes, and whether they ended."""
+    """Fit from class probabilities; return the fit of the highest bound, passes, and if settled."""
     best: tuple[TypesFit, float, int, bool] | None = None
     for labels in starts:
         fitted = TypesFit(plan, labels)

@@ -55,7 +55,11 @@ class OddsFit:
         def height(x: Array) -> tuple[float, Array]:
             shift, slope, scale = unpacked(x)
             log_p = offset + known.log_odds(
-                {"population_shift": shift, "standard_slope": slope, "classifier_scale": scale}
+                {
+                    "population_shift": shift,
+                    "standard_slope": slope,
+                    "classifier_scale": np.asarray(scale),
+                }
             )
             log_p = log_p - scipy.special.logsumexp(log_p, axis=1, keepdims=True)
             difference = counts - total * np.exp(log_p)

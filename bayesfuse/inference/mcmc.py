@@ -73,7 +73,8 @@ class ChainInitializer:
     def labels(self) -> Any:
         """Return class probabilities at the start, (table items, classes)."""
         observation = self.without_pools
-        return observation.by_item(observation.marginal(self.start.rows).probability)
+        probability = observation.by_item(observation.marginal(self.start.rows).probability)
+        return probability[self.plan.observation.firsts]
 
     def rows(self, rng: np.random.Generator) -> LogParameters:
         """Return all parameters, in kernel coordinates, where a chain begins."""

@@ -14,9 +14,9 @@ from bayesfuse.data.responses import Responses, iterate_batches
 from bayesfuse.inference import cavi, collapsed, gibbs
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import initialize
+from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.sample import add_labels
-from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.start import DEFAULT, majority
 from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
@@ -144,6 +144,12 @@ def fit(
     unsuitable = sorted({v.name for v in plan.others} | (set(plan.variables) - set(plan.priors())))
     if has_types:
         method, unsuitable = "cavi", []
+        if streamed:
+            raise errors.ModelError(
+                "Types of items are fitted with all items at once, because their shares are summed "
+                "out: leave out batch_size= and batches=. Got: "
+                f"{'batch_size' if batch_size else 'batches'}=."
+            )
     elif method == "auto":
         counted = plan.observation.counted_names
         rows = all(isinstance(plan.priors().get(name), Dirichlet | Known) for name in counted)
@@ -208,7 +214,7 @@ def fit(
     elif not has_types and not unsuitable and draws >= cavi.FEW_DRAWS and not keeps:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
-    _warn(approximation, method, sweeps, widening, plan)
+    _warn(approximation, method, sweeps, widening, plan, has_types)
     one_chain = {name: drawn[None] for name, drawn in values.items()}
     result = as_result(model, one_chain)
     add_labels(result, None, plan, storage.log_likelihood)
@@ -241,19 +247,22 @@ def _refine(
     """Give every draw sweeps; return draws and the mean ratio of standard deviations after half."""
     sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
+    blocks = {block.parameter: block for block in plan.all_blocks}
     for draw in range(len(next(iter(values.values())))):
-        at = {name: values[block.variable.name][draw] for name, block in plan.blocks.items()}
+        at = {name: values[block.variable.name][draw] for name, block in blocks.items()}
         rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):
-            rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
+            rows |= {name: block.support.to_kernel(at[name]) for name, block in blocks.items()}
+        for pooled in plan.pools:
+            rows |= pooled.rows(pooled.values(rows))
         state = sweep.begin(rows)
         for moments, times in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
             for _ in range(times):
                 state = gibbs.step(sweep, state, rng)
-            for name, block in plan.blocks.items():
+            for name, block in blocks.items():
                 moments[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
     ratios = []
-    for block in plan.blocks.values():
+    for block in blocks.values():
         one, two = (moments[block.variable.name].std(axis=0) for moments in (before, after))
         if block.parameter not in plan.observation.indices:
             # exactly constant where a fit holds the parameter, or the prior has zeros
@@ -263,7 +272,12 @@ def _refine(
 
 
 def _warn(
-    fitted: cavi.Approximation, method: str, sweeps: int, widening: float, plan: Plan
+    fitted: cavi.Approximation,
+    method: str,
+    sweeps: int,
+    widening: float,
+    plan: Plan,
+    has_types: bool,
 ) -> None:
     warnings_ = []
     if not fitted.converged:
@@ -279,7 +293,7 @@ def _warn(
         )
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
     held = {n for n, p in priors.items() if not isinstance(p, Dirichlet)} - plan.inferred
-    if method == "cavi" and held:
+    if method == "cavi" and held and not has_types:
         warnings_.append(
             "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "
             f"interval; use method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."

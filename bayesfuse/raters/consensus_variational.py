@@ -19,9 +19,7 @@ def _at_others(r, m, c, look, state, prior):
     guess = 1.0 / guesses.shape[1]
     if guess_prior.size > 0:
         guessed = 1.0 - look[r]
-        guess = (guess_prior[c] + guesses[m, c] - guessed) / (
-            guess_prior[-1] + totals[m] - guessed
-        )
+        guess = (guess_prior[c] + guesses[m, c] - guessed) / (guess_prior[-1] + totals[m] - guessed)
     return competence, (1.0 - competence) * guess
 
 
