@@ -64,7 +64,10 @@ def fit(
     model : pymc.Model
     method : {"auto", "cavi", "advi", "fullrank_advi", "pathfinder"}
         "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of fixed
-        concentration on all parameters; it is as fast as EM and deterministic. The others fit
+        concentration on all parameters; it is as fast as EM and deterministic. For
+        :class:`bayesfuse.models.ItemTypes` it is collapsed: with shares, competences and guesses
+        summed out, hyperparameters at their mode, from votes and from ``start``, of which the fit
+        with the higher bound is kept. The others fit
         normal distributions in unconstrained coordinates, without whole-numbered parameters:
         PyMC's ADVI (independent, or of full rank), and Pathfinder of pymc-extras. "auto" is "cavi"
         if possible, else "advi".
@@ -116,7 +119,8 @@ def fit(
 
     References
     ----------
-    Beal (2003), Variational algorithms for approximate Bayesian inference. Yao, Vehtari, Simpson &
+    Beal (2003), Variational algorithms for approximate Bayesian inference. Asuncion, Welling, Smyth
+    & Teh (2009), On smoothing and inference for topic models, UAI (collapsed, of zeroth order). Yao, Vehtari, Simpson &
     Gelman (2018), Yes, but did it work?, ICML.
 
     Examples
