@@ -118,9 +118,9 @@ class ImpossibleDataError(ModelError):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> with bf.LabelModel([[0, 1]]) as model:
-    ...     raters = bf.Confusion([[[1.0, 0.0], [0.0, 1.0]]] * 2)
-    ...     _ = model.observe(labels=bf.Independent([0.5, 0.5]), raters=raters)
+    >>> with bf.build.LabelModel([[0, 1]]) as model:
+    ...     raters = bf.build.Confusion([[[1.0, 0.0], [0.0, 1.0]]] * 2)
+    ...     _ = model.observe(labels=bf.build.Independent([0.5, 0.5]), raters=raters)
     >>> bf.find_map(model)
     Traceback (most recent call last):
         ...
@@ -157,8 +157,8 @@ MADE_BY = {
     "Sequences": ": bf.Sequences.from_table(frame) reads the columns item, sequence and position, "
     "bf.Sequences.from_lengths([3, 2]) cuts items in order",
     "Graph": ", such as bf.Graph.from_edges(pairs)",
-    "LabelPrior": ", such as bf.Independent(prevalence)",
-    "RaterChannel": ", such as bf.Confusion(rows)",
+    "LabelPrior": ", such as bf.build.Independent(prevalence)",
+    "RaterChannel": ", such as bf.build.Confusion(rows)",
 }
 """Text of messages on how to make arguments of a class."""
 

@@ -98,7 +98,7 @@ def robust(
     -------
     DirichletMixture, rows of shape (classes, labels)
         For ``confusion_prior=`` of the models. In your own model:
-        ``bf.dirichlet("confusion", bf.priors.robust(2), shape=(n_raters, 2, 2))``.
+        ``bf.build.dirichlet("confusion", bf.priors.robust(2), shape=(n_raters, 2, 2))``.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def bio_transitions(classes: Iterable[str], *, outside: str = "O") -> dict[str, 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> bf.bio_transitions(["O", "B-X", "I-X"])["transition_prior"]
+    >>> bf.priors.bio_transitions(["O", "B-X", "I-X"])["transition_prior"]
     array([[1., 1., 0.],
            [1., 1., 1.],
            [1., 1., 1.]])

@@ -71,7 +71,7 @@ def repeated(n_classes):
 
 def check_repeats(table, expected):
     """Check what remains of a table, and that its code path is that of `bf.fuse`."""
-    kept, found = bf.collapse_repeats(table)
+    kept, found = bf.checks.collapse_repeats(table)
     if isinstance(expected, int):
         left = int((np.asarray(kept.to_frame()["rater"]) == "e").sum())
         assert left > 0.9 * expected, f"{left} of {expected} independent responses kept"
@@ -140,8 +140,8 @@ def not_probabilities():
 
     def build(prior, confusion, coin=None, sampler="auto"):
         with pm.Model() as model:
-            channel = bf.Confusion(confusion()) if coin is None else bf.OneCoin(coin())
-            bf.observe(table, labels=bf.Independent(prior()), raters=channel)
+            channel = bf.build.Confusion(confusion()) if coin is None else bf.build.OneCoin(coin())
+            bf.build.observe(table, labels=bf.build.Independent(prior()), raters=channel)
         bf.sample(model, sampler=sampler, **FEW)
 
     yield "probabilities: right", partial(build, even_shares, dirichlet_rows), "right"
@@ -276,7 +276,7 @@ def check_spans(draws, marked, scheme):
     array = xr.DataArray(draws[None], dims=("chain", "draw", "item"), coords={"item": range(4)})
     rows = {"sequence": [0] * len(marked), "start": [a for a, _ in marked]}
     found = pd.DataFrame(rows | {"stop": [b for _, b in marked], "kind": ["x"] * len(marked)})
-    scores = bf.span_scores(array, sequences, found, scheme=scheme).loc["exact"]
+    scores = bf.checks.span_scores(array, sequences, found, scheme=scheme).loc["exact"]
     expected = []
     for draw in draws:
         table = bf.spans(dict(enumerate(draw)), sequences, scheme=scheme)
@@ -299,7 +299,7 @@ def check_aligned(n_classes, switched, raters):
     order[switched] = np.roll(np.arange(n_classes), 1)
     bad = result.copy()
     bad["posterior"] = xr.DataTree(_permuted(result, order))
-    back = bf.align_labels(bad, model)
+    back = bf.checks.align_labels(bad, model)
     right = (bf.label_probabilities(back).values.argmax(axis=1) == truth).mean()
     best = (bf.label_probabilities(result).values.argmax(axis=1) == truth).mean()
     assert right > best - 0.01, f"{right:.3f} right instead of {best:.3f}"

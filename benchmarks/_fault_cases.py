@@ -95,18 +95,18 @@ def label_priors(n_items, n_classes, draw):
     half = n_items // 2
     sequences = bf.Sequences.from_lengths([n_items - half, half] if half else [n_items])
     start, move = draw((n_classes,)), draw((n_classes, n_classes))
-    yield "independent", bf.Independent(None), {"prevalence": start}
-    chain = bf.MarkovChain(None, None, sequences)
+    yield "independent", bf.build.Independent(None), {"prevalence": start}
+    chain = bf.build.MarkovChain(None, None, sequences)
     yield "chain", chain, {"initial": start, "transition": move}
     path = bf.Graph.from_edges([(n, n + 1) for n in range(n_items - 1)], items=range(n_items))
     for coupling in (0.01, 0.7, 30.0):
-        prior = bf.Potts(coupling, path, np.exp(normal(np.maximum(start, -40.0))))
+        prior = bf.build.Potts(coupling, path, np.exp(normal(np.maximum(start, -40.0))))
         yield f"Potts {coupling}", prior, {"coupling": np.array(coupling)}
 
 
 def check_labels(responses, gold, prior, rows, confusion):
     """Compare label probabilities with enumeration of all labellings."""
-    observation = ResponseModel.build(responses, prior, bf.Confusion(None), gold)
+    observation = ResponseModel.build(responses, prior, bf.build.Confusion(None), gold)
     n_classes = responses.n_classes
     log_lik = np.zeros((responses.n_items, n_classes))
     for item, rater, label in zip(responses.item, responses.rater, responses.label, strict=True):
@@ -311,7 +311,7 @@ def interrupted(work):
         signal.signal(signal.SIGALRM, before)
         signal.signal(signal.SIGINT, of_sigint)
     assert struck, "it was over too soon to be interrupted"
-    check_labels(*TABLES["some gold"], bf.Independent(None), *ordinary())
+    check_labels(*TABLES["some gold"], bf.build.Independent(None), *ordinary())
 
 
 def ordinary():

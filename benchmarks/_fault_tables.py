@@ -341,10 +341,10 @@ VERDICTS = {  # what judges write, and how it is read; None: refused
 def check_verdicts(verdicts, expected):
     """Check how verdicts are read; preferences are turned back where the order was swapped."""
     table = pd.DataFrame({"item": range(3), "judge": "x", "verdict": verdicts})
-    found = bf.read_verdicts(table).responses.to_frame()["label"].tolist()
+    found = bf.io.read_verdicts(table).responses.to_frame()["label"].tolist()
     assert found == expected, f"read as {found}"
     if expected == AB:
-        turned = bf.read_verdicts(table.assign(swapped=1), swapped="swapped").responses
+        turned = bf.io.read_verdicts(table.assign(swapped=1), swapped="swapped").responses
         assert turned.to_frame()["label"].tolist() == ["B", "A", "tie"], "not turned back"
 
 

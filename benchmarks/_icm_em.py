@@ -105,7 +105,7 @@ def icm_em(
         weight = weight * np.repeat(responses.per_item, ordered.degree)
     else:
         coupling = (responses.n_raters if trust == "paper" else trust) / 2
-    structure = bf.Confusion(None).structure(responses, np.full(responses.n_items, -1))
+    structure = bf.build.Confusion(None).structure(responses, np.full(responses.n_items, -1))
     labels, confusion = _begin(responses, structure, start)
     n_classes = responses.n_classes
     flat = np.full(n_classes, 1 / n_classes)
@@ -113,12 +113,12 @@ def icm_em(
     while done < iterations and change > tolerance:
         with np.errstate(divide="ignore"):  # what was never said has probability zero
             log_confusion = np.log(confusion)
-        likelihood, log_scale = bf.Confusion.likelihood_kernel(log_confusion, *structure)
+        likelihood, log_scale = bf.build.Confusion.likelihood_kernel(log_confusion, *structure)
         potts_kernels.iterate_modes(labels, flat, likelihood, coupling, *rows, weight, PASSES)
         probability, _ = potts_kernels.conditionals(
             labels, flat, likelihood, log_scale, coupling, *rows, weight
         )
-        (counts,) = bf.Confusion.expected_kernel(log_confusion, probability, *structure)
+        (counts,) = bf.build.Confusion.expected_kernel(log_confusion, probability, *structure)
         new = shares(counts, confusion)
         change = float(np.abs(new - confusion).max())
         confusion, done = new, done + 1
@@ -134,7 +134,7 @@ def _begin(
         estimate = bf.moments.confusion(responses)
         confusion = np.ascontiguousarray(estimate["confusion"].values)
         with np.errstate(divide="ignore"):
-            likelihood, _ = bf.Confusion.likelihood_kernel(np.log(confusion), *structure)
+            likelihood, _ = bf.build.Confusion.likelihood_kernel(np.log(confusion), *structure)
         labels = (likelihood * estimate["prevalence"].values).argmax(axis=1)
         return labels.astype(np.int32), confusion
     if start != "majority":
@@ -142,5 +142,5 @@ def _begin(
     labels = responses.votes().argmax(axis=1)
     n_classes = responses.n_classes
     flat = np.zeros((responses.n_raters, n_classes, n_classes))
-    (counts,) = bf.Confusion.expected_kernel(flat, np.eye(n_classes)[labels], *structure)
+    (counts,) = bf.build.Confusion.expected_kernel(flat, np.eye(n_classes)[labels], *structure)
     return labels.astype(np.int32), shares(counts, 1 / n_classes)

@@ -89,10 +89,10 @@ def votes(responses: bf.Responses, gold: Any = None) -> pm.Model:
     with pm.Model(coords={"class": range(3), "vote": range(4)}) as model:
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0, 2.0], dims="class")
         share = pm.Dirichlet("vote_share", LIFTED, dims=("class", "vote"))
-        bf.observe(
+        bf.build.observe(
             responses,
-            labels=bf.Independent(prevalence),
-            raters=bf.Votes(share, column),
+            labels=bf.build.Independent(prevalence),
+            raters=bf.build.Votes(share, column),
             gold=gold,
         )
     return model

@@ -65,8 +65,8 @@ class Ours:
         }
         self.requested = ResponseModel.build(
             responses,
-            bf.Independent(None),
-            bf.Confusion(None),
+            bf.build.Independent(None),
+            bf.build.Confusion(None),
         )
         weight = majority(self.requested) * self.requested.table.multiplicity[:, None]
         counts = self.requested.sample_counts(

@@ -180,7 +180,7 @@ FITTING = {  # what functions are about that need another model than DawidSkene
     "difficulty": "ItemTypes",
     "plot_hard_items": "ItemTypes",
     "plot_graders": "graded",
-    "sources": "LabellingFunctions",
+    "rater_table": "LabellingFunctions",
 }
 
 
@@ -229,11 +229,8 @@ def valid(home, name):
         "pairs_of_raters": [responses.raters[:2].tolist()],
         "shown": responses.classes[:2].tolist(),
     }
-    if name in ("rater_spans", "span_scores"):
-        good |= {"result": fitted("HiddenMarkov")[1], "scheme": "runs"}
-        good["labels"] = good["result"]
-        if name == "rater_spans":
-            del good["labels"]
+    if name == "span_scores":
+        good |= {"labels": fitted("HiddenMarkov")[1], "scheme": "runs"}
     if name == "spans":
         model, result = fitted("HiddenMarkov")
         good |= {"labels": result, "scheme": "runs"}
@@ -263,11 +260,11 @@ def call(home, name, /, **odd):
 
 
 LEFT_OUT = {  # need what a signature does not say: an open model, or the table of a check
-    "bayesfuse.observe",
-    "bayesfuse.dirichlet",
-    "bayesfuse.label_partitions",  # to any folder
-    *(f"bayesfuse.{of}" for of in ("load", "read_conll", "write_conll", "read_verdicts")),
-    *(f"bayesfuse.{of}" for of in ("read_spans", "token_features")),
+    "build.observe",
+    "build.dirichlet",
+    *(f"io.{of}" for of in ("read_conll", "write_conll", "read_verdicts", "label_partitions")),
+    *(f"io.{of}" for of in ("read_spans", "token_features")),
+    "bayesfuse.load",
     "moments.transition",
     "priors.mixture",
     *(
@@ -279,7 +276,8 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
 
 def odd_arguments():
     """Yield every public function with one invalid argument, and one valid call."""
-    for home in (bf, bf.checks, bf.decisions, bf.moments, bf.plots, bf.datasets, bf.priors):
+    homes = "build checks decisions io moments plots datasets priors".split()
+    for home in (bf, *(getattr(bf, name) for name in homes)):
         for function in dir(home):
             name = f"{home.__name__.removeprefix('bayesfuse.')}.{function}"
             if name in LEFT_OUT or not isinstance(getattr(home, function), types.FunctionType):
@@ -340,7 +338,7 @@ def strangers():
         "item_difficulty": partial(bf.checks.item_difficulty, **few),
         "pairwise_agreement": partial(bf.checks.pairwise_agreement, **few),
         "conditional_dependence": partial(bf.checks.conditional_dependence, **few),
-        "align_labels": bf.align_labels,
+        "align_labels": bf.checks.align_labels,
     }
     for name, function in uses.items():
         for title, other in others.items():

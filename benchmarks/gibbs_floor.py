@@ -51,7 +51,7 @@ def main() -> None:
     given = problem()
     plan = make_plan(DawidSkene(given.responses))
     seen, prior = plan.observation, plan.continuous_priors()
-    step, sweep = bf.LabelGibbs(model=plan.model), Sweep.of(plan)
+    step, sweep = bf.build.LabelGibbs(model=plan.model), Sweep.of(plan)
     rng = np.random.default_rng(SEED)
     rows = find_start(seen, prior).rows
     (likelihood, _), labels = seen.likelihood(rows), seen.draw(rows, rng)

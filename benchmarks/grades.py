@@ -39,7 +39,10 @@ def score(result, truth):
     if truth is None:
         return [np.nan] * 3
     probability = bf.label_probabilities(result).sel(item=truth.index.to_numpy()).values
-    true, median = truth.to_numpy(), bf.grades(result)["median"].sel(item=truth.index.to_numpy())
+    true, median = (
+        truth.to_numpy(),
+        bf.decisions.item_grades(result)["median"].sel(item=truth.index.to_numpy()),
+    )
     own = probability[np.arange(len(true)), true]
     right = (probability.argmax(axis=1) == true).mean()
     return [-np.log(np.maximum(own, CLIP)).mean(), right, np.abs(median.values - true).mean()]

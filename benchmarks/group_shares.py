@@ -40,16 +40,18 @@ def in_sequence(shares, rng):
 
 
 def on_grid(shares, rng):
-    """Smooth independent labels on a grid, each half of which has its share."""
-    rows, columns = N_ITEMS // SIDE, SIDE
-    noise = rng.standard_normal((rows + 2, columns + 2))
-    smooth = sum(noise[i : i + rows, j : j + columns] for i in range(3) for j in range(3))
-    found = np.empty(N_ITEMS, dtype=int)
-    for group, share in enumerate(shares):
-        own = smooth.ravel()[group == GROUP]
-        count = rng.binomial(len(own), share)
-        found[group == GROUP] = np.argsort(np.argsort(-own)) < count
-    return found
+    """Draw labels of a field on a grid, whose halves lean to a class each if shares differ."""
+    shape, coupling = (N_ITEMS // SIDE, SIDE), 0.7 * abs(rng.standard_normal())
+    lean = np.log(shares / (1 - shares)) - np.log(shares / (1 - shares)).mean()
+    lean = lean[GROUP].reshape(shape)
+    labels, black = rng.integers(2, size=shape), np.indices(shape).sum(axis=0) % 2
+    for sweep in range(200):
+        signs = np.pad(2.0 * labels - 1.0, 1)
+        near = signs[:-2, 1:-1] + signs[2:, 1:-1] + signs[1:-1, :-2] + signs[1:-1, 2:]
+        probability = 1.0 / (1.0 + np.exp(-(lean + coupling * near)))
+        drawn = rng.random(shape) < probability
+        labels = np.where(black == sweep % 2, drawn, labels)
+    return labels.ravel().astype(int)
 
 
 def neighbours():

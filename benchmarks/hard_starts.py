@@ -92,8 +92,8 @@ class Problem:
         self.responses, self.truth, self.values = simulate(rng, n_classes)
         self.response_model = ResponseModel.build(
             self.responses,
-            bf.Independent(self.values["prevalence"]),
-            bf.Confusion(self.values["confusion"]),
+            bf.build.Independent(self.values["prevalence"]),
+            bf.build.Confusion(self.values["confusion"]),
         )
         self.prior = {
             "prevalence": Dirichlet(bf.priors.prevalence(None, self.responses)),

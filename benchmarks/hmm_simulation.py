@@ -96,8 +96,8 @@ def one_run(rng, problem, n_items, n_raters, draws):
     """Return by method the measures; what intervals cover; whose names of classes are wrong."""
     transition, confusion, truth, responses = problem(rng, n_items, n_raters)
     sequences = sequences_of(n_items)
-    chain = bf.StationaryMarkovChain(None, sequences)
-    observation = ResponseModel.build(responses, chain, bf.Confusion(None))
+    chain = bf.build.StationaryMarkovChain(None, sequences)
+    observation = ResponseModel.build(responses, chain, bf.build.Confusion(None))
     found, covered, wrong_names = {}, {}, {}
 
     def add(name, labels, rows=None, steps=None):
@@ -132,7 +132,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
     estimate = bf.moments.confusion(responses)
     rows = estimate.confusion.values
     steps = bf.moments.transition(responses, sequences.lengths, rows).transition.values
-    apart = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+    apart = ResponseModel.build(responses, bf.build.Independent(None), bf.build.Confusion(None))
     point = apart.rows({"prevalence": estimate.prevalence.values, "confusion": rows})
     guess = apart.by_item(apart.marginal(point).probability).argmax(axis=1)
     add("i.i.d. moments", guess, rows, steps)
@@ -143,7 +143,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
         model = HiddenMarkov(responses, sequences, initial="stationary", confusion_prior=prior)
         result = bf.sample(model, draws, random_seed=rng, log_likelihood=False, **QUIET)
         if prior is FLAT:  # to which all namings are equal: chains may mix them
-            result = bf.align_labels(result, model, reference=bf.find_map(model))
+            result = bf.checks.align_labels(result, model, reference=bf.find_map(model))
         posterior = result["posterior"].dataset
         values = {key: posterior[key].values for key in ("confusion", "transition")}
         means = {key: value.mean(axis=(0, 1)) for key, value in values.items()}

@@ -153,8 +153,8 @@ def accuracies_of_rules(sets, draws):
         responses, right = votes(np.random.default_rng(seed))
         model = LabellingFunctions(responses)
         result = bf.sample(model, draws, random_seed=seed, **FIT)
-        found = bf.sources(model, result, ci_prob=CI)
-        inside = (found["accuracy_lower"] <= right) & (right <= found["accuracy_upper"])
+        table = bf.rater_table(result, ci_prob=CI).sort_values("rater")
+        inside = (table["low"] <= right) & (right <= table["high"])
         covered.append(float(inside.mean()))
     print(
         f"\n{sets} tables of 36 rules: {100 * CI:.0f} % intervals of accuracies cover "

@@ -70,7 +70,9 @@ def em_from_sml(responses):
         "confusion": np.clip(confusion.reshape(-1, 2, 2), 1e-3, 1 - 1e-3),
     }
     observation = ResponseModel.build(
-        responses, bf.Independent(values["prevalence"]), bf.Confusion(values["confusion"])
+        responses,
+        bf.build.Independent(values["prevalence"]),
+        bf.build.Confusion(values["confusion"]),
     )
     flat = {name: Dirichlet(np.ones_like(value)) for name, value in values.items()}
     rows = em.fit(observation, observation.rows(values), flat, iterations=300).rows

@@ -28,7 +28,6 @@ from crowds import CROWDS
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, WeightedVotes
-from bayesfuse.results.summaries import rater_accuracy
 
 PANEL = "llmbar Vanilla"
 SETS = (PANEL, *CROWDS)
@@ -123,7 +122,7 @@ def intervals(result, labels, items, truth, responses) -> tuple[float, float]:
         return np.nan, np.nan  # the truth of all answered items is needed
     n = responses.per_rater
     right = np.bincount(responses.rater, whole[responses.item] == responses.label) / n
-    table = rater_accuracy(result, ci_prob=0.9).set_index("rater").loc[responses.raters[n >= 20]]
+    table = bf.rater_table(result, ci_prob=0.9).set_index("rater").loc[responses.raters[n >= 20]]
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     right = right[n >= 20]
     holds = ((low - 1e-9 <= right) & (right <= high + 1e-9)).mean() if len(right) else np.nan

@@ -66,7 +66,9 @@ class Contest:
         self.responses = responses
         self.point = 0.9 * from_votes(responses) + 0.1 / n_classes
         self.table = Table.build(responses)
-        self.requested = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+        self.requested = ResponseModel.build(
+            responses, bf.build.Independent(None), bf.build.Confusion(None)
+        )
         prevalence = np.full(n_classes, 1 / n_classes)
         self.rows = self.requested.rows({"prevalence": prevalence, "confusion": self.point})
         self.flat = {name: Dirichlet(np.ones_like(row)) for name, row in self.rows.items()}

@@ -45,7 +45,7 @@ def read(every):
     part = items.groupby("sequence")["split"].first()
     sequences = bf.Sequences.from_table(items)
     words = items.set_index("item")["word_id"].astype(str)
-    words, _ = bf.token_features(words, sequences, items=responses.items, kinds=["word"])
+    words, _ = bf.io.token_features(words, sequences, items=responses.items, kinds=["word"])
     return responses, sequences, part, truth, words
 
 
@@ -183,7 +183,7 @@ def report(name, result, score, seconds):
     print(table.round(3).to_string())
     kept = found[found["chosen"]]
     real = kept["true"].mean(), kept["true"].sum() / len(score.true_spans)
-    expected = bf.span_scores(result, score.sequences).loc["exact"]
+    expected = bf.checks.span_scores(result, score.sequences).loc["exact"]
     for which, value in zip(("precision", "recall"), real, strict=True):
         low, mean, high = (expected[f"{which}{end}"] for end in ("_low", "", "_high"))
         expects = f"expected {mean:.3f} [{low:.3f}, {high:.3f}]"

@@ -36,7 +36,6 @@ import pandas as pd
 from _shared import QUIET, Arguments, data, extras
 
 import bayesfuse as bf
-from bayesfuse.results.summaries import rater_accuracy  # what fused.raters() returns
 
 Z = 1.645  # of 90 % intervals
 FEWEST = 2  # known items of a group without which normal intervals do not exist
@@ -194,7 +193,7 @@ def ours(responses, gold, models, seed, kinds, pairs):
     """Return estimates and ends from the posterior shares, by method."""
     model = bf.models.WeightedVotes(responses, gold, models)
     result = bf.sample(model, 100, random_seed=seed, **QUIET)
-    judges = rater_accuracy(result, ci_prob=0.9).itertuples()
+    judges = bf.rater_table(result, ci_prob=0.9).itertuples()
     both = {
         "bayesfuse": {(JUDGES, row.rater): (row.accuracy, row.low, row.high) for row in judges},
         "bayesfuse, ppi": {},

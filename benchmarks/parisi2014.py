@@ -65,7 +65,7 @@ def expectation_maximisation(responses, label):
         "confusion": counts / counts.sum(-1, keepdims=True),
     }
     seen = ResponseModel.build(
-        responses, bf.Independent(start["prevalence"]), bf.Confusion(start["confusion"])
+        responses, bf.build.Independent(start["prevalence"]), bf.build.Confusion(start["confusion"])
     )
     flat = {name: Dirichlet(np.ones_like(value)) for name, value in start.items()}
     ended = em.fit(seen, seen.rows(start), flat, iterations=200)

@@ -67,7 +67,9 @@ def one_run(rng, n_items, n_raters):
     step_error = {
         name: np.abs(fit.transition.values - transition).sum() for name, fit in found.items()
     }
-    observation = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+    observation = ResponseModel.build(
+        responses, bf.build.Independent(None), bf.build.Confusion(None)
+    )
     for name in ("majority vote", "moments"):
         points[f"{name} + EM"] = polish(observation, *points[name])
     scores, errors = {}, {}

@@ -24,7 +24,8 @@ class DawidSkene(LabelModel):
     Parameters
     ----------
     responses : bf.Responses, DataFrame or array
-        With stated probabilities, raters are :class:`bayesfuse.Stated`; with silence they have rows
+        With stated probabilities, raters are :class:`bayesfuse.build.Stated`; with silence they
+        have rows
         "speech" over the labels and silence. Both need ``raters="confusion"`` without pooling.
     prevalence_prior : float or array, shape (classes,) or (populations, classes), optional
         Dirichlet concentration; a mapping by name for populations. Default 1 (uniform).
@@ -71,12 +72,13 @@ class DawidSkene(LabelModel):
     items; ``bf.priors.diagonal(5, weight=200)``, say, counteracts that.
 
     With ``raters="graded"`` raters perceive a class's position on a line with noise, and cut the
-    line at their own thresholds (:class:`bayesfuse.Graded`). Distances are in those of neighbouring
-    classes on average, and these are Dirichlet(5), because all raters confuse close grades.
-    Strictness, the mean shift of a rater's thresholds, is Normal(0, 1); the gaps between them,
-    relative to those between the classes, log-normal(0, 0.5), which keeps their order; precision,
-    one over the standard deviation of the noise, log-normal(log 2, 1). Guesses are uniform, at a
-    rate of log-odds Normal(−3, 1.5). With ``pooled=True`` all vary around common means.
+    line at their own thresholds (:class:`bayesfuse.build.Graded`). Distances are in those of
+    neighbouring classes on average, and these are Dirichlet(5), because all raters confuse close
+    grades. Strictness, the mean shift of a rater's thresholds, is Normal(0, 1); the gaps between
+    them, relative to those between the classes, log-normal(0, 0.5), which keeps their order;
+    precision, one over the standard deviation of the noise, log-normal(log 2, 1). Guesses are
+    uniform, at a rate of log-odds Normal(−3, 1.5). With ``pooled=True`` all vary around common
+    means.
 
     References
     ----------
@@ -98,7 +100,7 @@ class DawidSkene(LabelModel):
 
     def __init__(
         self,
-        responses: Table | bf.Partitions,
+        responses: Table | bf.io.Partitions,
         *,
         prevalence_prior: Any = None,
         confusion_prior: Any = None,

@@ -55,20 +55,20 @@ class HiddenMarkov(LabelModel):
     raters : {"sequential", "confusion", "class", "coin", "graded"}, optional
         "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
         (rater, previous, class, answer), of which "confusion" is the average; see
-        :class:`bayesfuse.SequentialConfusion`. Default for tags of spans, without pooling, silence
-        or stated probabilities, if there are 20 responses for every row of a rater's matrices,
-        because it is worse with few; else "confusion".
+        :class:`bayesfuse.build.SequentialConfusion`. Default for tags of spans, without pooling,
+        silence or stated probabilities, if there are 20 responses for every row of a rater's
+        matrices, because it is worse with few; else "confusion".
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by name or in the order of ``sequences.names``. Each has
         its own "initial" and "transition".
     covariates : SciPy sparse matrix, DataFrame or array, shape (items, covariates), optional
-        What is known of items, such as :func:`bayesfuse.token_features`. In two stages: the model
-        without covariates is fitted by :func:`bayesfuse.find_map`, and multinomial regressions on
-        its labels classify each fifth of the sequences by the others. Slopes are not drawn with the
-        labels.
+        What is known of items, such as :func:`bayesfuse.io.token_features`. In two stages: the
+        model without covariates is fitted by :func:`bayesfuse.find_map`, and multinomial
+        regressions on its labels classify each fifth of the sequences by the others. Slopes are not
+        drawn with the labels.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
         Class probabilities from a model that saw none of the responses to the item, taken at face
-        value: see :class:`bayesfuse.MarkovChain`.
+        value: see :class:`bayesfuse.build.MarkovChain`.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class HiddenMarkov(LabelModel):
 
     def __init__(
         self,
-        responses: Table | bf.Partitions,
+        responses: Table | bf.io.Partitions,
         sequences: bf.Sequences,
         *,
         initial: Literal["free", "stationary"] = "free",
@@ -162,18 +162,18 @@ class HiddenMarkov(LabelModel):
             names, number = read_populations(sequences.names, populations, unit="sequence")
             self.add_coord("population", listed(names))
             of, rows = ("population",), np.tile(rows, (len(names), 1, 1))
-        transition = bf.dirichlet("transition", rows, dims=(*of, "class", "next_class"))
-        labels: bf.MarkovChain
+        transition = bf.build.dirichlet("transition", rows, dims=(*of, "class", "next_class"))
+        labels: bf.build.MarkovChain
         if begin is None:
-            labels = bf.StationaryMarkovChain(transition, sequences)
+            labels = bf.build.StationaryMarkovChain(transition, sequences)
         else:
             begin = np.broadcast_to(begin, rows.shape[:-1]).copy()  # the same for all populations
-            first = bf.dirichlet("initial", begin, dims=(*of, "class"))
+            first = bf.build.dirichlet("initial", begin, dims=(*of, "class"))
             known: dict[str, Any] = {"population": number} if of else {}
             if classifier is not None:
                 probability = read_classifier(responses, classifier)
                 known = {"classifier": probability, "shares": probability.mean(axis=0)}
-            labels = bf.MarkovChain(first, transition, sequences, **known)
+            labels = bf.build.MarkovChain(first, transition, sequences, **known)
         values, n_classes = tuple(labels.parameters.values()), responses.n_classes
         share = labels.prevalence(values, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
@@ -207,6 +207,6 @@ class HiddenMarkov(LabelModel):
             first += "_"
         self.add_coord("previous", [first, *map(str, responses.classes.tolist())])
         dims = ("rater", "previous", "class", "answer")
-        variable = bf.dirichlet("sequential_confusion", rows, dims=dims)
-        shares = bf.SequentialConfusion.shares_in(responses, sequences)
-        return bf.SequentialConfusion(variable, sequences, shares)
+        variable = bf.build.dirichlet("sequential_confusion", rows, dims=dims)
+        shares = bf.build.SequentialConfusion.shares_in(responses, sequences)
+        return bf.build.SequentialConfusion(variable, sequences, shares)

@@ -105,7 +105,7 @@ class ItemTypes(LabelModel):
 
     def __init__(
         self,
-        responses: Table | bf.Partitions,
+        responses: Table | bf.io.Partitions,
         *,
         consensus: Literal["pairs", "levels"] = "pairs",
         guesses: Literal["own", "even"] = "own",
@@ -149,7 +149,7 @@ class ItemTypes(LabelModel):
         competence, guess = competence_and_guess(self, guesses == "own")
         of_class = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
         kind = None if known is None else known.kind
-        channel = bf.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
+        channel = bf.build.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
         options: Any = {} if trust is None else {"fixed": {"trust": np.asarray(float(trust))}}
         if known is not None:
             (parameter,) = labels.parameters

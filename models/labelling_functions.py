@@ -50,7 +50,7 @@ class LabellingFunctions(LabelModel):
     ``dispersion``, n the numbers of votes and g those on items known to be of class k.
 
     Nothing but silence speaks for a class for which no rule votes. With such a class votes are
-    :class:`bayesfuse.Firing`: there or not, independently given the class, with the rates
+    :class:`bayesfuse.build.Firing`: there or not, independently given the class, with the rates
     :math:`\theta_{vk}` ("firing", vote × class), Beta(2, 2) in the class of the vote and
     Beta(1, 2ω − 1) in others, plus typical rates of φ − 1 times the items.
 
@@ -84,7 +84,8 @@ class LabellingFunctions(LabelModel):
     -----
     In the sense of quasi-likelihood, votes say less of the quality of their rule by a factor of the
     dispersion, so the prior is given as many votes more, and known labels move it. Where rules are
-    independent given the class and their silence is known, :class:`bayesfuse.Abstaining` says more.
+    independent given the class and their silence is known, :class:`bayesfuse.build.Abstaining` is
+    more accurate.
 
     References
     ----------
@@ -133,7 +134,7 @@ class LabellingFunctions(LabelModel):
             meeting = shares
             if silence_counts and known_shares is None:
                 # sources of a rare class meet often, so their silence has to give its share first
-                channel = bf.Firing(None, column)
+                channel = bf.build.Firing(None, column)
                 meeting = mode(channel, {"firing": _firing_prior(channel, odds, n_classes)})[2]
             column = dependence.columns(responses, meeting)
         elif groups is not None:
@@ -141,7 +142,7 @@ class LabellingFunctions(LabelModel):
             source = np.where(assignment >= 0, responses.n_raters + assignment, source)
             column = dependence.numbered(responses, source)
 
-        votes = bf.Firing(None, column) if silence_counts else bf.Votes(None, column)
+        votes = bf.build.Firing(None, column) if silence_counts else bf.build.Votes(None, column)
         number = votes.numbers(responses)
         is_class_of_vote = np.eye(n_classes)[votes.label_of]  # (votes, classes)
         known_counts = votes.by_class(responses, gold_labels(responses, gold))
@@ -183,12 +184,14 @@ class LabellingFunctions(LabelModel):
             rate = pm.Beta(
                 "firing", fires + doubt * expected, misses + doubt * silent, dims=("vote", "class")
             )
-            raters: bf.Votes = bf.Firing(rate, column)
+            raters: bf.build.Votes = bf.build.Firing(rate, column)
         else:
             concentration = prior.concentration + doubt * expected.T
             share = pm.Dirichlet("vote_share", concentration, dims=("class", "vote"))
-            raters = bf.Votes(share, column)
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=raters, gold=gold)
+            raters = bf.build.Votes(share, column)
+        bf.build.observe(
+            responses, labels=bf.build.Independent(prevalence), raters=raters, gold=gold
+        )
 
 
 def _require_above(name: str, value: Any, reason: str) -> None:
@@ -196,7 +199,7 @@ def _require_above(name: str, value: Any, reason: str) -> None:
         raise ModelError(f"{name} must be above one, because {reason}. Got: {value!r}.")
 
 
-def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
+def _names(votes: bf.build.Votes, responses: bf.Responses) -> list[str]:
     """Name every vote by its sources and its label."""
     names: list[list[str]] = [[] for _ in range(votes.n_votes)]
     for source, label in zip(*np.nonzero(votes.column != NOBODY), strict=True):
@@ -222,7 +225,7 @@ def _typical(number: Array, is_class_of_vote: Array, shares: Array, odds: float)
     return shares_of
 
 
-def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
+def _firing_prior(votes: bf.build.Votes, odds: float, n_classes: int) -> Dirichlet:
     """Return the prior of rates: Beta(2, 2) in the class of a vote, ``odds`` times less outside."""
     is_class_of_vote = np.eye(n_classes)[votes.label_of].astype(bool)
     fires, misses = (
@@ -232,7 +235,7 @@ def _firing_prior(votes: bf.Votes, odds: float, n_classes: int) -> Dirichlet:
     return Dirichlet(np.stack([fires, misses], axis=-1))
 
 
-def _require_two_votes(votes: bf.Votes, responses: bf.Responses, gold: Any) -> None:
+def _require_two_votes(votes: bf.build.Votes, responses: bf.Responses, gold: Any) -> None:
     if votes.n_votes > 1 or gold:
         return
     raise ModelError(
@@ -245,7 +248,7 @@ def _require_two_votes(votes: bf.Votes, responses: bf.Responses, gold: Any) -> N
 
 def _mode(
     responses: bf.Responses,
-    raters: bf.Votes,
+    raters: bf.build.Votes,
     priors: dict[str, Any],
     *,
     shares: Array,
@@ -258,7 +261,7 @@ def _mode(
     names = set(few.items.tolist())
     gold_by_item = dict({} if gold is None else gold)
     known = {item: label for item, label in gold_by_item.items() if item in names}
-    observation = ResponseModel.build(few, bf.Independent(shares), raters, known)
+    observation = ResponseModel.build(few, bf.build.Independent(shares), raters, known)
     priors = priors | free
     rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
     rows = em.fit(observation, rows, priors).rows

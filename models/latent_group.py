@@ -88,7 +88,7 @@ class LatentGroup(LabelModel):
 
     def __init__(
         self,
-        responses: Table | bf.Partitions,
+        responses: Table | bf.io.Partitions,
         groups: Literal["moments", "posterior"]
         | Mapping[Any, Any]
         | Sequence[Any]
@@ -141,18 +141,18 @@ class LatentGroup(LabelModel):
         self.new_rater_defaults["rater_confusion"] = (
             "nothing tells which raters they share a source with" if names else common_mean(rows)
         )
-        inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
+        inner = bf.build.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
         outer, assignment = None, self.groups.assignment
         if names:
             rows = bf.priors.groups(group_prior, len(names), responses, alike=inferred)
-            outer = bf.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
+            outer = bf.build.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
         if inferred:
             alpha = bf.priors.sharing(share_prior, responses)
             assignment = RaterGrouping("assignment", alpha, len(names), assignment, dims="rater")
-            channel: bf.LatentGroups | bf.InferredGroups
-            channel = bf.InferredGroups(outer, inner, assignment)
+            channel: bf.build.LatentGroups | bf.build.InferredGroups
+            channel = bf.build.InferredGroups(outer, inner, assignment)
         else:
-            channel = bf.LatentGroups(outer, inner, assignment)
+            channel = bf.build.LatentGroups(outer, inner, assignment)
             pm.Data("assignment", assignment, dims="rater")
         self.observe(labels=labels, raters=channel)
         source = prevalence = self["prevalence"]  # distribution of the source of every rater

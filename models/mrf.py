@@ -51,10 +51,11 @@ class MarkovRandomField(LabelModel):
         of raters; for nearest-neighbour graphs it is about ``responses.per_item.mean() / 2``.
     edges : {"given", "drawn"}, default "given"
         Whether the graph is independent of the labels, as for pixels, or depends on them, as for
-        citations (:class:`bayesfuse.PlantedPotts`): "given" makes communities look weakly coupled.
+        citations (:class:`bayesfuse.build.PlantedPotts`): "given" makes communities look weakly
+        coupled.
     prevalence : array-like, shape (classes,), optional
         External field: share of every class without neighbours. Default uniform; it cannot be
-        inferred, see :class:`bayesfuse.Potts`.
+        inferred, see :class:`bayesfuse.build.Potts`.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
     populations, covariates, classifier : None
@@ -134,9 +135,9 @@ class MarkovRandomField(LabelModel):
             delta = responses.n_raters if trust == "paper" else require_positive("trust", trust)
             coupling = delta / 2
             pm.Data("coupling", coupling)
-        prior = bf.PlantedPotts if edges == "drawn" else bf.Potts
+        prior = bf.build.PlantedPotts if edges == "drawn" else bf.build.Potts
         if approximation == "mean field":
-            prior = bf.MeanFieldPotts
+            prior = bf.build.MeanFieldPotts
         labels = prior(coupling, graph, prevalence)
         if raters == "types":
             channel = self._of_types(confusion_prior, pooled)
@@ -158,4 +159,4 @@ class MarkovRandomField(LabelModel):
         class_of_type = class_given_type(np.log(dictionary.rows), np.exp(TRUST[0]))
         prior = AS_ITEMS * (class_of_type / class_of_type.sum(axis=0)).T
         share = dirichlet("type_of_class", prior, dims=("class", "type"))
-        return bf.Consensus(share, *competence_and_guess(self))
+        return bf.build.Consensus(share, *competence_and_guess(self))

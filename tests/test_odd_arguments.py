@@ -149,9 +149,9 @@ def calls(fitted):
     yield partial(bf.class_shares, result), {"contrasts": NO_FLAG}
     yield partial(bf.agreement, responses=THREE), {"responses": NO_KIND, "draws": NO_COUNT}
     yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
-    yield partial(bf.align_labels, result), {"model": NO_KIND}
-    yield partial(bf.common_units, {"one": result}), {"models": NO_MAPPING}
-    yield bf.common_units, {"results": NO_MAPPING}
+    yield partial(bf.checks.align_labels, result), {"model": NO_KIND}
+    yield partial(bf.checks.common_units, {"one": result}), {"models": NO_MAPPING}
+    yield bf.checks.common_units, {"results": NO_MAPPING}
     yield bf.average, {"results": NO_MAPPING}
     yield partial(bf.average, {"one": result}), {"weights": (-1, math.nan, None)}
     yield partial(bf.summary, result), {"var_names": NO_NAMES}
@@ -160,7 +160,7 @@ def calls(fitted):
     yield size, {name: (*NO_COUNT, None) for name in ("n_items", "n_raters", "n_classes")}
     yield size, {"prevalence": (-1, [], WORD, [0.5, 0.5]), "confusion": (-1, [], WORD, [[1.0]])}
     yield partial(bf.datasets.simulate_responses, n_raters=3, n_classes=2), {"truth": ([], WORD)}
-    yield bf.bio_transitions, {"classes": NO_NAMES}
+    yield bf.priors.bio_transitions, {"classes": NO_NAMES}
     yield partial(bf.plots.plot_labels, result), {"most": NO_COUNT}
     yield partial(bf.plots.plot_graph, result, GRAPH), {"layout": (WORD, [])}
     yield bf.plots.plot_model, {"model": NO_KIND}
@@ -179,9 +179,9 @@ def test_arguments_of_public_functions(fitted):
 
 def test_labels_are_aligned_by_their_own_model_only(fitted):
     result, model = fitted["plain"]
-    assert bf.align_labels(result, model).attrs["aligned"] >= 0
+    assert bf.checks.align_labels(result, model).attrs["aligned"] >= 0
     for other in (BINARY, THREE.relabelled((THREE.label + 1) % 3)):
-        refused("must be of the same responses", bf.align_labels, result, DawidSkene(other))
+        refused("must be of the same responses", bf.checks.align_labels, result, DawidSkene(other))
 
 
 def of_intervals():
@@ -198,10 +198,9 @@ def of_intervals():
 OF_MODEL = {
     "difficulty": "types",
     "plot_hard_items": "types",
-    "grades": "grades",
-    "rater_grades": "grades",
+    "item_grades": "grades",
     "plot_graders": "grades",
-    "sources": "votes",
+    "rater_table": "grades",
     "plot_sensitivity_specificity": "two",
     "position_bias": "two",
 }

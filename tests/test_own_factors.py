@@ -42,7 +42,9 @@ def guessing(responses, gold=None, by_item=False):
         ease = pm.Beta("ease", 2.0, 1.0, shape=responses.n_items if by_item else None)
         skill = pm.Uniform("skill", 1 / 3, 1.0, dims="rater")
         channel = Guessing(ease, skill)
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel, gold=gold)
+        bf.build.observe(
+            responses, labels=bf.build.Independent(prevalence), raters=channel, gold=gold
+        )
     return model
 
 
@@ -52,8 +54,8 @@ def regression(responses, x, gold=None):
         slope = pm.Normal("slope", 0.0, 1.0, shape=2)
         odds = pm.math.concatenate([np.zeros((len(x), 1)), level + slope * x[:, None]], axis=1)
         rows = np.ones((responses.n_raters, 3, 3)) + 3 * np.eye(3)
-        channel = bf.Confusion(bf.dirichlet("confusion", rows))
-        bf.observe(responses, labels=ByItem(odds), raters=channel, gold=gold)
+        channel = bf.build.Confusion(bf.build.dirichlet("confusion", rows))
+        bf.build.observe(responses, labels=ByItem(odds), raters=channel, gold=gold)
     return model
 
 
@@ -180,7 +182,7 @@ def test_what_is_impossible_may_not_be_seen():
         assert_frequencies(np.array([500.0, 495.0, 5.0]), np.array([0.5, 0.5, 0.0]), "a coin")
 
 
-class Favouring(bf.Confusion):
+class Favouring(bf.build.Confusion):
     """One accuracy by rater, and the weight of class 0 among the errors."""
 
     declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
@@ -237,7 +239,9 @@ def test_settings_by_rater_are_taken_by_name():
     for kind in (Favouring, Unsaid):
         with pm.Model() as models[kind]:
             channel = kind(pm.Beta("accuracy", 3.0, 1.5, shape=3), share)
-            bf.observe(responses, labels=bf.Independent(np.full(3, 1 / 3)), raters=channel)
+            bf.build.observe(
+                responses, labels=bf.build.Independent(np.full(3, 1 / 3)), raters=channel
+            )
     few = responses.to_frame()[lambda frame: frame["rater"] > 0]
     swapped, strange = (
         bf.Responses.from_long(few.replace({"rater": {2: name}}), raters=[name, 1])

@@ -91,8 +91,8 @@ def test_examples(name, few_draws):
 
 
 ROOMS = (
-    "checks datasets decisions errors labels models moments parameters.contract plots priors raters"
-    " testing"
+    "build checks datasets decisions errors io labels models moments parameters.contract plots "
+    "priors raters testing"
 )
 PUBLIC = ["bayesfuse", *(f"bayesfuse.{name}" for name in ROOMS.split())]
 

@@ -13,7 +13,7 @@ from bayesfuse.checks.groups import (
     verdict_probabilities as verdict_probabilities,
 )
 from bayesfuse.checks.identifiability import identifiability as identifiability
-from bayesfuse.checks.label_switching import switching as switching
+from bayesfuse.checks.label_switching import align_labels as align_labels, switching as switching
 from bayesfuse.checks.predictive import neighbour_agreement as neighbour_agreement, runs as runs
 from bayesfuse.checks.prior_dependence import prior_dependence as prior_dependence
 from bayesfuse.checks.rater_drift import rater_drift as rater_drift
@@ -22,7 +22,10 @@ from bayesfuse.checks.rater_pairs import (
     item_difficulty as item_difficulty,
     pairwise_agreement as pairwise_agreement,
 )
+from bayesfuse.checks.repeats import collapse_repeats as collapse_repeats
 from bayesfuse.checks.scores import calibration as calibration, label_scores as label_scores
+from bayesfuse.results.averaging import common_units as common_units
+from bayesfuse.results.span_tables import span_scores as span_scores
 
 __all__ = sorted(name for name, thing in globals().items() if callable(thing))
 

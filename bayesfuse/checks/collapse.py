@@ -73,7 +73,7 @@ def phase_transition(
 
     Parameters
     ----------
-    result, model : a DataTree, and its pymc.Model with a :class:`bayesfuse.Potts` prior
+    result, model : a DataTree, and its pymc.Model with a :class:`bayesfuse.build.Potts` prior
     draws, random_seed : number of replications of the responses given the labels, and seed
 
     Returns

@@ -117,7 +117,7 @@ def align_labels(
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.align_labels(result).attrs["aligned"]
+    >>> bf.checks.align_labels(result).attrs["aligned"]
     0
     """
     contents.require_draws(result, "Aligning classes")
@@ -175,7 +175,7 @@ def _in_words(
 ) -> str:
     """Return the verdict, with a remedy that helps: there is none but known labels for doubt."""
     chains = np.flatnonzero((best != np.arange(best.shape[1])).any(axis=1))
-    remedy = "bf.align_labels gives all draws the names of the others"
+    remedy = "bf.checks.align_labels gives all draws the names of the others"
     if not_permuted is not None:
         remedy = "start all chains at one point (start='moments')"
     if len(chains):

@@ -285,7 +285,7 @@ def _model_of_hard_items(observation: ResponseModel) -> str:
     if isinstance(observation.labels, Independent):
         return ITEM_TYPES
     kind = type(observation.labels).__name__
-    return f"the channel bayesfuse.Consensus with {kind} labels"
+    return f"the channel bayesfuse.build.Consensus with {kind} labels"
 
 
 class Meetings(NamedTuple):

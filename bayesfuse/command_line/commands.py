@@ -31,7 +31,7 @@ from bayesfuse.command_line.outputs import (
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.ensemble.fused import WIDTH, bullet, rater_table
+from bayesfuse.ensemble.fused import WIDTH, bullet
 from bayesfuse.ensemble.narrative import oddities
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plan, make_plans
@@ -86,7 +86,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(note)
 
         def write_raters(path: Path) -> None:
-            table = rater_table(result)
+            table = bf.rater_table(result)
             if (positive := table.attrs.get("positive")) is not None:
                 table["positive"] = positive
             table.to_csv(path, index=False, float_format="%.6g")
@@ -217,7 +217,7 @@ def _sample(
     """Return the posterior, or the draws made until the time ends or Ctrl-C."""
     options |= {"quiet": arguments.quiet, "compute_convergence_checks": False}  # of the report
     plans, chains = make_plans(model).values(), arguments.chains
-    tune, thin = bf.LabelGibbs.default_tune_steps, options["thin"]
+    tune, thin = bf.build.LabelGibbs.default_tune_steps, options["thin"]
     if not all(plan.is_fully_conjugate for plan in plans):
         hold()  # so that the current draw is completed and recorded
         tune, thin = 1000, 1  # of NUTS

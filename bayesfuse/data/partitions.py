@@ -281,7 +281,7 @@ class ReadsPartitions:
 
     @classmethod
     def from_parquet(cls, paths: Any, **columns: Any) -> Partitions:
-        """Read a long table in parquet files, each a partition of :class:`Partitions`.
+        """Read a long table in parquet files, each a partition of :class:`bayesfuse.io.Partitions`.
 
         Parameters
         ----------

@@ -123,7 +123,7 @@ def read_verdicts(
     >>> import pandas as pd, bayesfuse as bf
     >>> rows = [(1, "new", "x", "[[A]]"), (1, "new", "y", "B>A"), (2, "old", "x", "tie")]
     >>> table = pd.DataFrame(rows, columns=["question", "system", "judge", "verdict"])
-    >>> responses, items, _ = bf.read_verdicts(table, item=["question", "system"])
+    >>> responses, items, _ = bf.io.read_verdicts(table, item=["question", "system"])
     >>> responses.classes.tolist(), items["system"].to_dict()
     (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """

@@ -60,7 +60,7 @@ def read_conll(
     >>> import pathlib, tempfile, bayesfuse as bf
     >>> file = pathlib.Path(tempfile.mkdtemp(), "tags.conll")
     >>> _ = file.write_text("Paris B-LOC ?\nshines O ?\n\nHello O B-PER\n")
-    >>> responses, sequences, words = bf.read_conll(file)
+    >>> responses, sequences, words = bf.io.read_conll(file)
     >>> responses.classes.tolist(), sequences.lengths.tolist(), words.tolist()
     (['B-LOC', 'B-PER', 'O'], [2, 1], ['Paris', 'shines', 'Hello'])
     """
@@ -96,7 +96,7 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
     >>> import pathlib, tempfile, pandas as pd, bayesfuse as bf
     >>> file = pathlib.Path(tempfile.mkdtemp(), "tags.conll")
     >>> words, tags = pd.Series(["Paris", "shines", "Hello"]), pd.Series(["B", "O", "O"])
-    >>> bf.write_conll(file, words, bf.Sequences.from_lengths([2, 1]), tags)
+    >>> bf.io.write_conll(file, words, bf.Sequences.from_lengths([2, 1]), tags)
     >>> file.read_text()
     'Paris B\nshines O\n\nHello O\n'
     """
@@ -151,7 +151,7 @@ def token_features(
     --------
     >>> import bayesfuse as bf
     >>> words, sequences = ["Mr.", "Paris", "left"], bf.Sequences.from_lengths([3])
-    >>> matrix, names = bf.token_features(words, sequences, kinds=["shape"])
+    >>> matrix, names = bf.io.token_features(words, sequences, kinds=["shape"])
     >>> [names[j] for j in matrix[1].indices]
     ['shape[-1]=Xx.', 'shape=Xx', 'shape[+1]=x']
     """

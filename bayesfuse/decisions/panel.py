@@ -102,7 +102,9 @@ def panel(
         raise ModelError(f"size must be at most the number of raters, {len(names)}. Got: {size}.")
     number = int((pd.Series(rows[2]).groupby(rows[1]).nunique() > 1).sum())
     if number == 0:
-        raise ModelError("Raters of one label have no correlation: see bf.sources. Got: no others.")
+        raise ModelError(
+            "Raters of one label have no correlation: see bf.rater_table. Got: no others."
+        )
     truths = labels[evenly_spaced(draws, len(labels))]
     correlation = _correlations(truths, rows, len(names), rng)
     between = correlation[:, ~np.eye(len(names), dtype=bool)]

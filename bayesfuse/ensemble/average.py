@@ -23,13 +23,13 @@ from bayesfuse.results.contents import all_draws, evenly_spaced, gold_of, named,
 from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import label_probabilities, predict, vote_shares
+from bayesfuse.results.rater_table import VOTES
 
 BEHIND, LOST = 0.03, 0.07
 """Nats per response by which a model predicts worse than the best: its weight falls from the first
 to the second, where it has none. Even guesses were behind by at most .04 on six public crowds where
 they gave better or equal labels, by .05 to .14 on five where they gave equal or worse ones."""
 
-VOTES = "vote shares"  # name of the vote shares among the models
 MIXED = "models"  # name of the average of the models, as an input of WeightedVotes
 SOURCES = "raters"  # group of predictions that says what is known of each rater
 PREDICTED, FEW_PREDICTED = 60, 15  # draws that predict labels of a large table, fewer in haste

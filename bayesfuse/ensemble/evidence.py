@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences, previous_labels
 from bayesfuse.data.tags import mark_spans
@@ -124,29 +125,6 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     )
     errors -= errors.groupby(responses.rater[later]).transform("mean")
     return float(errors["now"].corr(errors["earlier"]))
-
-
-def part_of(
-    responses: Responses, most: int, rng: np.random.Generator, known: Any = ()
-) -> Responses:
-    """Return items drawn at random with so many responses in all, and those of known class.
-
-    Raters of none of these are added with one of their items.
-    """
-    if responses.n_responses <= most:
-        return responses
-    order = rng.permutation(responses.n_items)
-    last = int(np.searchsorted(responses.per_item[order].cumsum(), most)) + 1
-    chosen = np.zeros(responses.n_items, dtype=bool)
-    chosen[order[:last]] = True
-    chosen[np.isin(responses.items, np.asarray(list(known)))] = True
-    is_present = (
-        np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
-    )
-    first = np.full(responses.n_raters, -1)
-    first[responses.rater[::-1]] = responses.item[::-1]
-    chosen[first[~is_present & (first >= 0)]] = True
-    return responses.take(np.flatnonzero(chosen))
 
 
 def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayesfuse.ensemble import known, narrative
-from bayesfuse.ensemble.average import VOTES
 from bayesfuse.ensemble.candidates import Inputs
 from bayesfuse.ensemble.schedule import CHAINS, Fit
+from bayesfuse.results.rater_table import VOTES
 
 
 def code_of_answer(
@@ -51,7 +51,10 @@ def code_of_answer(
             f"result = bf.fit(model, {fit.code})" if fit.code else call,
             *(f"print({check.call}.verdict)" for check in fit.checks if check.call),
             *(
-                [f"difficulty = bf.difficulty(result, model, draws={narrative.REPLICATED})"]
+                [
+                    "difficulty = bf.decisions.difficulty("
+                    f"result, model, draws={narrative.REPLICATED})"
+                ]
                 * (fit is typed)
             ),
             f"results[{fit.candidate.name!r}] = result",

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.checks import identifiability
+from bayesfuse.checks.repeats import collapse_repeats, in_words, part_of
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import gold_labels, read_covariates
@@ -19,17 +20,15 @@ from bayesfuse.ensemble import advice, known, narrative
 from bayesfuse.ensemble.average import (
     FEW_PREDICTED,
     PREDICTED,
-    VOTES,
     compare,
     mixture,
     of_all_items,
     weigh,
 )
 from bayesfuse.ensemble.candidates import Inputs, candidates, is_rules, quick
-from bayesfuse.ensemble.evidence import ALONG, correlation_along, examine, part_of
+from bayesfuse.ensemble.evidence import ALONG, correlation_along, examine
 from bayesfuse.ensemble.explanation import code_of_answer
 from bayesfuse.ensemble.fused import Fused
-from bayesfuse.ensemble.repeats import collapse_repeats, in_words
 from bayesfuse.ensemble.schedule import (
     FITS,
     NO_TIME,
@@ -59,6 +58,7 @@ from bayesfuse.pymc.model import observed
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.results.difficulty import difficulty, with_labels
+from bayesfuse.results.rater_table import VOTES
 
 APPROXIMATE = (
     "An approximation in seconds, whose intervals are too narrow: more minutes= (--time) draw from "
@@ -192,7 +192,7 @@ def fuse(
     copies = not has_groups and not is_rules(table)
     table, repeats = collapse_repeats(table, copies=copies)
     if len(repeats):
-        calls += f"\nresponses, repeats = bf.collapse_repeats(responses, copies={copies})"
+        calls += f"\nresponses, repeats = bf.checks.collapse_repeats(responses, copies={copies})"
     # also where no time is left for a model that would refuse them
     if covariates is not None:
         read_covariates(table, covariates)

@@ -13,28 +13,20 @@ import xarray as xr
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.average import VOTES, predicted
+from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
 from bayesfuse.errors import ModelError, brief
-from bayesfuse.results.contents import class_names, of_all_draws, one_of
+from bayesfuse.results.contents import class_names, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
 from bayesfuse.results.posterior import PLACE
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import (
-    answered,
-    balanced_accuracy,
-    coverage,
-    interval,
-    least_certain,
-    rater_accuracy,
-    responses_per_rater,
-)
+from bayesfuse.results.rater_table import accuracies, judges_raters, rater_table
+from bayesfuse.results.summaries import answered, coverage, least_certain
 
 WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
 LISTS = ("models", "weights")  # attributes that a file holds as arrays, or as a single value
-COUNTED = {GROUP, "observed_data"}  # groups from which accuracies are counted
 
 
 class Fused(xr.DataTree):
@@ -88,38 +80,8 @@ class Fused(xr.DataTree):
         return predicted(self, responses, draws=draws, **places)
 
     def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
-        """Return how often every rater is right on the items it answered, the best first.
-
-        Responses are compared with joint draws of the true labels, in which known labels are fixed;
-        these minus their probabilities without them also correct accuracies, partially pooled over
-        raters. Without joint draws (tables of counts, very large ones), ``balanced_accuracy`` is of
-        the parameters.
-
-        Parameters
-        ----------
-        by : mapping, Series or array, optional
-            Group of every item, as in :func:`class_shares`, each with rows of its own.
-        ci_prob : float, optional
-            Probability of the (equal-tailed) intervals. Default ``az.rcParams["stats.ci_prob"]``.
-
-        Returns
-        -------
-        DataFrame
-            ``group`` (with ``by``), ``rater``, number of ``responses``, ``accuracy`` (share of
-            right responses) with ``low`` and ``high``; ``balanced_accuracy`` (mean share of the
-            items of a class that are recognised); for two classes ``sensitivity``, ``specificity``
-            and ``bias`` (share of responses that are the second class, minus that of these items),
-            for more ``sensitivity[class]`` and ``bias[class]``; each with ``…_low`` and ``…_high``;
-            the name of the columns and ``attrs["positive"]`` state the positive one of two classes;
-            ``known`` responses to items of known class, and ``known_accuracy``. Missing for classes
-            of less than half an expected item.
-
-        Raises
-        ------
-        ModelError
-            An answer without parameters of raters and joint draws of the labels, as vote shares.
-        """
-        return rater_table(self, by, ci_prob)
+        """Return the table of raters, :func:`bayesfuse.rater_table`."""
+        return rater_table(self, by, ci_prob=ci_prob)
 
     @property
     def log_likelihood(self) -> xr.DataTree:
@@ -272,32 +234,6 @@ def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
     return {title: table for title, table in tables.items() if len(table)}
 
 
-def rater_table(answer: xr.DataTree, by: Any = None, ci_prob: float | None = None) -> pd.DataFrame:
-    """Return a row for every rater, also of the result of one model; see :meth:`Fused.raters`."""
-    if not _judges_raters(answer):
-        raise ModelError(
-            "The accuracy of raters needs models: vote shares have no parameters of raters, "
-            "and without joint draws of the labels the accuracy of labelling functions is "
-            f"returned by bf.sources. Got: an answer by {', '.join(answer.attrs['models'])}."
-        )
-    if by is not None or (set(answer.children) >= COUNTED and of_all_draws(answer)):
-        return rater_accuracy(answer, by, ci_prob)
-    draws, responses = balanced_accuracy(answer), responses_per_rater(answer)
-    numbers = draws.mean(("chain", "draw")), *interval(draws, ci_prob)
-    names = (f"balanced_accuracy{end}" for end in ("", "_low", "_high"))
-    columns = dict(zip(names, (values_of.values for values_of in numbers), strict=True))
-    table = pd.DataFrame({"rater": draws["rater"].values, "responses": responses} | columns)
-    return table.sort_values("balanced_accuracy", ascending=False, ignore_index=True)
-
-
-def _judges_raters(answer: xr.DataTree) -> bool:
-    """Return whether raters can be judged, by joint draws of the labels or by parameters."""
-    if answer.attrs.get("models") == [VOTES] and "known_labels" not in answer.children:
-        return False
-    named = answer["posterior"] if "posterior" in answer.children else ()
-    return set(answer.children) >= COUNTED or "sensitivity" in named
-
-
 def best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
     table = _rater_rows(answer, FEW_RESPONSES)
@@ -309,9 +245,9 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
 
     Those of fewer than ``least`` responses are left out if enough others are left.
     """
-    if not _judges_raters(answer):
+    if not judges_raters(answer):
         return pd.DataFrame()
-    table = rater_table(answer)
+    table = accuracies(answer)
     some = table["responses"] >= least
     few = not some.all() and some.sum() > 2 * FEW
     table = table[some] if few else table

@@ -147,7 +147,7 @@ def of_rules(result: xr.DataTree) -> list[Finding]:
         sentences.append(
             f"Votes are {factor:.1f} times as dispersed as those of independent rules, so their "
             "accuracies are less certain than in the table of raters: see "
-            f"bf.sources(fused['models/{RULES.name}'])."
+            f"bf.rater_table(fused['models/{RULES.name}'])."
         )
     return list(map(Finding, sentences))
 

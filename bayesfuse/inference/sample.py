@@ -65,7 +65,7 @@ def sample(
     Parameters
     ----------
     model : pymc.Model
-        One of ``bayesfuse.models``, or any model that calls ``bf.observe``.
+        One of ``bayesfuse.models``, or any model that calls ``bf.build.observe``.
     draws, tune, chains : int
         Draws of a chain that are kept, and tuning draws, which are dropped (default 200 for Gibbs,
         PyMC's choice for NUTS); number of chains.
@@ -73,9 +73,9 @@ def sample(
         Most cores, by default all that the process may use. Gibbs chains, and blocks of a large
         table, run on threads, and draws do not depend on their number. NUTS runs processes.
     sampler, nuts_sampler : str
-        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs`, others
-        with NUTS; "nuts" sums the labels out. "auto" is Gibbs if some parameter is conjugate.
-        ``nuts_sampler`` is as in :func:`pymc.sample`.
+        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.build.LabelGibbs`,
+        others with NUTS; "nuts" sums the labels out. "auto" is Gibbs if some parameter is
+        conjugate. ``nuts_sampler`` is as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default: up to ten, as many as take little time.
     precision, thin : optional
@@ -102,11 +102,12 @@ def sample(
         and mcse by item and class), log_likelihood (by item) and label_draws: 400 joint draws of
         all labels (sample, item), fewer above 100,000 items and none above 800,000; for labels on a
         graph with circles those drawn with the parameters (chain, draw, item), up to 10⁸ values.
-        A model of several tables (``bf.observe`` with names) is sampled by NUTS and has a child
-        with the labels of each; other functions take ``result[name]``, ``bf.part(model, name)``.
-        Ctrl-C keeps the draws that all chains have made (attribute ``interrupted``). Labels are
-        then those of as many of them as take about a second; log likelihoods may be left out
-        (attribute ``missing``), and after a second Ctrl-C all that is not computed yet.
+        A model of several tables (``bf.build.observe`` with names) is sampled by NUTS and has a
+        child with the labels of each; other functions take ``result[name]``,
+        ``bf.build.part(model, name)``. Ctrl-C keeps the draws that all chains have made (attribute
+        ``interrupted``). Labels are then those of as many of them as take about a second; log
+        likelihoods may be left out (attribute ``missing``), and after a second Ctrl-C all that is
+        not computed yet.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``bf.LabelGibbs``: Gibbs sweeps as a step method of PyMC, next to other steps."""
+"""``bf.build.LabelGibbs``: Gibbs sweeps as a step method of PyMC, next to other steps."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class LabelGibbs(BlockedStep):
 
     Conjugate parameters are drawn from their conditionals, a coupling by slice sampling; for
     independent labels, some sweeps begin with a move of the prevalence, if that proves useful.
-    Others are left to other steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to
-    NUTS. Labels on a graph with circles must not depend on such variables.
+    Others are left to other steps: ``pm.sample(step=bf.build.LabelGibbs(), model=model)`` gives
+    them to NUTS. Labels on a graph with circles must not depend on such variables.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LabelGibbs(BlockedStep):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> step = bf.LabelGibbs(model=bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> step = bf.build.LabelGibbs(model=bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> [variable.name for variable in step.vars]
     ['prevalence_simplex__', 'confusion_logratio__']
     """
@@ -108,7 +108,7 @@ class LabelGibbs(BlockedStep):
             raise ModelError(
                 "Groups of raters are drawn with the matrices of groups and raters summed out, so "
                 "one step draws them all, with Dirichlet priors: pm.sample(step="
-                f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
+                f"bf.build.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
             )
         self.rng = get_random_generator(rng)
         self.watch: Callable[[int, int, LogParameters, NDArray[Any]], None] | None = None

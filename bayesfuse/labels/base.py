@@ -65,7 +65,7 @@ class LabelPrior(Factor):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.Independent([0.7, 0.3])
+    >>> prior = bf.build.Independent([0.7, 0.3])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
     >>> likelihood, log_scale = np.array([[0.8, 0.4], [0.2, 0.6]]), np.zeros(2)
     >>> found = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)

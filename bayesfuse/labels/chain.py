@@ -137,7 +137,7 @@ class MarkovChain(LabelPrior):
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> initial, transition = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> prior = bf.MarkovChain(initial, transition, bf.Sequences.from_lengths([3]))
+    >>> prior = bf.build.MarkovChain(initial, transition, bf.Sequences.from_lengths([3]))
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 0], [1, 0], [0, 0]]))
     >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
     >>> log_rows = np.log(initial), np.log(transition)
@@ -313,7 +313,7 @@ class StationaryMarkovChain(MarkovChain):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.StationaryMarkovChain(
+    >>> prior = bf.build.StationaryMarkovChain(
     ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
     ... )
     >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, (), np).round(3)

@@ -139,7 +139,7 @@ class Independent(LabelPrior):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.Independent(prevalence=np.array([0.9, 0.1]))
+    >>> prior = bf.build.Independent(prevalence=np.array([0.9, 0.1]))
     >>> likelihood, log_scale = np.array([[0.2, 0.8], [0.5, 0.5]]), np.zeros(2)
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
     >>> found = prior.marginal((np.log([[0.9, 0.1]]),), likelihood, log_scale, structure)

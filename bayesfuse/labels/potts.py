@@ -78,7 +78,7 @@ class Potts(LabelPrior):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.Potts(coupling=1.0, graph=bf.Graph.from_edges([(0, 1), (1, 2)]))
+    >>> prior = bf.build.Potts(coupling=1.0, graph=bf.Graph.from_edges([(0, 1), (1, 2)]))
     >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1], [0]]))
     >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
     >>> found = prior.marginal((np.array(1.0),), likelihood, np.zeros(3), structure)
@@ -103,7 +103,7 @@ class Potts(LabelPrior):
             if coupling.ndim > 0 or not (np.isfinite(coupling) and coupling > 0):
                 raise ModelError(
                     "The coupling must be one positive number, because neighbours tend to agree; "
-                    f"for independent items use bf.Independent. Got: {coupling}."
+                    f"for independent items use bf.build.Independent. Got: {coupling}."
                 )
         self.parameters = {"coupling": coupling}
         self._fixed = float(coupling) if isinstance(coupling, np.ndarray) else None
@@ -118,7 +118,7 @@ class Potts(LabelPrior):
             if values.ndim != 1 or not np.isfinite(values).all() or (values <= 0).any():
                 raise ModelError(
                     "The prevalence of labels on a graph must be one positive number per class, "
-                    f"not a variable: see bf.Potts. Got: {prevalence!r}."
+                    f"not a variable: see bf.build.Potts. Got: {prevalence!r}."
                 )
             self._prevalence = values / values.sum()
 
@@ -309,7 +309,7 @@ class MeanFieldPotts(Potts):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> prior = bf.MeanFieldPotts(1.0, bf.Graph.from_edges([(0, 1), (1, 2)]))
+    >>> prior = bf.build.MeanFieldPotts(1.0, bf.Graph.from_edges([(0, 1), (1, 2)]))
     >>> prior.exact, prior.words.summing
     (False, 'mean field')
     """

@@ -8,7 +8,6 @@ from bayesfuse.moments.binary import (
     class_imbalance,
     improved_sml,
     one_vs_rest,
-    rank_raters,
     sml,
 )
 from bayesfuse.moments.chain import transition
@@ -28,7 +27,6 @@ __all__ = [
     "latent_sml",
     "one_vs_rest",
     "rank_one",
-    "rank_raters",
     "score_matrix",
     "select_raters",
     "sml",

@@ -20,32 +20,6 @@ EDGE = 0.01  # imbalances within this of ±1 look like a missing class
 SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
 
 
-def rank_raters(responses: Responses) -> xr.DataArray:
-    """Rank raters by balanced accuracy, best first, without true labels.
-
-    Parameters
-    ----------
-    responses : Responses of two classes; as in :func:`rank_one`, also for errors
-
-    Returns
-    -------
-    xarray.DataArray
-        ``v[rater]`` of :func:`rank_one`, in descending order, undetermined raters (NaN) last.
-
-    References
-    ----------
-    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, eq. 8.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> bf.moments.rank_raters(bf.datasets.caries()).rater.values[:2]
-    array(['dentist 2', 'dentist 5'], dtype='<U9')
-    """
-    v = rank_one(covariance(responses))
-    return v[np.argsort(-v.values, kind="stable")]
-
-
 def sml(responses: Responses) -> xr.Dataset:
     """Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
 

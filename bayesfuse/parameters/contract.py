@@ -28,7 +28,7 @@ class Role(Enum):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> bf.Confusion(None).named(bf.parameters.contract.Role.ANSWERS)
+    >>> bf.build.Confusion(None).named(bf.parameters.contract.Role.ANSWERS)
     'confusion'
     """
 
@@ -250,7 +250,7 @@ class Parameter:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> [(parameter.name, parameter.dims) for parameter in bf.Confusion.declared]
+    >>> [(parameter.name, parameter.dims) for parameter in bf.build.Confusion.declared]
     [('confusion', ('rater', 'class', 'answer'))]
     """
 

@@ -116,7 +116,7 @@ class CentredLogs(Coordinates):
 
 @dataclass(frozen=True)
 class LogRatios(Coordinates):
-    """Log rows and the coordinates of ``bf.dirichlet``."""
+    """Log rows and the coordinates of ``bf.build.dirichlet``."""
 
     transform: Any
 

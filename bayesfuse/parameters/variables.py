@@ -110,7 +110,7 @@ def dirichlet(
     --------
     >>> import pymc as pm, bayesfuse as bf
     >>> with pm.Model() as model:
-    ...     transition = bf.dirichlet("transition", [[2, 1, 0], [0, 1, 1], [1, 1, 1]])
+    ...     transition = bf.build.dirichlet("transition", [[2, 1, 0], [0, 1, 1], [1, 1, 1]])
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """

@@ -124,7 +124,7 @@ def plot_hard_items(
 
     Parameters
     ----------
-    result, model, draws, ci_prob : as in :func:`bayesfuse.difficulty`
+    result, model, draws, ci_prob : as in :func:`bayesfuse.decisions.difficulty`
     most : int, default 25
         Number of items to show with their two most probable classes, the hardest.
     axes : sequence of two matplotlib Axes, default a new figure

@@ -15,7 +15,7 @@ from bayesfuse.errors import ModelError, require_count, require_names
 from bayesfuse.plots import axes as shared
 from bayesfuse.results import summaries
 from bayesfuse.results.contents import class_names
-from bayesfuse.results.rater_tables import rater_grades
+from bayesfuse.results.rater_table import rater_grades
 
 CELL = 16  # largest number of letters of a class name beside a confusion matrix
 

@@ -44,15 +44,15 @@ def observed(model: pm.Model) -> tuple[TensorVariable, ResponseModel]:
     variables = all_observed(model)
     if len(variables) > 1:
         raise ModelError(
-            "This takes the model of one table of responses: bf.part(model, name) is that of one "
-            f"of several. Got: a model of {[v.name for v in variables]}."
+            "This takes the model of one table of responses: bf.build.part(model, name) is that of "
+            f"one of several. Got: a model of {[v.name for v in variables]}."
         )
     if not variables:
         if isinstance(model, LabelModel) and model.instead:
             raise ModelError(model.instead)
         raise ModelError(
-            "The model must observe responses, with bf.observe or as one of bayesfuse.models. "
-            f"Got: 0 such variables among {[v.name for v in model.observed_RVs]}."
+            "The model must observe responses, with bf.build.observe or as one of "
+            f"bayesfuse.models. Got: 0 such variables among {[v.name for v in model.observed_RVs]}."
         )
     return variables[0], variables[0].owner.op.observation
 
@@ -65,7 +65,7 @@ def part(model: pm.Model, name: str) -> pm.Model:
     Parameters
     ----------
     model, name : pymc.Model and str
-        Of several calls of ``bf.observe``, each with a ``name``.
+        Of several calls of ``bf.build.observe``, each with a ``name``.
 
     Returns
     -------
@@ -82,11 +82,12 @@ def part(model: pm.Model, name: str) -> pm.Model:
     >>> import numpy as np, pymc as pm, bayesfuse as bf
     >>> table = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 0, 0]])
     >>> with pm.Model() as model:
-    ...     raters = bf.Confusion(bf.dirichlet("confusion", np.ones((3, 2, 2)) + 4 * np.eye(2)))
+    ...     rows = bf.build.dirichlet("confusion", np.ones((3, 2, 2)) + 4 * np.eye(2))
+    ...     raters = bf.build.Confusion(rows)
     ...     for name in ("first", "second"):
-    ...         labels = bf.Independent(pm.Dirichlet(f"share of {name}", np.ones(2)))
-    ...         answers = bf.observe(table, labels=labels, raters=raters, name=name)
-    >>> [variable.name for variable in bf.part(model, "second").free_RVs]
+    ...         labels = bf.build.Independent(pm.Dirichlet(f"share of {name}", np.ones(2)))
+    ...         answers = bf.build.observe(table, labels=labels, raters=raters, name=name)
+    >>> [variable.name for variable in bf.build.part(model, "second").free_RVs]
     ['confusion', 'share of second']
     """
     variables = {variable.name: variable for variable in all_observed(model)}
@@ -149,13 +150,13 @@ class LabelModel(pm.Model):
     Examples
     --------
     >>> import numpy as np, pymc as pm, bayesfuse as bf
-    >>> class Crowd(bf.LabelModel):
+    >>> class Crowd(bf.build.LabelModel):
     ...     def __init__(self, responses, **kwargs):
     ...         super().__init__(responses, **kwargs)
     ...         prevalence = pm.Dirichlet("prevalence", [2.0, 2.0], dims="class")
     ...         logit = pm.Normal("logit", 1.0, 1.0, dims="rater")
-    ...         raters = bf.OneCoin(pm.math.sigmoid(logit))
-    ...         self.observe(labels=bf.Independent(prevalence), raters=raters)
+    ...         raters = bf.build.OneCoin(pm.math.sigmoid(logit))
+    ...         self.observe(labels=bf.build.Independent(prevalence), raters=raters)
     >>> model = Crowd(np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]]))
     >>> bf.label_probabilities(bf.find_map(model), model).argmax("class").values
     array([0, 1, 0, 1])
@@ -207,7 +208,8 @@ class LabelModel(pm.Model):
         """Register the priors of the raters' parameters, and return their channel.
 
         Arguments are those of :class:`bayesfuse.models.DawidSkene`. For responses with silence,
-        matrices have a last column for it; for stated probabilities, the channel is ``bf.Stated``.
+        matrices have a last column for it; for stated probabilities, the channel is
+        ``bf.build.Stated``.
         """
         require_choice("raters", raters, "confusion", "class", "coin", "graded")
         require_flag("pooled", pooled)
@@ -249,7 +251,7 @@ class LabelModel(pm.Model):
             raise ModelError(
                 'confusion_prior is for free rows, and those of raters="graded" follow from '
                 "thresholds and precision: leave it out, or write your own priors around "
-                f"bf.Graded. Got: {type(confusion_prior).__name__}."
+                f"bf.build.Graded. Got: {type(confusion_prior).__name__}."
             )
         self.add_coords(rater_rows.names_of_thresholds(self.responses.classes))
         channel, pool, newcomer = rater_rows.graded_raters(self.responses, pooled)

@@ -141,14 +141,15 @@ def observe(
     """Register responses as an observed variable of the PyMC model in the current context.
 
     The true labels are summed out, so the model has gradients (NUTS, ADVI) as well as Gibbs steps
-    (:class:`bayesfuse.LabelGibbs`), and prior and posterior predictive draws.
+    (:class:`bayesfuse.build.LabelGibbs`), and prior and posterior predictive draws.
 
     Parameters
     ----------
     responses : Responses
     labels, raters : LabelPrior and RaterChannel
-        Prior of the true labels, e.g. ``bf.Independent(prevalence)``, and distribution of responses
-        given the truth, e.g. ``bf.Confusion(confusion)``, of variables of the model or numbers.
+        Prior of the true labels, e.g. ``bf.build.Independent(prevalence)``, and distribution of
+        responses given the truth, e.g. ``bf.build.Confusion(confusion)``, of variables of the model
+        or numbers.
     gold : mapping of item name to class name, optional
         Known classes, which predictive draws keep.
     name : str, default "responses"
@@ -170,9 +171,9 @@ def observe(
     --------
     >>> import pymc as pm, bayesfuse as bf
     >>> with pm.Model() as model:
-    ...     labels = bf.Independent(pm.Dirichlet("prevalence", [3, 3, 3, 3]))
-    ...     raters = bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1.0, 1.0, shape=5)))
-    ...     answers = bf.observe(bf.datasets.anesthesia(), labels=labels, raters=raters)
+    ...     labels = bf.build.Independent(pm.Dirichlet("prevalence", [3, 3, 3, 3]))
+    ...     raters = bf.build.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1.0, 1.0, shape=5)))
+    ...     answers = bf.build.observe(bf.datasets.anesthesia(), labels=labels, raters=raters)
     >>> answers.name
     'responses'
     """
@@ -292,7 +293,7 @@ JITTERS = 0.5, 1.0, 2.0  # standard deviations around the initial point at which
 
 _latest: deque[weakref.ref[pm.Model]] = deque(maxlen=1)
 """The model that last observed responses: PyMC tells a step that is made in the call of
-``pm.sample(step=bf.LabelGibbs(), model=model)`` nothing of its model."""
+``pm.sample(step=bf.build.LabelGibbs(), model=model)`` nothing of its model."""
 
 
 def latest() -> pm.Model | None:

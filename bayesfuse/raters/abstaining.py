@@ -135,7 +135,7 @@ class Abstaining(Confusion):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[1], [-1]], abstain=-1, classes=[0, 1])
-    >>> channel = bf.Abstaining([[[0.01, 0.1, 0.89], [0.01, 0.4, 0.59]]])
+    >>> channel = bf.build.Abstaining([[[0.01, 0.1, 0.89], [0.01, 0.4, 0.59]]])
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
     >>> np.exp(channel.log_lik((np.log(channel.parameters["speech"]),), structure)).round(2)
     array([[0.1 , 0.4 ],

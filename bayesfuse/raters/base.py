@@ -48,7 +48,7 @@ class RaterChannel(Factor):
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> bf.Confusion(None).density
+    >>> bf.build.Confusion(None).density
     'the labels, given who responded to which item'
     """
 
@@ -89,8 +89,8 @@ class RaterChannel(Factor):
     def require_table(self, responses: Responses) -> None:
         """Raise ModelError if a table has silence or statements that the channel does not take."""
         for what, feature, channel in (
-            ("silence", responses.silent, "bf.Abstaining"),
-            ("statements", responses.stated, "bf.Stated"),
+            ("silence", responses.silent, "bf.build.Abstaining"),
+            ("statements", responses.stated, "bf.build.Stated"),
         ):
             if feature is not None and what not in self.takes:
                 raise ModelError(

@@ -234,7 +234,7 @@ class Confusion(RaterChannel):
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
-    >>> channel = bf.Confusion([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]])
+    >>> channel = bf.build.Confusion([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]])
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
     >>> np.exp(channel.log_lik((np.log(channel.parameters["confusion"]),), structure)).round(2)
     array([[0.36, 0.1 ],
@@ -315,7 +315,7 @@ class OneCoin(Confusion):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> channel = bf.OneCoin(accuracy=np.array([0.9, 0.7]))
+    >>> channel = bf.build.OneCoin(accuracy=np.array([0.9, 0.7]))
     >>> rows = np.log([[0.9, 0.1], [0.7, 0.3]])
     >>> np.exp(channel.expand((rows,), n_classes=3, xp=np)[0])[1].round(2)
     array([[0.7 , 0.15, 0.15],

@@ -97,7 +97,7 @@ class Consensus(RaterChannel):
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> channel = bf.Consensus(np.full((2, 12), 1 / 12), competence=np.array([0.9, 0.5]))
+    >>> channel = bf.build.Consensus(np.full((2, 12), 1 / 12), competence=np.array([0.9, 0.5]))
     >>> channel.dictionary(n_classes=2).rows[:6, 0].round(2)  # of class 0, even to unanimous
     array([0.51, 0.6 , 0.7 , 0.8 , 0.9 , 0.98])
     """

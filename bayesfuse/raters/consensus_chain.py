@@ -1,4 +1,4 @@
-"""A compiled chain of :class:`bayesfuse.Consensus` over independent labels, which it sums out."""
+"""A compiled chain of :class:`bayesfuse.build.Consensus`, with independent labels summed out."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Kernels of :class:`bayesfuse.Consensus`: the types of items, and who looked, given responses.
+"""Kernels of :class:`bayesfuse.build.Consensus`: item types, and who looked, given responses.
 
 ``types`` (3, types) holds the first answer, the second (−1 if there is none) and the setting of
 every type; ``values`` (settings, 3) the log probabilities of the first, the second and every other

@@ -31,7 +31,7 @@ class Firing(Votes):
     firing : tensor or array, shape (votes, classes)
         :math:`\theta_{vk}`, the probability that an item of class k has vote v.
     column : array of int, shape (raters, labels)
-        Which vote it is if a source gives a label, as in :class:`bayesfuse.Votes`.
+        Which vote it is if a source gives a label, as in :class:`bayesfuse.build.Votes`.
 
     Notes
     -----
@@ -43,7 +43,7 @@ class Firing(Votes):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[1, -1], [-1, -1]], classes=[0, 1])
-    >>> channel = bf.Firing([[0.1, 0.6], [0.2, 0.7]], column=[[-1, 0], [-1, 1]])
+    >>> channel = bf.build.Firing([[0.1, 0.6], [0.2, 0.7]], column=[[-1, 0], [-1, 1]])
     >>> firing = np.array(channel.parameters["firing"])
     >>> rows = np.log(np.stack([firing, 1 - firing], axis=-1))
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))

@@ -61,7 +61,7 @@ class Graded(Confusion):
     A lenient and a strict rater of three grades:
 
     >>> import bayesfuse as bf
-    >>> raters = bf.Graded(thresholds=[[-1.0, 0.0], [0.0, 1.0]], precision=[2.0, 2.0])
+    >>> raters = bf.build.Graded(thresholds=[[-1.0, 0.0], [0.0, 1.0]], precision=[2.0, 2.0])
     >>> raters.parameters["confusion"][:, 1].round(2)  # of items of the middle grade
     array([[0.02, 0.48, 0.5 ],
            [0.5 , 0.48, 0.02]])

@@ -49,7 +49,7 @@ class LatentGroups(RaterChannel):
     >>> import numpy as np, bayesfuse as bf
     >>> right = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> rows = np.array([[[0.7, 0.3], [0.3, 0.7]]]), np.array([right, right])
-    >>> channel = bf.LatentGroups(*rows, assignment=[0, 0])
+    >>> channel = bf.build.LatentGroups(*rows, assignment=[0, 0])
     >>> channel.confusion(tuple(map(np.log, rows)), 2, np)[0].round(2).tolist()
     [[0.66, 0.34], [0.34, 0.66]]
     """
@@ -198,8 +198,8 @@ def expected(log_group, log_rater, weight, assignment, start, cell, gold, words,
 class InferredGroups(RaterChannel):
     r"""Raters who may share sources, with an unknown assignment to groups.
 
-    Given the assignment this is :class:`LatentGroups`; :class:`bayesfuse.LabelGibbs` draws the
-    assignment with the confusion matrices summed out.
+    Given the assignment this is :class:`LatentGroups`; :class:`bayesfuse.build.LabelGibbs` draws
+    the assignment with the confusion matrices summed out.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class InferredGroups(RaterChannel):
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> rows = np.full((1, 2, 2), 0.5), np.full((3, 2, 2), 0.5)
-    >>> channel = bf.InferredGroups(*rows, [0, -1, 0])
+    >>> channel = bf.build.InferredGroups(*rows, [0, -1, 0])
     >>> channel.confusion(tuple(map(np.log, rows)), 2, np).shape
     (3, 2, 2)
     """

@@ -36,7 +36,7 @@ class SequentialConfusion(Confusion):
     .. math:: p(x_{tm} = c \mid y_t = k, x_{t-1,m} = p) = \theta_{mpkc}
 
     So errors along a span are dependent ("seq" of Simpson & Gurevych, 2019, EMNLP, 1093–1104). If
-    rows do not depend on :math:`p`, this is :class:`bayesfuse.Confusion`.
+    rows do not depend on :math:`p`, this is :class:`bayesfuse.build.Confusion`.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class SequentialConfusion(Confusion):
     >>> import numpy as np, bayesfuse as bf
     >>> first, stays = [[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.8, 0.2]]
     >>> rows = np.array([[first, stays, np.flip(stays)]])
-    >>> channel = bf.SequentialConfusion(rows, bf.Sequences.from_lengths([3]))
+    >>> channel = bf.build.SequentialConfusion(rows, bf.Sequences.from_lengths([3]))
     >>> channel.confusion((np.log(rows),), 2, np).round(2).tolist()
     [[[0.63, 0.37], [0.4, 0.6]]]
     """

@@ -151,7 +151,7 @@ class Stated(Confusion):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_probabilities([[[1.0, 0.0]], [[0.5, 0.5]]])
-    >>> channel = bf.Stated([[[0.75, 0.25], [0.25, 0.75]]])
+    >>> channel = bf.build.Stated([[[0.75, 0.25], [0.25, 0.75]]])
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
     >>> np.exp(channel.log_lik((np.log(channel.parameters["confusion"]),), structure)).tolist()
     [[0.75, 0.25], [0.5, 0.5]]

@@ -55,7 +55,7 @@ class Votes(Confusion):
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, -1, -1], [-1, 1, 1]])
-    >>> channel = bf.Votes([[0.8, 0.2], [0.3, 0.7]], column=[[0, -1], [-1, 1], [-1, 1]])
+    >>> channel = bf.build.Votes([[0.8, 0.2], [0.3, 0.7]], column=[[0, -1], [-1, 1], [-1, 1]])
     >>> channel.vote_matrix(responses).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """

@@ -56,7 +56,7 @@ def common_units(
     >>> chain = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
     >>> models = {"independent": bf.models.DawidSkene(responses), "chain": chain}
     >>> results = {name: bf.fit(each, draws=20, random_seed=1) for name, each in models.items()}
-    >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
+    >>> bf.checks.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
     _require_results(results, models)
@@ -94,7 +94,8 @@ def average(
     Parameters
     ----------
     results, models
-        As in :func:`common_units`, of the same classes; models also if results have been thinned.
+        As in :func:`bayesfuse.checks.common_units`, of the same classes; models also if results
+        have been thinned.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
         Stacking is for left-out units [1]_. Numbers are scaled to sum to one.
 
@@ -108,7 +109,8 @@ def average(
     Raises
     ------
     ModelError
-        Other items or classes; invalid weights; as :func:`common_units` unless these are numbers.
+        Other items or classes; invalid weights; as :func:`bayesfuse.checks.common_units` unless
+        these are numbers.
 
     References
     ----------

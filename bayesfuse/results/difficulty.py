@@ -38,9 +38,9 @@ def difficulty(
     ----------
     result : DataTree
         Of :class:`bayesfuse.models.ItemTypes`, of another model with the rater channel
-        :class:`bayesfuse.Consensus`, or from ``bf.fuse``.
+        :class:`bayesfuse.build.Consensus`, or from ``bf.fuse``.
     model : pymc.Model, optional
-        Needed where :func:`decode` needs it.
+        Needed where :func:`bayesfuse.decode` needs it.
     draws : int, default 200
         Number of evenly spaced posterior draws to average over.
     ci_prob : float, optional
@@ -64,7 +64,7 @@ def difficulty(
     >>> import bayesfuse as bf
     >>> model = bf.models.ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.difficulty(result)["disagreement"]
+    >>> found = bf.decisions.difficulty(result)["disagreement"]
     >>> bool(found.sel(item=20) < found.sel(item=36))  # responses to 36 name all four classes
     True
     """
@@ -77,7 +77,7 @@ def difficulty(
     if not isinstance(channel, Consensus):
         raise ModelError(
             "The difficulty of an item is that of its type, so the model must have item types: use "
-            "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.Consensus with your "
+            "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.build.Consensus with your "
             f"label prior. Got: a model of {type(channel).__name__} raters."
         )
     rows = channel.dictionary(observation.table.n_classes).rows

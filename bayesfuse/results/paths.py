@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -317,9 +317,18 @@ def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagge
     return Tagged(codes, classes, sequences, kind_of, begins, kinds)
 
 
+def any_fully_known(sequences: Sequences, items: Iterable[Any]) -> bool:
+    """Return whether all items of some sequence are among ``items``."""
+    return bool(_is_fully_known(sequences, list(items)).any())
+
+
+def _is_fully_known(sequences: Sequences, items: Any) -> Any:
+    return np.logical_and.reduceat(np.isin(sequences.items, items), sequences.start[:-1])
+
+
 def _fully_known(sequences: Sequences, known: pd.Series) -> Sequences:
     """Return the sequences of which all labels are known, all of them if there is none."""
-    is_known = np.logical_and.reduceat(np.isin(sequences.items, known.index), sequences.start[:-1])
+    is_known = _is_fully_known(sequences, known.index)
     if is_known.all() or not is_known.any():
         return sequences
     items, names = (

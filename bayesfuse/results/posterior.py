@@ -66,7 +66,7 @@ def _complete_parts(
     """Add the labels of all partitions; of more than 10⁸ probabilities none are added."""
     n_items = observation.partitions.n_items
     if n_items * len(observation.partitions.classes) > MOST_VALUES:
-        result.attrs["labels"] = "too many to be kept here: bf.label_partitions writes them"
+        result.attrs["labels"] = "too many to be kept here: bf.io.label_partitions writes them"
         return
     if log_likelihood is None:
         log_likelihood = sizes[0] * sizes[1] * n_items <= MOST_VALUES

@@ -330,7 +330,7 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     >>> folder = tempfile.mkdtemp()
     >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/all.parquet")
     >>> model = bf.models.DawidSkene(bf.Responses.from_parquet(f"{folder}/all.parquet"))
-    >>> (file,) = bf.label_partitions(bf.find_map(model), model, f"{folder}/labels")
+    >>> (file,) = bf.io.label_partitions(bf.find_map(model), model, f"{folder}/labels")
     >>> pd.read_parquet(file)["label"].head(3).tolist()
     [1, 3, 2]
     """

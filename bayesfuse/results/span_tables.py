@@ -1,4 +1,4 @@
-"""Spans of raters as a table, and how good spans are: those of an answer and of every rater."""
+"""Spans of raters read from a table, and the scores of spans."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, as_python, columns, refuse
+from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.names import encode, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.contents import responses_of
-from bayesfuse.results.paths import Tagged, read_tagged, spans
+from bayesfuse.results.contents import responses_of, sequences_of
+from bayesfuse.results.paths import Tagged, any_fully_known, read_tagged, spans
 from bayesfuse.results.summaries import tails
 
 COLUMNS = ["sequence", "rater", "start", "stop", "kind"]
@@ -52,7 +53,7 @@ def read_spans(table: Any, sequences: Sequences, *, outside: Any = "O") -> Respo
     >>> sequences = bf.Sequences.from_lengths([3, 2], names=["s", "t"])
     >>> table = {"sequence": ["s", "t"], "rater": ["x", "x"], "start": [0, 0], "stop": [2, 0],
     ...          "kind": ["LOC", ""]}
-    >>> bf.read_spans(table, sequences).to_frame()["label"].tolist()
+    >>> bf.io.read_spans(table, sequences).to_frame()["label"].tolist()
     ['B-LOC', 'I-LOC', 'O', 'O', 'O']
     """
     require_kind("sequences", sequences, Sequences)
@@ -133,7 +134,7 @@ def span_scores(
     >>> import bayesfuse as bf, xarray as xr
     >>> draws = [["O", "B", "I"], ["O", "B", "I"], ["B", "I", "I"], ["O", "O", "O"]]
     >>> labels = xr.DataArray(draws, {"item": range(3)}, ["draw", "item"])
-    >>> bf.span_scores(labels, bf.Sequences.from_lengths([3]))["precision"].tolist()
+    >>> bf.checks.span_scores(labels, bf.Sequences.from_lengths([3]))["precision"].tolist()
     [0.5, 0.75]
     """
     between = tails(ci_prob)
@@ -167,72 +168,45 @@ def span_scores(
 
 
 def rater_spans(
-    result: xr.DataTree,
-    sequences: Sequences | None = None,
-    labels: Any = None,
-    *,
-    scheme: Literal["bio", "runs"] = "bio",
-    outside: Any = "O",
-    ci_prob: float | None = None,
+    result: xr.DataTree, truth: Any = None, *, ci_prob: float | None = None
 ) -> pd.DataFrame:
-    """Return the precision and recall of the spans of every rater, with intervals.
+    """Return the number of spans of every rater and their precision, recall and F1.
 
-    Spans are compared with those of every draw of the labels, exactly: borders and kind. Recall is
-    among spans all of whose items the rater labelled.
-
-    Parameters
-    ----------
-    result : DataTree
-        With the responses, and joint draws of the labels unless ``labels`` has them.
-    labels : DataArray, mapping, Series or DataFrame, optional
-        From :func:`bayesfuse.draw_labels`, or true labels (of whole sequences).
-    sequences, scheme, outside, ci_prob
-        As in :func:`bayesfuse.span_scores`; ``sequences`` is needed with ``labels``.
-
-    Returns
-    -------
-    DataFrame
-        By rater: spans (their number), and columns as in :func:`bayesfuse.span_scores`: NaN for
-        the precision of raters who marked no span, and the recall of those who labelled no sequence
-        that has one.
-
-    Raises
-    ------
-    ModelError
-        As :func:`bayesfuse.spans`; a result without its responses.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> said = bf.Responses.from_matrix([["B", "B"], ["I", "O"], ["O", "O"]] * 5)
-    >>> model = bf.models.HiddenMarkov(said, bf.Sequences.from_lengths([3] * 5))
-    >>> bf.rater_spans(bf.fit(model, random_seed=1))["spans"].tolist()
-    [5, 5]
+    Spans are compared with those of ``truth`` in sequences of known labels, if there are any, else
+    with those of the joint draws. Recall is among spans all of whose items the rater labelled.
     """
     between = tails(ci_prob)
-    tagged = read_tagged(result if labels is None else labels, sequences, scheme, outside)
-    responses, sequences, n_draws = responses_of(result), tagged.sequences, len(tagged.codes)
+    responses = responses_of(result)
+    sequences: Any = sequences_of(result, responses)
+    labels: Any = None if truth is None else read_gold(truth, responses)
+    if labels is None or not any_fully_known(sequences, labels):
+        labels = result
+    tagged = read_tagged(labels, sequences, "bio", "O")
+    sequences, n_draws = tagged.sequences, len(tagged.codes)
     if sequences.n_items < responses.n_items:
         responses = responses.take(np.flatnonzero(np.isin(responses.items, sequences.items)))
     code = places(as_array(responses.classes), np.array(tagged.classes, dtype=object))
     place = np.argsort(sequences.places(responses))
     true, draw = tagged.every_run()
-    keys = _keys(true, tagged)
-    values, numbers = np.empty((responses.n_raters, 3, n_draws)), []
+    # draws share most of their spans, so compare each distinct span once
+    keys, first, which = np.unique(_keys(true, tagged), return_index=True, return_inverse=True)
+    start, stop = true[first, 0], true[first, 1]
+    scores, n_spans = np.empty((responses.n_raters, 3, n_draws)), []
     for rater in range(responses.n_raters):
         rows = np.flatnonzero(responses.rater == rater)
-        codes_of = np.full(sequences.n_items, -1)  # no label
-        codes_of[place[responses.item[rows]]] = code[responses.label[rows]]
-        runs = tagged.runs(codes_of)
-        up_to = np.append(0, (codes_of >= 0).cumsum())
-        asked = up_to[true[:, 1]] - up_to[true[:, 0]] == true[:, 1] - true[:, 0]
-        hit = asked & np.isin(keys, _keys(runs, tagged))
-        hits, wanted = (np.bincount(draw, indicator, n_draws) for indicator in (hit, asked))
-        values[rater] = _scores(hits, hits, len(runs), wanted)
-        numbers.append(len(runs))
-    table = _with_intervals(values, between)
+        rater_codes = np.full(sequences.n_items, -1)  # no label
+        rater_codes[place[responses.item[rows]]] = code[responses.label[rows]]
+        runs = tagged.runs(rater_codes)
+        n_labelled = np.append(0, (rater_codes >= 0).cumsum())
+        is_labelled = n_labelled[stop] - n_labelled[start] == stop - start
+        is_hit = is_labelled & np.isin(keys, _keys(runs, tagged))
+        hits = np.bincount(draw, is_hit[which], n_draws)
+        n_true = np.bincount(draw, is_labelled[which], n_draws)
+        scores[rater] = _scores(hits, hits, len(runs), n_true)
+        n_spans.append(len(runs))
+    table = _with_intervals(scores, between)
     table.index = pd.Index(responses.raters, name="rater")
-    table.insert(0, "spans", numbers)
+    table.insert(0, "spans", n_spans)
     return table
 
 

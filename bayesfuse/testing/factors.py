@@ -58,7 +58,7 @@ def enumerate_labels(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior, log_lik = bf.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
+    >>> prior, log_lik = bf.build.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
     >>> found = bf.testing.enumerate_labels(prior, (np.log([0.7, 0.3]),), log_lik, structure)
     >>> found.probability.round(2).tolist()
@@ -122,7 +122,7 @@ def check_label_prior(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> prior, log_lik = bf.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
+    >>> prior, log_lik = bf.build.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
     >>> bf.testing.check_label_prior(prior, (np.log([0.7, 0.3]),), log_lik, structure)
     """
@@ -191,7 +191,7 @@ def check_rater_channel(
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, -1]], missing=-1)
     >>> tables = (np.log([[[0.8, 0.2], [0.3, 0.7]], [[0.9, 0.1], [0.4, 0.6]]]),)
-    >>> channel = bf.Confusion(None)  # kernels take the tables, not the variables of a model
+    >>> channel = bf.build.Confusion(None)  # kernels take the tables, not the variables of a model
     >>> bf.testing.check_rater_channel(channel, tables, responses)
     """
     n_items, n_classes = responses.n_items, responses.n_classes

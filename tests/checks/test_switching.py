@@ -69,7 +69,7 @@ def test_planted_switches_are_found_and_undone(fit):
     assert found["switched"].values.tolist() == [0, 1, 0.5]
     assert not found.attrs["agree"]
     assert "switched in chains [1" in found.attrs["verdict"]
-    back = bf.align_labels(bad, model)
+    back = bf.checks.align_labels(bad, model)
     assert back.attrs["aligned"] == 60 + 30
     assert set(back.children) == set(result.children)
     # log likelihoods, computed anew, do not depend on the names
@@ -92,7 +92,7 @@ def test_a_first_chain_that_switches_is_no_reference_as_a_whole(plain, part, alo
     share = moved[0].mean()  # of the first chain, half and half is in either mode
     assert found["switched"].values[0] in (share, 1 - share)
     assert not found.attrs["agree"]
-    back = bf.align_labels(bad, model)
+    back = bf.checks.align_labels(bad, model)
     assert back.attrs["aligned"] == round(float(found["switched"].sum()) * SHAPE[1])
     assert back.attrs["aligned"] in (moved.sum(), (~moved).sum())
     assert bf.checks.switching(back).attrs["agree"]
@@ -122,9 +122,9 @@ def test_chains_are_aligned_to_the_most_probable_mode(four_chains, switched):
     order[switched] = [1, 2, 0] if len(switched) > 1 else [1, 0, 2]
     bad = with_order(four_chains, order)
     found = bf.checks.switching(bad)
-    assert f"switched in chains {switched} of 4: bf.align_labels" in found.attrs["verdict"]
+    assert f"switched in chains {switched} of 4: bf.checks.align_labels" in found.attrs["verdict"]
     assert found["switched"].values.tolist() == [float(n in switched) for n in range(4)]
-    back = bf.align_labels(bad)
+    back = bf.checks.align_labels(bad)
     for name in ("confusion", "prevalence", "sensitivity"):
         xr.testing.assert_allclose(back["posterior"][name], four_chains["posterior"][name])
     labels = (bf.label_probabilities(each) for each in (back, four_chains))
@@ -147,9 +147,12 @@ def test_verdicts_recommend_what_helps(made):
 def test_what_a_result_stores_needs_no_model(plain):
     model, result = plain
     bad = with_order(result, mixed_order())
-    one, other = bf.align_labels(bad), bf.align_labels(bad, model)
+    one, other = bf.checks.align_labels(bad), bf.checks.align_labels(bad, model)
     xr.testing.assert_allclose(one["label_posterior"].dataset, other["label_posterior"].dataset)
-    assert bf.align_labels(with_order(result, np.tile([0, 1, 2], (3, 60, 1)))).attrs["aligned"] == 0
+    assert (
+        bf.checks.align_labels(with_order(result, np.tile([0, 1, 2], (3, 60, 1)))).attrs["aligned"]
+        == 0
+    )
 
 
 def test_one_permutation_of_all_draws_needs_no_model(fit):
@@ -166,7 +169,7 @@ def test_one_permutation_of_all_draws_needs_no_model(fit):
     assert bf.checks.switching(bad).attrs["agree"]  # with each other
     assert not bf.checks.switching(bad).attrs["named"]
     assert not bf.checks.switching(bad, reference=result).attrs["agree"]
-    back = bf.align_labels(bad, reference=result)
+    back = bf.checks.align_labels(bad, reference=result)
     xr.testing.assert_allclose(
         bf.label_probabilities(back), bf.label_probabilities(result), atol=1e-12
     )
@@ -191,7 +194,7 @@ def test_known_truths_keep_their_names(made, kind, draws_alike):
     complete(bad, observed(model)[1], parameters(bad, model))
     true, false = (each["log_likelihood"]["responses"] for each in (result, bad))
     assert not np.allclose(true, false, atol=0.1)
-    back = bf.align_labels(bad, model, reference=result)
+    back = bf.checks.align_labels(bad, model, reference=result)
     assert np.allclose(back["log_likelihood"]["responses"], true, atol=1e-9)
     xr.testing.assert_allclose(
         bf.label_probabilities(back), bf.label_probabilities(result), atol=1e-9
@@ -208,13 +211,13 @@ def test_what_is_not_of_permuted_draws_goes(plain):
     result["log_prior"] = xr.DataTree(xr.Dataset({"prevalence": density["lp"]}))
     bad = with_order(result, order)
     note_draws(bad)
-    back = bf.align_labels(bad, reference=result)
+    back = bf.checks.align_labels(bad, reference=result)
     assert back.attrs["dropped"] == "log_prior, lp"
     assert "log_prior" not in back.children and list(back["sample_stats"].data_vars) == [
         "step_size"
     ]
     assert "lp" in bad["sample_stats"] and "log_prior" in bad.children
-    kept = bf.align_labels(result)
+    kept = bf.checks.align_labels(result)
     assert "lp" in kept["sample_stats"] and "log_prior" in kept.children
 
 
@@ -257,7 +260,7 @@ def test_accuracies_cannot_be_permuted(made):
     result = sampled(DawidSkene(made, raters="coin"))
     assert bf.checks.switching(result).attrs["agree"]
     with pytest.raises(ModelError, match="models with accuracies cannot be permuted"):
-        bf.align_labels(with_order(result, mixed_order()))
+        bf.checks.align_labels(with_order(result, mixed_order()))
 
 
 def test_labels_that_were_drawn_stay_drawn_where_probabilities_are_computed_anew():
@@ -273,7 +276,9 @@ def test_labels_that_were_drawn_stay_drawn_where_probabilities_are_computed_anew
             "confusion", rows, dims=("rater", "class", "answer"), shape=(4, 2, 2)
         )
         coupling = pm.HalfNormal("coupling", 1.0)
-        bf.observe(responses, labels=bf.Potts(coupling, graph), raters=bf.Confusion(confusion))
+        bf.build.observe(
+            responses, labels=bf.build.Potts(coupling, graph), raters=bf.build.Confusion(confusion)
+        )
     result = bf.sample(model, 60, chains=2, cores=1, random_seed=1, **QUIET)
     order = np.tile([0, 1], (2, 60, 1))
     order[1] = [1, 0]
@@ -281,7 +286,7 @@ def test_labels_that_were_drawn_stay_drawn_where_probabilities_are_computed_anew
     drawn = result["label_draws"].dataset.copy(deep=True)
     drawn["label"][1] = 1 - drawn["label"][1]
     bad["label_draws"] = xr.DataTree(drawn)
-    back = bf.align_labels(bad, model, reference=result)
+    back = bf.checks.align_labels(bad, model, reference=result)
     assert back.attrs["aligned"] >= 60
     assert (back["posterior"]["confusion"] == result["posterior"]["confusion"]).all()
     found, true = (each["label_posterior"] for each in (back, result))

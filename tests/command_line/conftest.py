@@ -19,7 +19,7 @@ def ctrl_c():
 
 @pytest.fixture(autouse=True)
 def short_tuning(monkeypatch):
-    monkeypatch.setattr(bf.LabelGibbs, "default_tune_steps", 20)
+    monkeypatch.setattr(bf.build.LabelGibbs, "default_tune_steps", 20)
 
 
 @pytest.fixture

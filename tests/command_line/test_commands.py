@@ -19,7 +19,7 @@ from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands, outputs
 from bayesfuse.command_line.outputs import _advice
 from bayesfuse.ensemble import schedule
-from bayesfuse.ensemble.fused import best_and_worst, in_columns, rater_table
+from bayesfuse.ensemble.fused import best_and_worst, in_columns
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, 
     raters = pd.read_csv("raters.csv")
     assert raters.pop("positive").unique().tolist() == ["good"]
     alike = {"rtol": 1e-5, "check_dtype": False, "check_names": False}
-    pd.testing.assert_frame_equal(raters, rater_table(tables()), **alike)
+    pd.testing.assert_frame_equal(raters, bf.rater_table(tables()), **alike)
     for row in raters.itertuples():
         (line,) = (line for line in lines[header + 1 :] if line.startswith(f"{row.rater} "))
         assert line.split()[1] == "20"

@@ -154,7 +154,7 @@ def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
 
     monkeypatch.setattr(CompiledChain, "advance", counted)
     assert fit("--quiet", "--sweeps", "2", "--thin", "10") == 0
-    assert sum(swept) == 2 * 2 * (40 + bf.LabelGibbs.default_tune_steps)
+    assert sum(swept) == 2 * 2 * (40 + bf.build.LabelGibbs.default_tune_steps)
     assert tables()["posterior"].sizes["draw"] == 4
 
 
@@ -217,7 +217,7 @@ def press(*_, **__):
 def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
     """All chains end, with the draws that each of them has."""
     before = signal.getsignal(signal.SIGINT)
-    tune = bf.LabelGibbs.default_tune_steps
+    tune = bf.build.LabelGibbs.default_tune_steps
     interrupt_in(monkeypatch, 4 * (tune + 30))
     assert fit("--chains", "4") == 130
     printed = capsys.readouterr()
@@ -261,7 +261,7 @@ def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
 
 
 def test_interrupted_in_sampling_and_again_in_the_report(folder, capsys, monkeypatch):
-    interrupt_in(monkeypatch, bf.LabelGibbs.default_tune_steps + 30)
+    interrupt_in(monkeypatch, bf.build.LabelGibbs.default_tune_steps + 30)
     monkeypatch.setattr(commands, "report", press)
     assert fit("--chains", "1") == 130
     assert 0 < tables()["posterior"].sizes["draw"] < 40

@@ -66,7 +66,7 @@ def readers(frame, folder, **naming):
         "array": bf.Responses.from_matrix(matrix.to_numpy(), raters=["x", "y"], **naming),
         "from_counts": bf.Responses.from_counts(counts, raters=["x", "y"], **naming),
         "from_parquet": bf.Responses.from_parquet(folder / "parts", **naming).head,
-        "read_verdicts": bf.read_verdicts(judged, **naming).responses,
+        "read_verdicts": bf.io.read_verdicts(judged, **naming).responses,
         "shell": read_tables(parse(["fit", str(path), *options])).responses,
     }
 

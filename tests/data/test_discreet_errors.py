@@ -47,10 +47,10 @@ CALLS = {
     "statements": lambda v: bf.Responses.from_probabilities(
         {"item": [1], "rater": [v], "a": [v], "b": [0.1]}
     ),
-    "verdicts": lambda v: bf.read_verdicts(
+    "verdicts": lambda v: bf.io.read_verdicts(
         pd.DataFrame({"item": [1, 2, 3], "judge": "x", "verdict": ["[[A]]", v, "[[B]]"]})
     ),
-    "json": lambda v: bf.read_verdicts(
+    "json": lambda v: bf.io.read_verdicts(
         pd.DataFrame({"item": [1], "judge": "x", "verdict": [{v: 1}]})
     ),
     "sequences": lambda v: bf.Sequences.from_table(

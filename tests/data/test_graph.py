@@ -210,9 +210,11 @@ def test_models_read_matrices_and_networkx():
     networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
     responses = bf.Responses.from_matrix([[0], [1], [0]])
     for graph in (sparse.eye_array(3, k=1), networkx.path_graph(3)):
-        assert bf.Potts(coupling=1.0, graph=graph).graph.edges.tolist() == [[0, 1], [1, 2]]
+        assert bf.build.Potts(coupling=1.0, graph=graph).graph.edges.tolist() == [[0, 1], [1, 2]]
         assert MarkovRandomField(responses, graph)["responses"] is not None
-    refused(r"graph= must be a bf\.Graph.*Got: ndarray", bf.Potts, coupling=1.0, graph=np.eye(3))
+    refused(
+        r"graph= must be a bf\.Graph.*Got: ndarray", bf.build.Potts, coupling=1.0, graph=np.eye(3)
+    )
 
 
 def test_graph_and_responses_must_have_the_same_items():

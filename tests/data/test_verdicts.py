@@ -29,7 +29,7 @@ def test_preferences_in_both_orders(ending, tmp_path):
             {"csv": table.to_csv(index=False), "jsonl": lines}.get(ending, json.dumps(ROWS))
         )
         table = path
-    responses, items, orders = bf.read_verdicts(table, swapped="turned", **HOW)
+    responses, items, orders = bf.io.read_verdicts(table, swapped="turned", **HOW)
     found = responses.to_frame().to_numpy().tolist()
     assert found == [
         ["1 / new", "x p", "A"],
@@ -45,25 +45,25 @@ def test_preferences_in_both_orders(ending, tmp_path):
 def test_scores_are_grades_and_other_verdicts_classes():
     wide = pd.DataFrame({"item": list("ab"), "part": ["p", "q"], "x": [3, 10], "y": [None, 7]})
     wide["silent"] = None
-    responses, items, _ = bf.read_verdicts(wide, judges=["x", "y", "silent"])
+    responses, items, _ = bf.io.read_verdicts(wide, judges=["x", "y", "silent"])
     assert responses.raters.tolist() == ["silent", "x", "y"]
     assert responses.ordered and responses.classes.tolist() == list(range(3, 11))
     np.testing.assert_array_equal(responses.to_frame()["label"], [3, 10, 7])
     assert items["part"].to_dict() == {"a": "p", "b": "q"}
-    halves = bf.read_verdicts(wide.assign(x=[1.5, 3], y=[2, 1000]), judges="x")
+    halves = bf.io.read_verdicts(wide.assign(x=[1.5, 3], y=[2, 1000]), judges="x")
     assert halves.responses.ordered and halves.responses.classes.tolist() == [1.5, 3]
     turned = wide.assign(verdict=["A", "tie"], s=["yes", 0])
-    *_, orders = bf.read_verdicts(turned, judges=["verdict"], swapped="s")
+    *_, orders = bf.io.read_verdicts(turned, judges=["verdict"], swapped="s")
     assert orders == [("verdict", "verdict (swapped)")]
     said = wide.assign(x=["pass", "fail"], y=["C", "n/a"])
-    responses, _, orders = bf.read_verdicts(said, judges=["x", "y"])
+    responses, _, orders = bf.io.read_verdicts(said, judges=["x", "y"])
     assert responses.classes.tolist() == ["C", "fail", "pass"] and not orders
     assert not responses.ordered and responses.n_responses == 3
 
 
 def verdicts_of(*said, **settings):
     table = pd.DataFrame({"item": range(len(said)), "judge": "x", "verdict": said})
-    return bf.read_verdicts(table, **settings).responses
+    return bf.io.read_verdicts(table, **settings).responses
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_verdicts_are_read_as_judges_write_them(said, labels):
 @pytest.mark.parametrize("tie", ["tie (inconsistent)", "both bad", "neither", "tie (bothbad)", "C"])
 def test_ties_stay_ties_in_the_other_order(tie):
     said = pd.DataFrame({"item": [1, 2], "judge": "x", "verdict": ["[[A]]", f"[[{tie}]]"]})
-    table = bf.read_verdicts(said.assign(swapped=1), swapped="swapped").responses
+    table = bf.io.read_verdicts(said.assign(swapped=1), swapped="swapped").responses
     assert table.to_frame()["label"].tolist() == ["B", "tie"]
 
 
@@ -126,7 +126,7 @@ def test_what_is_refused(tmp_path):
     table = pd.DataFrame(ROWS)
 
     def refused(match, table=table, **other):
-        refused_table(match, bf.read_verdicts, table, **HOW | other)
+        refused_table(match, bf.io.read_verdicts, table, **HOW | other)
 
     refused(r"no or several 'item' among", item="item")
     refused(r"no or several 'say' among", pd.concat([table, table["say"]], axis=1))
@@ -146,5 +146,7 @@ def test_what_is_refused(tmp_path):
     )
     refused(r"At least one verdict", table.assign(say=None))
     path = tmp_path / "none.jsonl"
-    refused_as(ModelError, r"path of a CSV.* JSONL .* Got: .*none\.jsonl", bf.read_verdicts, path)
-    refused_as(ModelError, r"must be a pd\.DataFrame.* Got: int", bf.read_verdicts, 3)
+    refused_as(
+        ModelError, r"path of a CSV.* JSONL .* Got: .*none\.jsonl", bf.io.read_verdicts, path
+    )
+    refused_as(ModelError, r"must be a pd\.DataFrame.* Got: int", bf.io.read_verdicts, 3)

@@ -92,7 +92,7 @@ def test_missing_and_repeated_responses_and_known_labels():
     }
     assert found["known_wrong"].values[-1] in (0, 1)
     always = known_truth(np.zeros((6, 2), dtype=int), truth)  # one verdict throughout
-    refused("one label .*bf.sources. Got: no others", bf.decisions.panel, always)
+    refused("one label .*bf.rater_table. Got: no others", bf.decisions.panel, always)
 
 
 def test_smaller_panels_are_those_of_weighted_votes_by_hand():

@@ -11,10 +11,11 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
+from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.average import weigh, why_less
 from bayesfuse.ensemble.candidates import Inputs, candidates, is_rules
-from bayesfuse.ensemble.evidence import Evidence, error_correlation, examine, part_of
+from bayesfuse.ensemble.evidence import Evidence, error_correlation, examine
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
 from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed

@@ -46,14 +46,13 @@ def test_the_explanation_is_code_that_gives_the_same_labels(fused, crowd, capsys
 
 
 def test_votes_are_right_as_often_as_labels_say(fused, crowd):
-    found, given = bf.sources(fused), crowd.responses
-    right = probabilities(fused)[given.item, given.label]
-    expected = pd.Series(right).groupby([given.rater, given.label]).mean()
-    np.testing.assert_allclose(found["accuracy"], expected)
-    drawn = fused["label_draws"]["label"].transpose("sample", "item").values[:, given.item]
-    each = pd.DataFrame((drawn == given.label).T).groupby([given.rater, given.label]).mean()
-    ends = np.quantile(each, [0.055, 0.945], axis=1)
-    np.testing.assert_allclose(found[["accuracy_lower", "accuracy_upper"]].T, ends)
+    table, responses = bf.rater_table(fused).set_index("rater"), crowd.responses
+    drawn = fused["label_draws"]["label"].transpose("sample", "item").values[:, responses.item]
+    accuracy = pd.DataFrame((drawn == responses.label).T).groupby(responses.rater).mean()
+    table = table.loc[responses.raters]
+    np.testing.assert_allclose(table["accuracy"], accuracy.mean(axis=1))
+    ends = np.quantile(accuracy, [0.055, 0.945], axis=1)
+    np.testing.assert_allclose(table[["low", "high"]].T, ends)
 
 
 def test_tables_of_labels_and_raters(fused, crowd):
@@ -320,7 +319,7 @@ def test_vote_shares_know_of_which_responses_they_are():
     for other in (bf.vote_shares(crowd), bf.vote_shares(crowd.relabelled(crowd.label * 0))):
         with pytest.raises(ModelError, match="same responses and gold labels"):
             bf.average({"one": votes, "other": other}, {"one": 1, "other": 1})
-    assert bf.grades(votes).sizes["item"] == 20
+    assert bf.decisions.item_grades(votes).sizes["item"] == 20
 
 
 def test_chains_that_disagree_about_labels_are_seen(fused):

@@ -151,7 +151,7 @@ def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp
     counted = bf.spans(drawn, bf.Sequences.from_lengths([40]), scheme="runs", outside=None)
     pd.testing.assert_frame_equal(spans, counted)
     assert bf.class_shares(loaded).shares["share"].sum() == pytest.approx(1)
-    assert bf.difficulty(loaded).equals(answer["difficulty"].to_dataset())
+    assert bf.decisions.difficulty(loaded).equals(answer["difficulty"].to_dataset())
     unknown = np.flatnonzero(np.arange(40) % 3)[13:]
     new = crowd.responses.take(unknown)
     expected = answer.probabilities().loc[unknown].to_numpy()
@@ -209,7 +209,7 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
     assert strip[0].get_data().values.sum() == pytest.approx(
         answer.probabilities().iloc[:20, 0].sum()
     )
-    refused(r"Got: an average of sequences, tags alone", bf.difficulty, answer)
+    refused(r"Got: an average of sequences, tags alone", bf.decisions.difficulty, answer)
     runs = bf.spans(answer, scheme="runs", outside=None)
     assert (runs["stop"] - runs["start"]) @ runs["probability"] == pytest.approx(40)
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.fuse(WIDE.astype(object).replace({1: "y"})), "astype"),
         (lambda: bf.fuse(WIDE, gold={"0": 0}), r"such as \[0, 1, 2, …\]; leave out .* Got: '0'"),
         (lambda: bf.fuse(WIDE, gold=np.zeros(4)), r"dict\(zip\(items, labels\)\).*ndarray"),
-        (lambda: bf.sources(WIDE, truth=[0, 1]), r"truth=.*Got: list"),
+        (lambda: bf.rater_table(WIDE, truth=[0, 1]), r"truth=.*Got: list"),
         (lambda: bf.spans(LONG, bf.Sequences.from_lengths([4])), r"bf\.draw_labels\(result\)"),
         (lambda: bf.sample(MODEL, seed=1), r"is random_seed=, as in PyMC\. Got: seed=1"),
         (lambda: bf.fit(MODEL, rng=2), r"random_seed=, .* Got: rng=2"),
@@ -43,7 +43,7 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.fuse("table.csv"), r"path of a CSV.*Got: 'table\.csv' \(No such file"),
         (lambda: bf.fuse(TABLE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
         (lambda: bf.sample(TABLE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
-        (lambda: bf.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
+        (lambda: bf.build.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
     ],
 )
 def test_the_error_says_the_remedy(call, message):

@@ -192,7 +192,9 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
         weight = pm.Gamma("weight", 5, 1)
         prevalence = pm.Dirichlet("prevalence", 1 + weight * np.ones(3))
         confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)) + 1)
-        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
+        bf.build.observe(
+            small, labels=bf.build.Independent(prevalence), raters=bf.build.Confusion(confusion)
+        )
     result = bf.find_map(model, tolerance=1e-12)
     point, last = result["point"], result["trace"]["log_posterior"].values[-1]
     from_values = bf.find_map(model, start={"confusion": point["confusion"].values})
@@ -218,7 +220,9 @@ def test_em_refuses_what_it_cannot_do(small, small_model):
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         accuracy = pm.Beta("accuracy", 1 + pm.Poisson("extra", 1.0), 1, shape=6)
-        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
+        bf.build.observe(
+            small, labels=bf.build.Independent(prevalence), raters=bf.build.OneCoin(accuracy)
+        )
     refused(r"whole ones have no gradients.*\['extra'\]", bf.find_map, model)
 
 
@@ -227,11 +231,15 @@ def test_constant_parameters_stay_as_they_are(small):
     share = np.array([0.2, 0.3, 0.5])
     with pm.Model() as known:
         accuracy = pm.Beta("accuracy", 2, 1, shape=6)
-        bf.observe(small, labels=bf.Independent(share), raters=bf.OneCoin(accuracy))
+        bf.build.observe(
+            small, labels=bf.build.Independent(share), raters=bf.build.OneCoin(accuracy)
+        )
     with pm.Model() as nearly:
         prevalence = pm.Dirichlet("prevalence", 1e9 * share)
         accuracy = pm.Beta("accuracy", 2, 1, shape=6)
-        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
+        bf.build.observe(
+            small, labels=bf.build.Independent(prevalence), raters=bf.build.OneCoin(accuracy)
+        )
     one, other = (bf.find_map(each, tolerance=1e-12) for each in (known, nearly))
     assert_close(
         one["point"]["accuracy"].values, other["point"]["accuracy"].values, "accuracy", atol=1e-4
@@ -250,12 +258,12 @@ def test_mixtures_are_updated_only_where_shares_and_components_are_fixed():
     with pm.Model() as model:
         shares = pm.Dirichlet("shares", [4.0, 1.0])
         prevalence = pm.Mixture("prevalence", w=shares, comp_dists=components)
-        channel = bf.OneCoin(np.array([0.9, 0.8, 0.7]))
-        bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=channel)
+        channel = bf.build.OneCoin(np.array([0.9, 0.8, 0.7]))
+        bf.build.observe(UNANIMOUS, labels=bf.build.Independent(prevalence), raters=channel)
     assert not make_plan(model).blocks
     with pm.Model() as model:
         prevalence = pm.Mixture("prevalence", w=[0.8, 0.2], comp_dists=components)
-        bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=channel)
+        bf.build.observe(UNANIMOUS, labels=bf.build.Independent(prevalence), raters=channel)
     prior = make_plan(model).blocks["prevalence"].prior
     assert np.allclose(prior.mean(), [0.8 * 2 / 42 + 0.2 * 40 / 42, 0.8 * 40 / 42 + 0.2 * 2 / 42])
 
@@ -264,14 +272,14 @@ def test_a_variable_that_is_two_parameters_is_no_block():
     responses = bf.Responses.from_matrix([[0] * 4, [1] * 4, [2] * 4, [0, 0, 0, 1]])
     with pm.Model() as model:
         both = pm.Beta("both", 2, 2, shape=4)
-        labels = bf.Independent(np.ones(3) / 3)
-        bf.observe(responses, labels=labels, raters=Guessing(both, both))
+        labels = bf.build.Independent(np.ones(3) / 3)
+        bf.build.observe(responses, labels=labels, raters=Guessing(both, both))
     assert not make_plan(model).blocks
     with pm.Model() as model:  # as is one on which another depends
         after, rows = pm.Dirichlet("after", np.ones((3, 3))), bf.priors.diagonal(3)
-        labels = bf.MarkovChain(after.mean(axis=0), after, bf.Sequences.from_lengths([4]))
-        rows = bf.dirichlet("rows", rows, shape=(4, 3, 3))
-        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
+        labels = bf.build.MarkovChain(after.mean(axis=0), after, bf.Sequences.from_lengths([4]))
+        rows = bf.build.dirichlet("rows", rows, shape=(4, 3, 3))
+        bf.build.observe(responses, labels=labels, raters=bf.build.Confusion(rows))
     assert set(make_plan(model).blocks) == {"confusion"}
 
 
@@ -286,7 +294,9 @@ def test_pooled_accuracies_of_raters_who_never_err(below_one):
         else:
             mean, size = pm.Beta("mean", 2, 2), pm.Exponential("size", 0.5)
             accuracy = pm.Beta("accuracy", mean * size, (1 - mean) * size, shape=3)
-        bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
+        bf.build.observe(
+            UNANIMOUS, labels=bf.build.Independent(prevalence), raters=bf.build.OneCoin(accuracy)
+        )
     result = bf.sample(model, 5, tune=5, chains=1, **SEEDED)
     assert result.attrs["sampler"] == "gibbs"
     assert (result["posterior"]["accuracy"] < 1).all()
@@ -299,23 +309,23 @@ def test_starts_stay_within_the_support_of_variables_without_a_transform():
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [1.0, 1.0])
         sd = pm.HalfNormal("sd", 1, default_transform=None)
-        channel = bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, sd, shape=3)))
-        bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=channel)
+        channel = bf.build.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, sd, shape=3)))
+        bf.build.observe(UNANIMOUS, labels=bf.build.Independent(prevalence), raters=channel)
     result = bf.sample(model, 5, tune=3, chains=2, cores=1, **SEEDED)
     assert (result["posterior"]["sd"] > 0).all()
 
 
 def test_what_a_factor_declares_is_checked():
-    class Silent(bf.OneCoin):
+    class Silent(bf.build.OneCoin):
         declared = ()
 
-    class Lost(bf.OneCoin):
+    class Lost(bf.build.OneCoin):
         declared = (Parameter("accuracy", REAL, ("camera",)),)
 
     with pm.Model():
-        labels = bf.Independent(np.ones(2) / 2)
+        labels = bf.build.Independent(np.ones(2) / 2)
         for kind, rule in ((Silent, "must declare all its parameters"), (Lost, "camera")):
-            refused(rule, bf.observe, UNANIMOUS, labels=labels, raters=kind(np.full(3, 0.8)))
+            refused(rule, bf.build.observe, UNANIMOUS, labels=labels, raters=kind(np.full(3, 0.8)))
 
 
 N_ITEMS, N_RATERS = 90, 6
@@ -341,12 +351,12 @@ def pooled_transition():
 
 
 LABELS = {
-    "pooled": lambda: bf.Independent(pm.Dirichlet("p", 1 + pm.Gamma("w", 2, 1) * np.ones(3))),
-    "chain": lambda: bf.MarkovChain(
+    "pooled": lambda: bf.build.Independent(pm.Dirichlet("p", 1 + pm.Gamma("w", 2, 1) * np.ones(3))),
+    "chain": lambda: bf.build.MarkovChain(
         pm.Dirichlet("initial", np.ones(3)), pooled_transition(), SEQUENCES
     ),
-    "stationary": lambda: bf.StationaryMarkovChain(pooled_transition(), SEQUENCES),
-    "coupling": lambda: bf.Potts(pm.HalfNormal("c", sigma=pm.Gamma("scale", 3, 3)), GRAPH),
+    "stationary": lambda: bf.build.StationaryMarkovChain(pooled_transition(), SEQUENCES),
+    "coupling": lambda: bf.build.Potts(pm.HalfNormal("c", sigma=pm.Gamma("scale", 3, 3)), GRAPH),
 }
 
 
@@ -354,18 +364,18 @@ def pooled_rows():
     size = pm.Gamma("size", 2, 0.2, shape=3)
     mean = pm.Dirichlet("mean", np.ones((3, 3)) + 2 * np.eye(3))
     rows = (size[:, None] * mean)[None] * np.ones((N_RATERS, 1, 1))
-    return bf.Confusion(pm.Dirichlet("confusion", rows, shape=(N_RATERS, 3, 3)))
+    return bf.build.Confusion(pm.Dirichlet("confusion", rows, shape=(N_RATERS, 3, 3)))
 
 
 def pooled_accuracies():
     mean, sd = pm.Normal("logit", 1, 1), pm.HalfNormal("sd", 1)
-    return bf.OneCoin(pm.math.sigmoid(pm.Normal("own", mean, sd, shape=N_RATERS)))
+    return bf.build.OneCoin(pm.math.sigmoid(pm.Normal("own", mean, sd, shape=N_RATERS)))
 
 
 def groups():
     outer = pm.Dirichlet("outer", 1 + pm.Gamma("size", 2, 0.2) * np.eye(3)[None], shape=(1, 3, 3))
     inner = pm.Dirichlet("inner", np.tile(1 + 3 * np.eye(3), (N_RATERS, 1, 1)))
-    return bf.LatentGroups(outer, inner, np.array([0, 0, -1, -1, -1, -1]))
+    return bf.build.LatentGroups(outer, inner, np.array([0, 0, -1, -1, -1, -1]))
 
 
 RATERS = {"rows": pooled_rows, "accuracies": pooled_accuracies, "groups": groups}
@@ -378,7 +388,7 @@ RATERS = {"rows": pooled_rows, "accuracies": pooled_accuracies, "groups": groups
 def test_em_climbs(crowd, labels, raters):
     truth, responses = crowd
     with pm.Model() as model:
-        bf.observe(responses, labels=LABELS[labels](), raters=RATERS[raters]())
+        bf.build.observe(responses, labels=LABELS[labels](), raters=RATERS[raters]())
     point = bf.find_map(model, iterations=5)
     assert "start_log_evidence_moments" in point.attrs
     height = point["trace"]["log_posterior"].values
@@ -392,7 +402,7 @@ def test_em_climbs(crowd, labels, raters):
 def test_a_coupling_that_is_an_expression_is_refused(crowd):
     _, responses = crowd
     with pm.Model() as model:
-        labels = bf.Potts(pm.math.exp(pm.Normal("log_coupling", -1, 0.5)), GRAPH)
-        rows = bf.dirichlet("confusion", bf.priors.diagonal(3), shape=(N_RATERS, 3, 3))
-        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
+        labels = bf.build.Potts(pm.math.exp(pm.Normal("log_coupling", -1, 0.5)), GRAPH)
+        rows = bf.build.dirichlet("confusion", bf.priors.diagonal(3), shape=(N_RATERS, 3, 3))
+        bf.build.observe(responses, labels=labels, raters=bf.build.Confusion(rows))
     refused("expression of other variables", bf.find_map, model)

@@ -36,7 +36,7 @@ def test_a_point_that_is_copied_between_steps_changes_nothing(small, name):
     model = ALL[name](small)
     found = []
     for copied in (False, True):
-        step, point = bf.LabelGibbs(model=model, rng=1), model.initial_point()
+        step, point = bf.build.LabelGibbs(model=model, rng=1), model.initial_point()
         step.setup_chain(np.random.default_rng(3), 10, 30)
         for _ in range(40):
             point, _ = step.step(point)
@@ -98,16 +98,16 @@ CIRCLES, PATH = bf.Graph.grid((2, 4)), bf.Graph.grid((8,))
 
 
 def observe(coupling, graph):
-    raters = bf.Confusion(pm.Dirichlet("confusion", np.ones((3, 2, 2))))
+    raters = bf.build.Confusion(pm.Dirichlet("confusion", np.ones((3, 2, 2))))
     responses = bf.Responses.from_matrix(ANSWERS)
-    bf.observe(responses, labels=bf.Potts(coupling, graph), raters=raters)
+    bf.build.observe(responses, labels=bf.build.Potts(coupling, graph), raters=raters)
 
 
 def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
     with pm.Model() as model:
         observe(pm.LogNormal("coupling", pm.Normal("middle"), 0.7), CIRCLES)
     with pytest.raises(ModelError, match=r"Potts .* Got: \['coupling'\] left to other steps"):
-        bf.LabelGibbs([model["confusion"]], model=model)
+        bf.build.LabelGibbs([model["confusion"]], model=model)
     with pm.Model() as model:
         observe(pm.math.exp(pm.Normal("log_coupling")), CIRCLES)
     with pytest.raises(ModelError, match="sampler='nuts'"):
@@ -118,7 +118,7 @@ def test_a_bound_that_is_a_variable_leaves_the_number_to_other_steps():
     """In PyMC's coordinate the number moves with its bound."""
     with pm.Model():
         observe(pm.Uniform("coupling", 0.0, pm.HalfNormal("most")), PATH)
-        assert [v.name for v in bf.LabelGibbs().vars] == ["confusion_simplex__"]
+        assert [v.name for v in bf.build.LabelGibbs().vars] == ["confusion_simplex__"]
 
 
 def complete_graph():
@@ -128,10 +128,10 @@ def complete_graph():
     raters = np.array([[[0.6, 0.4], [0.4, 0.6]]] * 3)
     with pm.Model() as model:
         coupling = pm.HalfNormal("coupling", pm.Gamma("scale", 20.0, 20.0))
-        bf.observe(
+        bf.build.observe(
             bf.Responses.from_matrix(answers),
-            labels=bf.Potts(coupling, graph),
-            raters=bf.Confusion(raters),
+            labels=bf.build.Potts(coupling, graph),
+            raters=bf.build.Confusion(raters),
         )
     return model, np.log(raters)[np.arange(3), :, answers].sum(axis=1)
 

@@ -179,14 +179,14 @@ def test_any_parameter_of_a_model_of_ones_own_may_be_a_mixture(small):
             with pm.Model() as model:
                 rows = same(alpha) if mixed else alpha
                 if stationary:
-                    steps = bf.dirichlet("transition", rows)
-                    labels = bf.StationaryMarkovChain(steps, chains(small))
+                    steps = bf.build.dirichlet("transition", rows)
+                    labels = bf.build.StationaryMarkovChain(steps, chains(small))
                 else:
                     first = same(alpha[0]) if mixed else alpha[0]
-                    labels = bf.Independent(bf.dirichlet("prevalence", first))
+                    labels = bf.build.Independent(bf.build.dirichlet("prevalence", first))
                 each = np.tile(alpha + np.eye(3), (6, 1, 1))
-                confusion = bf.dirichlet("confusion", same(each) if mixed else each)
-                bf.observe(small, labels=labels, raters=bf.Confusion(confusion))
+                confusion = bf.build.dirichlet("confusion", same(each) if mixed else each)
+                bf.build.observe(small, labels=labels, raters=bf.build.Confusion(confusion))
             observation, prior, begun = pieces(model)
             heights[stationary, mixed] = [
                 np.diff(em.fit(observation, begun, prior, iterations=9, tolerance=-np.inf).trace),
@@ -341,15 +341,15 @@ def numbers(observation, rows):
 
 
 def observe(responses):
-    return ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+    return ResponseModel.build(responses, bf.build.Independent(None), bf.build.Confusion(None))
 
 
 def test_only_models_whose_matrices_can_be_mixed_are_turned():
     responses, _, _ = crowd(np.random.default_rng(1), 30)
     with pm.Model() as zeros:
-        rows = bf.dirichlet("confusion", np.tile([[1.0, 0.0], [1.0, 1.0]], (9, 1, 1)))
-        labels = bf.Independent(pm.Dirichlet("prevalence", np.ones(2)))
-        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
+        rows = bf.build.dirichlet("confusion", np.tile([[1.0, 0.0], [1.0, 1.0]], (9, 1, 1)))
+        labels = bf.build.Independent(pm.Dirichlet("prevalence", np.ones(2)))
+        bf.build.observe(responses, labels=labels, raters=bf.build.Confusion(rows))
     chain = bf.Sequences.from_lengths([30])
     turned = {
         "confusion": DawidSkene(responses),

@@ -93,12 +93,12 @@ def test_label_gibbs_is_a_step_method_of_pymc(small):
     """It finds the model that it is sampled with; another than the last must be named."""
     settings = {"chains": 2, "cores": 1, "random_seed": 1} | QUIET
     model = DawidSkene(small)
-    result = pm.sample(300, tune=20, step=bf.LabelGibbs(), model=model, **settings)
+    result = pm.sample(300, tune=20, step=bf.build.LabelGibbs(), model=model, **settings)
     ours = bf.sample(model, 300, **settings)
     assert_within_mcse(result["posterior"].dataset, ours["posterior"].dataset, PARAMETERS)
     DawidSkene(small)
     with pytest.raises(ValueError, match="pass model= for another"):
-        pm.sample(5, step=bf.LabelGibbs(), model=model, **settings)
+        pm.sample(5, step=bf.build.LabelGibbs(), model=model, **settings)
 
 
 def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):
@@ -106,9 +106,11 @@ def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)))
         pm.Poisson("size", 100 * prevalence[0], observed=20)
-        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
-        step = bf.LabelGibbs()
-        refused("prevalence", bf.LabelGibbs, [prevalence])
+        bf.build.observe(
+            small, labels=bf.build.Independent(prevalence), raters=bf.build.Confusion(confusion)
+        )
+        step = bf.build.LabelGibbs()
+        refused("prevalence", bf.build.LabelGibbs, [prevalence])
     assert [v.name for v in step.vars] == ["confusion_simplex__"]
 
 
@@ -160,8 +162,8 @@ def test_parameters_that_are_observed_are_what_was_observed(small):
     model = pm.observe(DawidSkene(small), {"prevalence": prevalence})
     with pm.Model() as known:
         rows = np.tile(bf.priors.diagonal(3), (6, 1, 1))
-        channel = bf.Confusion(bf.dirichlet("confusion", rows))
-        bf.observe(small, labels=bf.Independent(prevalence), raters=channel)
+        channel = bf.build.Confusion(bf.build.dirichlet("confusion", rows))
+        bf.build.observe(small, labels=bf.build.Independent(prevalence), raters=channel)
     one, other = (bf.find_map(m, iterations=9, tolerance=0)["point"] for m in (model, known))
     assert np.allclose(one["confusion"], other["confusion"], rtol=1e-9)
 
@@ -169,8 +171,8 @@ def test_parameters_that_are_observed_are_what_was_observed(small):
 def test_models_and_results_that_cannot_be_used_are_refused(small, small_model):
     certain = np.tile(np.eye(3), (6, 1, 1))  # rules out repeated responses that differ
     with pm.Model() as impossible:
-        labels = bf.Independent(pm.Dirichlet("prevalence", np.ones(3)))
-        bf.observe(small, labels=labels, raters=bf.Confusion(certain))
+        labels = bf.build.Independent(pm.Dirichlet("prevalence", np.ones(3)))
+        bf.build.observe(small, labels=labels, raters=bf.build.Confusion(certain))
     refused_as(ImpossibleDataError, "probability zero for item", bf.sample, impossible, 10, **QUIET)
     with pm.Model() as empty:
         pm.Normal("x")

@@ -188,8 +188,10 @@ def test_an_update_is_a_result(days, tmp_path):
 def test_a_named_model_and_constants_are_kept(days):
     with pm.Model(name="mine") as model:
         shares = pm.Data("shares", [0.5, 0.3, 0.2])
-        rows = bf.dirichlet("rows", bf.priors.confusion(None, days[0]))
-        bf.observe(days[0], labels=bf.Independent(shares), raters=bf.Confusion(rows))
+        rows = bf.build.dirichlet("rows", bf.priors.confusion(None, days[0]))
+        bf.build.observe(
+            days[0], labels=bf.build.Independent(shares), raters=bf.build.Confusion(rows)
+        )
     found = update(update(fit(model), days[1]), days[2])
     assert list(found["posterior"].data_vars) == ["mine::rows"]
     assert found["constant_data"]["mine::shares"].values.tolist() == [0.5, 0.3, 0.2]

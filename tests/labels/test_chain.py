@@ -22,7 +22,7 @@ LENGTHS = {2: [3, 1, 4], 3: [1, 3, 2], 5: [3, 1]}
 def test_chain_against_enumeration(n_classes, zeros):
     structure = shuffled(LENGTHS[n_classes], n_classes)
     log_lik = random_log_lik(structure[1][-1], n_classes, n_classes)
-    prior = bf.MarkovChain(None, None, None)
+    prior = bf.build.MarkovChain(None, None, None)
     check_label_prior(prior, random_chain(n_classes, 1, zeros=zeros), log_lik, structure)
 
 
@@ -34,13 +34,13 @@ def test_equal_rows_are_independent_labels(stationary_start):
     log_lik = random_log_lik(30, 4, 5)
     structure = shuffled([10, 1, 12, 7], 5)
     rows = np.tile(prevalence, (4, 1))
-    prior = bf.StationaryMarkovChain if stationary_start else bf.MarkovChain
+    prior = bf.build.StationaryMarkovChain if stationary_start else bf.build.MarkovChain
     parameters = (rows,) if stationary_start else (prevalence, rows)
     chain = prior(*(None for _ in parameters), None)
     seen = relative(log_lik)
     found = chain.marginal(parameters, *seen, structure)
     common = np.ones(30, dtype=int), np.zeros(30, dtype=np.int32)
-    apart = bf.Independent(None).marginal((prevalence[None],), *seen, common)
+    apart = bf.build.Independent(None).marginal((prevalence[None],), *seen, common)
     assert_close(found.total, apart.total, "log evidence")
     assert_close(found.probability, apart.probability, "label probability")
     by_sequence = np.add.reduceat(apart.log_evidence[structure[0]], structure[1][:-1])
@@ -147,7 +147,10 @@ def test_an_impossible_sequence_is_named():
     sequences = bf.Sequences.from_lengths([2, 3], names=["fine", "broken"])
     responses = bf.Responses.from_matrix([[0], [0], [1], [0], [0]], classes=[0, 1])
     observation = ResponseModel.build(
-        responses, bf.MarkovChain(None, None, sequences), bf.Confusion(None), gold={2: 1, 3: 0}
+        responses,
+        bf.build.MarkovChain(None, None, sequences),
+        bf.build.Confusion(None),
+        gold={2: 1, 3: 0},
     )
     values = {
         "initial": np.array([0.5, 0.5]),
@@ -167,7 +170,9 @@ def test_an_impossible_sequence_is_named():
 def test_counts_of_labels_by_hand():
     place, start = np.array([4, 0, 2, 1, 3]), np.array([0, 3, 5])
     labels = np.array([1, 0, 1, 2, 0])  # paths 0 1 1 and 0 2
-    begun, followed = bf.MarkovChain(None, None, None).sample_counts(labels, (place, start), 3)
+    begun, followed = bf.build.MarkovChain(None, None, None).sample_counts(
+        labels, (place, start), 3
+    )
     assert begun.tolist() == [2, 0, 0]
     assert followed.tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
     soft = soft_counts(np.eye(3)[labels], place, start)
@@ -181,7 +186,7 @@ def test_prevalence_is_the_mean_over_all_items(lengths):
     share = [
         initial @ np.linalg.matrix_power(transition, t) for size in lengths for t in range(size)
     ]
-    prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths(lengths))
+    prior = bf.build.MarkovChain(None, None, bf.Sequences.from_lengths(lengths))
     assert_close(
         prior.prevalence((initial, transition), 3, (), np), np.mean(share, axis=0), "share"
     )
@@ -195,11 +200,13 @@ def test_derivatives_of_the_evidence_of_a_stationary_chain():
     sequences = bf.Sequences.from_lengths([3, 1, 5, 2])
     responses = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 3, (11, 2)))
     _, transition = random_chain(3, 4, zeros=0.3)
-    prior = bf.StationaryMarkovChain(None, sequences)
+    prior = bf.build.StationaryMarkovChain(None, sequences)
     structure = prior.structure(responses)
     seen = relative(random_log_lik(11, 3, 1))
     found = prior.marginal((transition,), *seen, structure)
-    free = bf.MarkovChain(None, None, None).marginal(prior.both((transition,)), *seen, structure)
+    free = bf.build.MarkovChain(None, None, None).marginal(
+        prior.both((transition,)), *seen, structure
+    )
     for k, j in np.argwhere(transition > -np.inf):
         ends = []
         for step in (1e-5, -1e-5):
@@ -220,7 +227,7 @@ def test_stationary_distribution(n_classes):
     share = stationary(transition)
     assert_close(share @ np.exp(transition), share, "stationary distribution")
     assert share.sum() == pytest.approx(1.0, rel=1e-14)
-    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
+    prior = bf.build.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
     assert_close(prior.prevalence((np.exp(transition),), n_classes, (), np), share, "prevalence")
 
 
@@ -262,7 +269,7 @@ def responses(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_against_enumeration(n_classes, far):
     """Structural zeros, an impossible class, and likelihoods that probabilities cannot hold."""
-    prior = bf.MarkovChain(None, None, SEQUENCES, population=POPULATION)
+    prior = bf.build.MarkovChain(None, None, SEQUENCES, population=POPULATION)
     tables = random_rows((3, n_classes), 1), random_rows((3, n_classes, n_classes), 2, zero=True)
     log_lik = np.random.default_rng(3).normal(0, 2, (7, n_classes))
     log_lik[4, 1] = -np.inf
@@ -273,7 +280,7 @@ def test_labels_against_enumeration(n_classes, far):
 
 def test_populations_are_chains_of_their_own():
     """Names of sequences, shares of classes, beginnings and batches."""
-    prior = bf.MarkovChain(None, None, SEQUENCES, population=POPULATION)
+    prior = bf.build.MarkovChain(None, None, SEQUENCES, population=POPULATION)
     table, tables = responses(3), (random_rows((3, 3), 1), random_rows((3, 3, 3), 2))
     assert prior.units(table).tolist() == [2, 5, 9]
     log_lik, structure = np.random.default_rng(3).normal(size=(7, 3)), prior.structure(table)
@@ -296,6 +303,6 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ResponsesError, match="Every sequence must be in populations="):
         HiddenMarkov(table, SEQUENCES, populations={5: "a"})
     with pytest.raises(ModelError, match=r"float64 of shape \(3,\) for 3 sequences"):
-        bf.MarkovChain(None, None, SEQUENCES, population=np.ones(3))
+        bf.build.MarkovChain(None, None, SEQUENCES, population=np.ones(3))
     with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):
-        bf.MarkovChain(None, None, SEQUENCES, population=[-1, 0, 1]).check({}, table)
+        bf.build.MarkovChain(None, None, SEQUENCES, population=[-1, 0, 1]).check({}, table)

@@ -34,10 +34,12 @@ def test_labels_against_enumeration(kind, n_classes):
     place = POPULATION if rows == 4 else None
     values = rng.normal(0, 1.5, (rows, n_classes))
     if "of" in kind:
-        prior = bf.Independent(log_odds=pt.as_tensor(values), population=place)
+        prior = bf.build.Independent(log_odds=pt.as_tensor(values), population=place)
         given = values
     else:
-        prior = bf.Independent(pt.as_tensor(np.exp(log_softmax(values, axis=1))), population=place)
+        prior = bf.build.Independent(
+            pt.as_tensor(np.exp(log_softmax(values, axis=1))), population=place
+        )
         given = log_softmax(values, axis=1)
     responses = bf.Responses.from_matrix(np.zeros((5, 1), int), classes=range(n_classes))
     tables = prior.expand((given,), n_classes, np)
@@ -56,7 +58,7 @@ CONFUSION = np.tile([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]], (3, 1, 
 
 def observe(labels, responses=None, gold=None):
     table = five() if responses is None else responses
-    return ResponseModel.build(table, labels, bf.Confusion(CONFUSION), gold)
+    return ResponseModel.build(table, labels, bf.build.Confusion(CONFUSION), gold)
 
 
 def evaluated(observation, labels):
@@ -77,9 +79,9 @@ def many(n_items=300, seed=3):
 def test_equal_items_are_merged_within_populations(constant):
     population, responses = many()
     labels = (
-        bf.Independent(SHARES[population])
+        bf.build.Independent(SHARES[population])
         if constant
-        else bf.Independent(SHARES, population=population)
+        else bf.build.Independent(SHARES, population=population)
     )
     merged = observe(labels, responses)
     assert merged.table.n_items <= 4 * 27 < responses.n_items
@@ -87,18 +89,18 @@ def test_equal_items_are_merged_within_populations(constant):
     apart = sum(
         evaluated(observe(labels, responses.take(np.flatnonzero(population == p))), labels)[0]
         for p, share in enumerate(SHARES)
-        for labels in [bf.Independent(share)]
+        for labels in [bf.build.Independent(share)]
     )
     assert_close(total, apart, "evidence")
-    one = observe(bf.Independent(SHARES[2]), responses.take(np.flatnonzero(population == 2)))
-    _, others = evaluated(one, bf.Independent(SHARES[2]))
+    one = observe(bf.build.Independent(SHARES[2]), responses.take(np.flatnonzero(population == 2)))
+    _, others = evaluated(one, bf.build.Independent(SHARES[2]))
     assert_close(probability[population == 2], others, "labels")
 
 
 def test_merged_items_are_counted_by_population():
     """Counts of labels drawn for merged items have the expected counts as their mean."""
     population, responses = many()
-    labels = bf.Independent(SHARES, population=population)
+    labels = bf.build.Independent(SHARES, population=population)
     seen, rng = observe(labels, responses), np.random.default_rng(0)
     rows = seen.rows({"prevalence": SHARES, "confusion": CONFUSION})
     _, expected = seen.expected(rows)
@@ -113,22 +115,22 @@ def test_merged_items_are_counted_by_population():
 def test_gradients_of_log_odds():
     with pm.Model() as model:
         effect = pm.Normal("effect", shape=(5, 3))
-        bf.observe(five(), labels=bf.Independent(log_odds=effect),
-                   raters=bf.Confusion(np.tile(np.eye(3) * 0.4 + 0.2, (3, 1, 1))))  # fmt: skip
+        channel = bf.build.Confusion(np.tile(np.eye(3) * 0.4 + 0.2, (3, 1, 1)))
+        bf.build.observe(five(), labels=bf.build.Independent(log_odds=effect), raters=channel)
     assert [v.name for v in make_plan(model).others] == ["effect"]
     assert_gradient(model, spread=1.0)
 
 
 BAD = {
-    "both": (lambda: bf.Independent(SHARES[0], log_odds=SHARES[0]), "one of the two"),
-    "too few": (lambda: bf.Independent(SHARES, population=[0, 1]), "Got: 2 for 5 items"),
-    "fractions": (lambda: bf.Independent(SHARES, population=np.ones(5)), "float64 values"),
-    "below zero": (lambda: bf.Independent(SHARES, population=[0, 1, -1, 0, 0]), "Got: -1"),
-    "no row": (lambda: bf.Independent(pt.as_tensor(SHARES[:2]), population=POPULATION),
+    "both": (lambda: bf.build.Independent(SHARES[0], log_odds=SHARES[0]), "one of the two"),
+    "too few": (lambda: bf.build.Independent(SHARES, population=[0, 1]), "Got: 2 for 5 items"),
+    "fractions": (lambda: bf.build.Independent(SHARES, population=np.ones(5)), "float64 values"),
+    "below zero": (lambda: bf.build.Independent(SHARES, population=[0, 1, -1, 0, 0]), "Got: -1"),
+    "no row": (lambda: bf.build.Independent(pt.as_tensor(SHARES[:2]), population=POPULATION),
                r"4 populations, 3 classes\). Got: shape \(2, 3\)"),
-    "items": (lambda: bf.Independent(pt.as_tensor(SHARES)), r"5 items, 3 classes"),
-    "no sum": (lambda: bf.Independent(2 * SHARES, population=POPULATION), "sum to one"),
-    "missing": (lambda: bf.Independent(log_odds=np.full((5, 3), np.nan)), "finite"),
+    "items": (lambda: bf.build.Independent(pt.as_tensor(SHARES)), r"5 items, 3 classes"),
+    "no sum": (lambda: bf.build.Independent(2 * SHARES, population=POPULATION), "sum to one"),
+    "missing": (lambda: bf.build.Independent(log_odds=np.full((5, 3), np.nan)), "finite"),
 }  # fmt: skip
 
 
@@ -136,7 +138,7 @@ BAD = {
 def test_what_does_not_fit_is_refused(name):
     make, match = BAD[name]
     with pytest.raises(ModelError, match=match), pm.Model():
-        bf.observe(five(), labels=make(), raters=bf.OneCoin(np.full(3, 0.7)))
+        bf.build.observe(five(), labels=make(), raters=bf.build.OneCoin(np.full(3, 0.7)))
 
 
 ITEMS = list("cadb")
@@ -186,10 +188,10 @@ def potts(kind):
 
 def cases():
     """Return label priors, their parameters as kernels have them, and joints by hand."""
-    independent, log = bf.Independent, np.log
+    independent, log = bf.build.Independent, np.log
     stay = stationary(MOVES[0])
-    chain = bf.MarkovChain(ROWS[0], MOVES[0], SEQUENCES)
-    populations = bf.MarkovChain(ROWS[:2], MOVES, SEQUENCES, population=RUN)
+    chain = bf.build.MarkovChain(ROWS[0], MOVES[0], SEQUENCES)
+    populations = bf.build.MarkovChain(ROWS[:2], MOVES, SEQUENCES, population=RUN)
     one = np.repeat(ROWS[:1], 4, axis=0)
     return {
         "one prevalence": (independent(ROWS[0]), (log(ROWS[0]),), by_item(one)),
@@ -210,11 +212,11 @@ def cases():
             in_sequence(ROWS[[0, 0]], MOVES[[0, 0]]),
         ),
         "StationaryMarkovChain": (
-            bf.StationaryMarkovChain(MOVES[0], SEQUENCES), (log(MOVES[0]),),
+            bf.build.StationaryMarkovChain(MOVES[0], SEQUENCES), (log(MOVES[0]),),
             in_sequence([stay, stay], MOVES[[0, 0]]),
         ),
         "chain with a classifier": (
-            bf.MarkovChain(
+            bf.build.MarkovChain(
                 SHARES[0], MOVES[0], SEQUENCES, classifier=SHARES, shares=SHARES[1]
             ),
             (log(SHARES[0]), log(MOVES[0])),
@@ -224,9 +226,9 @@ def cases():
         "chains of populations": (
             populations, (log(ROWS[:2]), log(MOVES)), in_sequence(ROWS[RUN], MOVES[RUN]),
         ),
-        "Potts": potts(bf.Potts),
-        "MeanFieldPotts": potts(bf.MeanFieldPotts),
-        "PlantedPotts": potts(bf.PlantedPotts),
+        "Potts": potts(bf.build.Potts),
+        "MeanFieldPotts": potts(bf.build.MeanFieldPotts),
+        "PlantedPotts": potts(bf.build.PlantedPotts),
     }  # fmt: skip
 
 
@@ -272,11 +274,11 @@ def priors():
     )
     share = [0.5, 0.2, 0.3]
     return {
-        "independent": (bf.Independent(INITIAL), 2000),
-        "chain": (bf.MarkovChain(INITIAL, TRANSITION, sequences), 2000),
-        "stationary": (bf.StationaryMarkovChain(TRANSITION, sequences), 2000),
-        "Potts": (bf.Potts(1.3, circle, share), 200),
-        "planted": (bf.PlantedPotts(1.3, circle, share), 200),
+        "independent": (bf.build.Independent(INITIAL), 2000),
+        "chain": (bf.build.MarkovChain(INITIAL, TRANSITION, sequences), 2000),
+        "stationary": (bf.build.StationaryMarkovChain(TRANSITION, sequences), 2000),
+        "Potts": (bf.build.Potts(1.3, circle, share), 200),
+        "planted": (bf.build.PlantedPotts(1.3, circle, share), 200),
     }
 
 
@@ -284,7 +286,7 @@ def priors():
 def test_truths_are_drawn_given_the_known_ones(name):
     prior, draws = priors()[name]
     responses = bf.Responses.from_matrix(np.zeros((5, 1), dtype=int), items=FIVE, classes=range(3))
-    channel = bf.Confusion(np.full((1, 3, 3), 1 / 3))
+    channel = bf.build.Confusion(np.full((1, 3, 3), 1 / 3))
     observation = ResponseModel.build(responses, prior, channel, GOLD)
     rows = observation.rows({**prior.parameters, **channel.parameters})
     log_lik = np.zeros((5, 3))

@@ -39,12 +39,12 @@ def table(n_items, n_classes):
     return bf.Responses.from_matrix(answers, classes=range(n_classes))
 
 
-def unknown(graph, prevalence=None, kind=bf.Potts):
+def unknown(graph, prevalence=None, kind=bf.build.Potts):
     """A prior whose coupling is to be inferred."""
     return kind(pt.dscalar("coupling"), graph, prevalence)
 
 
-def case(name, n_classes, seed, *, prevalence=None, kind=bf.Potts):
+def case(name, n_classes, seed, *, prevalence=None, kind=bf.build.Potts):
     graph = graphs()[name]
     prior = unknown(graph, prevalence, kind)
     structure = prior.structure(table(graph.n_items, n_classes))
@@ -70,7 +70,7 @@ def test_prior_sums_to_one(name):
         assert exact.total == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", [bf.Potts, bf.MeanFieldPotts])
+@pytest.mark.parametrize("kind", [bf.build.Potts, bf.build.MeanFieldPotts])
 def test_approximate_evidence_has_the_derivatives_it_claims(kind):
     """By central differences in the coupling and the log-likelihoods."""
     prior, structure, log_lik = case("weighted", 3, 2, kind=kind)
@@ -95,7 +95,7 @@ def test_how_far_approximations_are_from_the_truth():
     prior, structure, log_lik = case("grid", 2, 3)
     exact = enumerate_labels(prior, (np.array(0.5),), log_lik, structure)
     believed = prior.marginal((np.array(0.5),), *relative(log_lik), structure)
-    field = unknown(graphs()["grid"], kind=bf.MeanFieldPotts)
+    field = unknown(graphs()["grid"], kind=bf.build.MeanFieldPotts)
     bound = field.marginal((np.array(0.5),), *relative(log_lik), field.structure(table(8, 2)))
     assert not prior.exact and not field.exact
     assert abs(believed.total - exact.total) < 0.05
@@ -134,7 +134,7 @@ def test_drawn_edges_are_normalised_by_the_sizes_of_the_classes(prevalence):
     pairs = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]
     weights, coupling = np.array([1.0, 1.0, 0.5, 2.0, 1.0]), 1.7
     graph = bf.Graph.from_edges(pairs, weights)
-    prior = bf.PlantedPotts(pm.HalfNormal.dist(3.0), graph, prevalence)
+    prior = bf.build.PlantedPotts(pm.HalfNormal.dist(3.0), graph, prevalence)
     rng = np.random.default_rng(2)
     likelihood, structure = rng.dirichlet(np.ones(3), 5), prior.structure(table(5, 3))
     at = (np.array(coupling),)
@@ -222,7 +222,7 @@ def test_a_path_is_a_markov_chain():
     structure = prior.structure(table(size, 3))
     log_lik = random_log_lik(size, 3, 7, spread=1.5)
     rows = np.exp(coupling * np.eye(3))
-    chain = bf.MarkovChain(None, None, None)
+    chain = bf.build.MarkovChain(None, None, None)
     logs = np.full(3, -np.log(3)), np.log(rows / rows.sum(axis=1, keepdims=True))
     seen = relative(log_lik)
     one = prior.marginal((np.array(coupling),), *seen, structure)
@@ -236,7 +236,7 @@ def test_a_path_is_a_markov_chain():
 def test_without_coupling_labels_are_independent():
     prior, structure, log_lik = case("eight", 3, 8, prevalence=[0.2, 0.5, 0.3])
     seen = relative(log_lik)
-    apart = bf.Independent(None).marginal(
+    apart = bf.build.Independent(None).marginal(
         (np.log([[0.2, 0.5, 0.3]]),), *seen, (np.ones(8, dtype=int), np.zeros(8, dtype=np.int32))
     )
     found = prior.marginal((np.array(0.0),), *seen, structure)
@@ -266,16 +266,24 @@ def test_what_makes_no_prior_is_refused():
     pair, graph = table(3, 2), bf.Graph.grid((3,))
     for make, error, match in (
         *(
-            (lambda c=c: bf.Potts(c, graph), ModelError, "one positive")
+            (lambda c=c: bf.build.Potts(c, graph), ModelError, "one positive")
             for c in (0, np.nan, [1, 2])
         ),
         *(
-            (lambda p=p: bf.Potts(1.0, graph, p), ModelError, "one positive number per class")
+            (lambda p=p: bf.build.Potts(1.0, graph, p), ModelError, "one positive number per class")
             for p in ([0.5, 0.0], [0.5, np.inf], 0.5)
         ),
-        (lambda: bf.Potts(1.0, bf.Graph.grid((4,))).structure(pair), ResponsesError, "of a graph"),
-        (lambda: bf.Potts(1.0, bf.Graph.grid((2,))).structure(pair), ResponsesError, "must be in"),
-        (lambda: bf.Potts(1.0, graph, [1, 2, 3]).structure(pair), ModelError, "prevalence"),
+        (
+            lambda: bf.build.Potts(1.0, bf.Graph.grid((4,))).structure(pair),
+            ResponsesError,
+            "of a graph",
+        ),
+        (
+            lambda: bf.build.Potts(1.0, bf.Graph.grid((2,))).structure(pair),
+            ResponsesError,
+            "must be in",
+        ),
+        (lambda: bf.build.Potts(1.0, graph, [1, 2, 3]).structure(pair), ModelError, "prevalence"),
         (
             lambda: unknown(bf.Graph.grid((2, 2))).joint(table(4, 2), np.zeros(4, dtype=int)),
             ModelError,
@@ -341,7 +349,7 @@ def test_log_z_at_a_constant_coupling_of_a_forest_is_exact():
     weights = np.array([1.0, 10.0, 0.1])
     graph = bf.Graph.from_edges([(0, 1), (1, 2), (2, 3)], weights)
     for coupling in (9.0, 0.7, 60.0):
-        for kind in (bf.Potts, bf.PlantedPotts):
+        for kind in (bf.build.Potts, bf.build.PlantedPotts):
             prior = kind(coupling, graph)
             at, structure = (np.array(coupling),), prior.structure(responses)
             log_z = np.log((np.exp(coupling * weights) + 1) / 2).sum()

@@ -77,7 +77,7 @@ def same_for_all(values, n_classes):
 
 def of_types(values, n_classes):
     """Sum types out of items of which something is known, response by response."""
-    mu = bf.Consensus(None, None, 0).dictionary(n_classes).rows
+    mu = bf.build.Consensus(None, None, 0).dictionary(n_classes).rows
     rho = mu ** values["trust"][:, None, None]
     rho /= rho.sum(axis=-1, keepdims=True)
     eta = eta_of(values, n_classes)

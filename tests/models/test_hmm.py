@@ -169,8 +169,8 @@ def test_coupling_of_unequal_weights_against_quadrature():
         truth.append(truth[-1] if rng.random() < 1 / (1 + np.exp(-4 * weight)) else 1 - truth[-1])
     graph = bf.Graph.from_edges([(i, i + 1) for i in range(199)], weights)
     responses = bf.Responses.from_matrix(np.array(truth)[:, None])
-    with bf.LabelModel(responses, gold=dict(enumerate(truth))) as model:
-        labels = bf.Potts(pm.HalfNormal("c", 10.0), graph)
+    with bf.build.LabelModel(responses, gold=dict(enumerate(truth))) as model:
+        labels = bf.build.Potts(pm.HalfNormal("c", 10.0), graph)
         model.observe(labels=labels, raters=model.rater_channel("confusion", None))
     result = bf.sample(model, draws=500, chains=2, random_seed=3, **QUIET)
     draws = result["posterior"]["c"]

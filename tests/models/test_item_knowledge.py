@@ -111,12 +111,12 @@ def test_populations_are_permuted_with_switched_classes():
         axis = posterior[name].dims.index("class") - 1
         posterior[name].values[1] = np.flip(posterior[name].values[1], axis)
     result["posterior"] = posterior
-    aligned = bf.align_labels(result, model)
+    aligned = bf.checks.align_labels(result, model)
     assert aligned.attrs["aligned"] == 10
     found = aligned["posterior"]["population_prevalence"].values
     np.testing.assert_array_equal(found[1], posterior["population_prevalence"].values[1][..., ::-1])
     result["posterior"] = posterior.assign(classifier_scale=posterior["prevalence"][..., 0])
-    refused("covariates or a classifier cannot be permuted", bf.align_labels, result)
+    refused("covariates or a classifier cannot be permuted", bf.checks.align_labels, result)
 
 
 def test_populations_are_conjugate_and_merged():

@@ -47,7 +47,7 @@ def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
     given, expected, n_types = VARIANTS[name]
     model = ItemTypes(three, **given)
     assert {variable.name for variable in model.free_RVs} == expected
-    step = bf.LabelGibbs(model=model)
+    step = bf.build.LabelGibbs(model=model)
     assert {variable.name for variable in step.vars} == {v.name for v in model.value_vars}
     result = bf.sample(model, 20, tune=10, chains=1, sweeps=1, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
@@ -217,7 +217,7 @@ def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):
     refused(f"which need {names[0]}=", bf.predict, result, RESPONSES)
     for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
         check(result, model, draws=10, random_seed=1)
-    assert bf.difficulty(result, model).sizes["item"] == 60
+    assert bf.decisions.difficulty(result, model).sizes["item"] == 60
     refused("sensible maximum", bf.find_map, model)
 
 

@@ -31,7 +31,7 @@ def own(raters):
 def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     made = bf.datasets.simulate_dawid_skene(200, 6, 3, per_item=4, random_seed=5)
     model = DawidSkene(made.responses, raters=raters, pooled=True)
-    assert set(bf.LabelGibbs(model=model).vars) == set(model.value_vars)
+    assert set(bf.build.LabelGibbs(model=model).vars) == set(model.value_vars)
     result = bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
     shapes = {name: posterior[name].dims[2:] for name in own(raters)}
@@ -58,8 +58,8 @@ def test_classes_of_the_mean_are_aligned_with_those_of_the_rows(small):
         for name in ("prevalence", *own("confusion"))
     }
     switched["posterior"] = xr.DataTree(drawn.assign(moved))
-    back = bf.align_labels(switched, model, reference=result)["posterior"]
-    here = bf.align_labels(result, model, reference=result)["posterior"]
+    back = bf.checks.align_labels(switched, model, reference=result)["posterior"]
+    here = bf.checks.align_labels(result, model, reference=result)["posterior"]
     for name in own("confusion"):
         np.testing.assert_allclose(back[name], here[name])
 
@@ -101,7 +101,7 @@ def table_and_truth():
     rng = np.random.default_rng(1)
     thresholds = np.arange(4) - 1.5 + rng.normal(0, 0.5, (5, 1))
     precision = np.exp(rng.normal(np.log(1.7), 0.3, 5))
-    rows = bf.Graded(thresholds, precision, 0.03).parameters["confusion"]
+    rows = bf.build.Graded(thresholds, precision, 0.03).parameters["confusion"]
     share = [0.1, 0.2, 0.3, 0.25, 0.15]
     made = bf.datasets.simulate_dawid_skene(
         80, 5, 5, prevalence=share, confusion=rows / rows.sum(axis=-1, keepdims=True), random_seed=1
@@ -124,7 +124,7 @@ BUILDS = {
 def test_everything_is_drawn_by_gibbs_under_any_label_prior(table_and_truth, name):
     table, truth = table_and_truth
     model = BUILDS[name](table)
-    assert set(bf.LabelGibbs(model=model).vars) == set(model.value_vars)
+    assert set(bf.build.LabelGibbs(model=model).vars) == set(model.value_vars)
     result = bf.sample(model, 30, tune=30, chains=2, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
     assert posterior["thresholds"].dims[2:] == ("rater", "threshold")
@@ -132,8 +132,8 @@ def test_everything_is_drawn_by_gibbs_under_any_label_prior(table_and_truth, nam
     np.testing.assert_allclose(
         posterior["position"][..., [0, -1]], 2 * np.ones((2, 30, 2)) * [-1, 1]
     )
-    assert np.abs(bf.grades(result)["mean"].values - truth).mean() < 0.6
-    assert bf.rater_grades(result)["precision"].shape == (5,)
+    assert np.abs(bf.decisions.item_grades(result)["mean"].values - truth).mean() < 0.6
+    assert bf.rater_table(result)["precision"].notna().sum() == 5
     if name == "pooled":
         raters_without_responses_have_the_crowds_rows(result)
 
@@ -156,7 +156,7 @@ def test_pooled_raters_have_no_mode(table_and_truth):
 def test_a_mode_is_found(table_and_truth):
     table, truth = table_and_truth
     point = bf.find_map(DawidSkene(table, raters="graded"))
-    assert np.abs(bf.grades(point)["mean"].values - truth).mean() < 0.4
+    assert np.abs(bf.decisions.item_grades(point)["mean"].values - truth).mean() < 0.4
 
 
 @pytest.mark.parametrize("pooled", [False, True])
@@ -175,7 +175,7 @@ def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled)
     cuts = np.concatenate([np.zeros((n, 1)), cuts], axis=1)
     cuts += drawn["strictness"] - (cuts - middles).mean(axis=1, keepdims=True)
     rate = 1 / (1 + np.exp(-drawn["guess_log_odds"][:, 0]))
-    rows = bf.Graded(cuts, np.exp(drawn["precision"][:, 0]), rate, positions=positions)
+    rows = bf.build.Graded(cuts, np.exp(drawn["precision"][:, 0]), rate, positions=positions)
     rows = rows.parameters["confusion"]
     error = rows.std(axis=0) / np.sqrt(n)
     gap = np.abs(values["confusion_mean"] - rows.mean(axis=0))

@@ -121,10 +121,10 @@ def chains(**given):
 def grouped(table, labels):
     """A model of one's own, whose first three raters repeat one verdict."""
     with pm.Model() as model:
-        outer = bf.dirichlet("outer", np.ones((1, 2, 2)) + 2 * np.eye(2))
-        inner = bf.dirichlet("inner", np.ones((5, 2, 2)) + 3 * np.eye(2))
-        raters = bf.LatentGroups(outer, inner, [0, 0, 0, -1, -1])
-        bf.observe(table, labels=labels(), raters=raters)
+        outer = bf.build.dirichlet("outer", np.ones((1, 2, 2)) + 2 * np.eye(2))
+        inner = bf.build.dirichlet("inner", np.ones((5, 2, 2)) + 3 * np.eye(2))
+        raters = bf.build.LatentGroups(outer, inner, [0, 0, 0, -1, -1])
+        bf.build.observe(table, labels=labels(), raters=raters)
     return model
 
 
@@ -139,13 +139,13 @@ def groups(members=((0, 1, 2), (3, 4)), prevalence=(1, 2, 4), **given):
 def types_in_sequence(table):
     """A model of one's own: shares of types by class, guesses of raters around a mean."""
     with pm.Model() as model:
-        share = bf.dirichlet("share", np.random.default_rng(3).uniform(0.5, 2.0, (2, 12)))
+        share = bf.build.dirichlet("share", np.random.default_rng(3).uniform(0.5, 2.0, (2, 12)))
         mean, near = pm.Dirichlet("mean", [6.0, 2.0]), pm.Gamma("near", 4.0, 0.5)
         guess = pm.Dirichlet("guess", pt.alloc(near * mean, 5, 2))
         members = {"mean": Member(mean, SIMPLEX), "concentration": Member(near, DRAWN)}
         model.pools = [SharedMean("guess", members, np.array([6.0, 2.0]), 4.0, 0.5, 5)]
-        raters = bf.Consensus(share, pm.Beta("competence", 3.0, 2.0, shape=5), guess)
-        bf.observe(table, labels=chain(), raters=raters)
+        raters = bf.build.Consensus(share, pm.Beta("competence", 3.0, 2.0, shape=5), guess)
+        bf.build.observe(table, labels=chain(), raters=raters)
     return model
 
 
@@ -161,9 +161,11 @@ def votes(_):
     even = np.full(2, 0.5), np.full((2, 3), 1 / 3)
     table, _ = drawn_votes(*even, column, np.ones(N_ITEMS, dtype=int), rng)
     with pm.Model() as model:
-        share = bf.dirichlet("share", [[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
+        share = bf.build.dirichlet("share", [[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0])
-        bf.observe(table, labels=bf.Independent(prevalence), raters=bf.Votes(share, column))
+        bf.build.observe(
+            table, labels=bf.build.Independent(prevalence), raters=bf.build.Votes(share, column)
+        )
     return model
 
 
@@ -172,12 +174,15 @@ def types(**given):
 
 
 def chain():
-    initial, step = pm.Dirichlet("initial", [2.0, 1.0]), bf.dirichlet("step", [[4, 1], [2, 2]])
-    return bf.MarkovChain(initial, step, sequences([5, 1, 6]))
+    initial, step = (
+        pm.Dirichlet("initial", [2.0, 1.0]),
+        bf.build.dirichlet("step", [[4, 1], [2, 2]]),
+    )
+    return bf.build.MarkovChain(initial, step, sequences([5, 1, 6]))
 
 
 def field():
-    return bf.Potts(pm.Gamma("coupling", 3.0, 4.0), GRID, [0.4, 0.6])
+    return bf.build.Potts(pm.Gamma("coupling", 3.0, 4.0), GRID, [0.4, 0.6])
 
 
 def crowd(prevalence, confusion=None, **given):

@@ -231,7 +231,7 @@ def test_identical_items_count_as_often_as_they_occur():
 
 def test_three_classes_are_refused():
     responses = bf.Responses.from_matrix([[0, 1, 2], [0, 1, 1]])
-    for function in (pairs.covariance, binary.sml, binary.rank_raters, binary.accuracies):
+    for function in (pairs.covariance, binary.sml, binary.accuracies):
         refused_moments(r"two classes, .* Got: 3 classes", function, responses)
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import binary, pairs
+from bayesfuse.moments import pairs
 from bayesfuse.moments.least_squares import project, simplex_least_squares
 from bayesfuse.moments.score import spectrum
 from bayesfuse.moments.views import _views, incidence
@@ -144,16 +144,14 @@ def test_the_sign_is_an_assumption():
     np.testing.assert_array_equal(pairs.orient(np.array([0.1, -0.3])), [-0.1, 0.3])
 
 
-def test_rank_raters_puts_the_unknown_last():
+def test_raters_without_pairs_are_undetermined():
     responses = bf.Responses.from_counts(
         {"000-": 40, "010-": 10, "110-": 20, "111-": 29, "1111": 1},
         missing="-",
         raters=["c", "a", "b", "new"],
     )
-    ranked = binary.rank_raters(responses)
-    assert ranked.rater.values.tolist() == ["c", "a", "b", "new"]
-    assert np.isnan(ranked[-1])
-    assert (np.diff(ranked[:3]) < 0).all()
+    v = pairs.rank_one(pairs.covariance(responses)).values
+    assert np.isnan(v[3]) and (np.diff(v[:3]) < 0).all()
 
 
 def test_bad_moments_are_refused():

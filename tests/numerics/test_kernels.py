@@ -24,7 +24,7 @@ def test_usual_numbers_of_classes_are_drawn_as_all_others(n_classes):
     rng = np.random.default_rng(n_classes)
     prevalence, likelihood = rng.dirichlet(np.ones(n_classes), 3), rng.random((500, n_classes))
     place = rng.integers(0, 3, 500).astype(np.int32)
-    prior, structure = bf.Independent(None, population=place), (np.ones(500), place)
+    prior, structure = bf.build.Independent(None, population=place), (np.ones(500), place)
     wider = np.append(likelihood, np.ones((500, 1)), axis=1)
     never = np.append(prevalence, np.zeros((3, 1)), axis=1)
     likelihood[7] = wider[7] = 1e-300  # which underflows
@@ -42,7 +42,7 @@ def test_one_coin_is_a_tied_confusion(by_class):
     """Of three classes; counts of the tied rows are the adjoint (chain rule)."""
     rng = np.random.default_rng(1)
     accuracy = rng.uniform(0.2, 0.9, (4, 3) if by_class else 4)
-    channel, rows = bf.OneCoin(accuracy), PROBABILITY.to_kernel(accuracy)
+    channel, rows = bf.build.OneCoin(accuracy), PROBABILITY.to_kernel(accuracy)
     (confusion,) = channel.expand((rows,), 3, np)
     right = accuracy if by_class else np.repeat(accuracy[:, None], 3, axis=1)
     tied = np.where(np.eye(3) > 0, right[..., None], (1 - right[..., None]) / 2)
@@ -56,7 +56,9 @@ def test_one_coin_is_a_tied_confusion(by_class):
 def test_multiplicity_is_honoured_by_draws():
     """Labels of an item that stands for many are multinomial with the right mean and variance."""
     responses = bf.Responses.from_counts({"01": 1000, "11": 500, "10": 1})
-    observation = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+    observation = ResponseModel.build(
+        responses, bf.build.Independent(None), bf.build.Confusion(None)
+    )
     rows = {"prevalence": np.log([0.4, 0.6]), "confusion": log_rows((2, 2, 2), 5)}
     probability = observation.marginal(rows).probability
     rng = np.random.default_rng(1)
@@ -72,7 +74,9 @@ def test_multiplicity_is_honoured_by_draws():
 
 def test_zero_probabilities_are_legal_and_impossible_data_are_named():
     responses = bf.Responses.from_matrix([[0, 1], [1, 1]], items=["first", "second"])
-    observation = ResponseModel.build(responses, bf.Independent(None), bf.Confusion(None))
+    observation = ResponseModel.build(
+        responses, bf.build.Independent(None), bf.build.Confusion(None)
+    )
     values = {
         "prevalence": np.array([0.5, 0.5]),
         "confusion": np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.1, 0.9]]]),
@@ -101,7 +105,7 @@ def test_likelihoods_that_underflow_are_worked_out_in_logarithms(n_classes):
     )
     gold = np.array([-1, -1, -1, 1, 0])
     log_confusion = log_rows((7, n_classes, n_classes), 1)
-    channel = bf.Confusion(None)
+    channel = bf.build.Confusion(None)
     structure = channel.structure(responses, gold)
     likelihood, log_scale = channel.likelihood_kernel(log_confusion, *structure)
     assert (log_scale[sizes > 500] < -500).all()
@@ -123,7 +127,7 @@ def test_classes_of_little_prevalence_are_drawn_where_nothing_else_is_possible(l
     log_lik = np.log([[0.5, 0.2, 0.1], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
     log_lik[1:, 0] = -np.inf
     structure = np.ones(3, int), np.zeros(3, np.int32)
-    check_label_prior(bf.Independent(None), (np.array([log_prevalence]),), log_lik, structure)
+    check_label_prior(bf.build.Independent(None), (np.array([log_prevalence]),), log_lik, structure)
 
 
 def test_dirichlet_draws_have_their_moments_even_where_they_underflow():

@@ -115,7 +115,7 @@ def test_labels_are_written_back_by_partition(parted, tmp_path):
     table, whole, _ = parted
     model = quiet(table)
     point = bf.find_map(model)
-    files = bf.label_partitions(point, model, tmp_path / "labels")
+    files = bf.io.label_partitions(point, model, tmp_path / "labels")
     assert len(files) == N_PARTS
     written = pd.concat(map(pd.read_parquet, files)).set_index("item")
     labels = bf.label_probabilities(point).to_pandas()
@@ -123,11 +123,11 @@ def test_labels_are_written_back_by_partition(parted, tmp_path):
     np.testing.assert_allclose(written.loc[labels.index].iloc[:, 1:], labels)
     other = quiet(whole)
     with pytest.raises(ModelError, match="label_partitions writes labels of responses in partit"):
-        bf.label_partitions(point, other, tmp_path / "other")
+        bf.io.label_partitions(point, other, tmp_path / "other")
     with pytest.raises(ModelError, match=r"Got: part-00000.parquet in .* \(4 such\)"):
-        bf.label_partitions(point, model, tmp_path / "labels")
+        bf.io.label_partitions(point, model, tmp_path / "labels")
     with pytest.raises(ModelError, match="of the same responses"):
-        bf.label_partitions(bf.find_map(other), model, tmp_path / "other")
+        bf.io.label_partitions(bf.find_map(other), model, tmp_path / "other")
 
 
 def test_too_many_labels_are_left_to_be_written(parted, monkeypatch):
@@ -145,10 +145,10 @@ def test_known_labels_and_impossible_ones(parted):
     rows = np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
     last = frame[(frame["label"] == 2) & (frame["item"] > 50)]["item"].iloc[0]
     with pm.Model() as model:
-        bf.observe(
+        bf.build.observe(
             table,
-            labels=bf.Independent(pm.Dirichlet("prevalence", np.ones(3))),
-            raters=bf.Confusion(np.tile(rows, (len(table.raters), 1, 1))),
+            labels=bf.build.Independent(pm.Dirichlet("prevalence", np.ones(3))),
+            raters=bf.build.Confusion(np.tile(rows, (len(table.raters), 1, 1))),
             gold={int(last): 0},
         )
     with pytest.raises(ImpossibleDataError, match=f"probability zero for item {last}"):

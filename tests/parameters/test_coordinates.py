@@ -86,9 +86,9 @@ ANSWERS = np.random.default_rng(3).integers(0, 2, (12, 3))
 def model_of(prior):
     confusion = 20 * np.array([[[0.8, 0.2], [0.3, 0.7]]] * 3)
     with pm.Model() as model:
-        labels = bf.Potts(prior("coupling"), bf.Graph.grid((3, 4)))
-        raters = bf.Confusion(pm.Dirichlet("confusion", confusion))
-        bf.observe(bf.Responses.from_matrix(ANSWERS), labels=labels, raters=raters)
+        labels = bf.build.Potts(prior("coupling"), bf.Graph.grid((3, 4)))
+        raters = bf.build.Confusion(pm.Dirichlet("confusion", confusion))
+        bf.build.observe(bf.Responses.from_matrix(ANSWERS), labels=labels, raters=raters)
     return model
 
 
@@ -186,10 +186,10 @@ def test_a_parameter_that_is_held_has_no_part_in_how_much_sweeps_widen():
 def test_concentrations_are_broadcast_to_further_dims():
     with pm.Model(coords={"rater": "abc", "class": [0, 1], "answer": [0, 1]}) as model:
         dims = ("rater", "class", "answer")
-        rows = bf.dirichlet("rows", bf.priors.diagonal(2), dims=dims)
-        mixed = bf.dirichlet("mixed", bf.priors.robust(2), dims=dims)
+        rows = bf.build.dirichlet("rows", bf.priors.diagonal(2), dims=dims)
+        mixed = bf.build.dirichlet("mixed", bf.priors.robust(2), dims=dims)
         with pytest.raises(KeyError, match="nobody"):
-            bf.dirichlet("other", np.ones(2), dims=("nobody", "class"))
+            bf.build.dirichlet("other", np.ones(2), dims=("nobody", "class"))
     assert rows.eval().shape == mixed.eval().shape == (3, 2, 2)
     assert model.initial_point()["rows_logratio__"].shape == (3, 2, 1)
     assert np.isfinite(model.compile_logp()(model.initial_point()))

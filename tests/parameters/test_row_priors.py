@@ -46,7 +46,7 @@ def test_density_is_scipys():
     rows = some_rows((2, 3))
     exact = by_scipy(SHARES, ALPHA, rows)
     with pm.Model() as model:
-        variable = bf.dirichlet("rows", PRIOR)
+        variable = bf.build.dirichlet("rows", PRIOR)
     assert_close(pm.logp(variable, rows).eval(), exact, "the variable's log density")
     found = PRIOR.log_density(np.log(rows)) - PRIOR.log_beta().sum()
     assert found == pytest.approx(exact.sum(), rel=1e-12)
@@ -71,7 +71,7 @@ def test_ratio_of_densities_where_some_rows_differ(n_components):
 
 def test_prior_draws_and_moments():
     with pm.Model() as model:
-        variable = bf.dirichlet("rows", PRIOR)
+        variable = bf.build.dirichlet("rows", PRIOR)
     n = 3000
     own = np.exp(
         draw_dirichlet(
@@ -151,14 +151,14 @@ MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])
 
 def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
     with pm.Model() as model:
-        rows = bf.dirichlet("rows", MASK)
+        rows = bf.build.dirichlet("rows", MASK)
     point = {"rows_logratio__": np.array([0.3, -0.2, 0.5])}
     natural = model.rvs_to_transforms[rows].backward(point["rows_logratio__"]).eval()
     assert (natural[MASK == 0] == 0).all()
     assert_close(natural.sum(axis=1), np.ones(3), "row sums")
     parts = [natural[0, :2], natural[1]]
     with pm.Model() as whole:
-        two = [bf.dirichlet("a", MASK[0, :2]), bf.dirichlet("b", MASK[1])]
+        two = [bf.build.dirichlet("a", MASK[0, :2]), bf.build.dirichlet("b", MASK[1])]
     values = {
         whole.rvs_to_values[rv].name: whole.rvs_to_transforms[rv].forward(part).eval()
         for rv, part in zip(two, parts, strict=True)
@@ -169,7 +169,7 @@ def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
 
 def test_rows_far_out_are_finite():
     with pm.Model() as model:
-        rows = bf.dirichlet("rows", MASK)
+        rows = bf.build.dirichlet("rows", MASK)
     far = np.array([800.0, -900.0, 700.0])
     transform = model.rvs_to_transforms[rows]
     assert np.isfinite(transform.to_log(far)[MASK > 0]).all()
@@ -178,7 +178,7 @@ def test_rows_far_out_are_finite():
 
 def test_prior_draws_of_sparse_rows_have_their_moments():
     with pm.Model():
-        rows = bf.dirichlet("rows", MASK)
+        rows = bf.build.dirichlet("rows", MASK)
     drawn = pm.draw(rows, 2000, random_seed=1)
     total = MASK.sum(axis=1, keepdims=True)
     mean = MASK / total
@@ -190,21 +190,27 @@ def test_prior_draws_of_sparse_rows_have_their_moments():
 @pytest.mark.parametrize("bad", [[[1.0, -1.0]], [[np.inf, 1.0]], [[0.0, 0.0], [1.0, 1.0]]])
 def test_bad_concentrations_are_refused(bad):
     with pm.Model(), pytest.raises(ModelError, match="Got: "):
-        bf.dirichlet("rows", bad)
+        bf.build.dirichlet("rows", bad)
 
 
 def test_bio_tags():
     classes = ["O", "B-PER", "I-PER", "B-LOC"]
-    found = bf.bio_transitions(classes)
+    found = bf.priors.bio_transitions(classes)
     assert found["initial_prior"].tolist() == [1, 1, 0, 1]
     outside, inside = [1, 1, 0, 1], [1, 1, 1, 1]
     assert found["transition_prior"].tolist() == [outside, inside, inside, outside]
     for tags, told in ((["O", "I-LOC"], "'I-LOC' without 'B-LOC'"), (["N", "B-LOC"], "'N'")):
-        refused(told, bf.bio_transitions, tags)
-    assert bf.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [1, 1]
-    plain, named = bf.bio_transitions(list("BIO")), bf.bio_transitions(["B-X", "I-X", "O"])
+        refused(told, bf.priors.bio_transitions, tags)
+    assert bf.priors.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [
+        1,
+        1,
+    ]
+    plain, named = (
+        bf.priors.bio_transitions(list("BIO")),
+        bf.priors.bio_transitions(["B-X", "I-X", "O"]),
+    )
     assert plain["transition_prior"].tolist() == named["transition_prior"].tolist()
-    refused("'I' without 'B'", bf.bio_transitions, ["O", "I"])
+    refused("'I' without 'B'", bf.priors.bio_transitions, ["O", "I"])
 
 
 LEANING = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 1.0], [2.0, 1.0, 3.0]])
@@ -224,19 +230,19 @@ def build(channel, weight, *, spread=False, group=LEANING, rater=LEANING):
     prevalence = pm.Dirichlet("prevalence", np.ones(3))
     if channel == "coin":
         a = weight * np.full(4, 3.0) if spread else weight * 3.0
-        raters = bf.OneCoin(pm.Beta("accuracy", a, 2.0, shape=4))
+        raters = bf.build.OneCoin(pm.Beta("accuracy", a, 2.0, shape=4))
     else:
         inner, outer = rows("inner", rater, 4), None
         if channel != "confusion":
             outer = rows("outer", group, 2)
         raters = {
-            "confusion": lambda: bf.Confusion(inner),
-            "groups": lambda: bf.LatentGroups(outer, inner, [0, 0, 1, 1]),
-            "inferred": lambda: bf.InferredGroups(
+            "confusion": lambda: bf.build.Confusion(inner),
+            "groups": lambda: bf.build.LatentGroups(outer, inner, [0, 0, 1, 1]),
+            "inferred": lambda: bf.build.InferredGroups(
                 outer, inner, RaterGrouping("assignment", 1.0, 2, START)
             ),
         }[channel]()
-    bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)
+    bf.build.observe(RESPONSES, labels=bf.build.Independent(prevalence), raters=raters)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +254,7 @@ def test_a_concentration_for_several_rows_is_that_of_each(channel, varies):
     for spread in (False, True):
         with pm.Model() as model:
             build(channel, pm.Gamma("weight", 5, 5) if varies else 1.5, spread=spread)
-            step = bf.LabelGibbs(rng=1)
+            step = bf.build.LabelGibbs(rng=1)
         point = model.initial_point()
         for _ in range(3):
             point, _ = step.step(point)
@@ -264,9 +270,9 @@ def test_rows_of_ones_own_with_one_prior_for_several_sets(prior):
     found = []
     for given, shape in ((prior, {"shape": (4, 3, 3)}), (repeated, {})):
         with pm.Model() as model:
-            rows = bf.dirichlet("rows", given, **shape)
-            labels = bf.Independent(pm.Dirichlet("prevalence", np.ones(3)))
-            bf.observe(RESPONSES, labels=labels, raters=bf.Confusion(rows))
+            rows = bf.build.dirichlet("rows", given, **shape)
+            labels = bf.build.Independent(pm.Dirichlet("prevalence", np.ones(3)))
+            bf.build.observe(RESPONSES, labels=labels, raters=bf.build.Confusion(rows))
         assert make_plan(model).blocks["confusion"].prior.shape == (4, 3, 3)
         found.append(bf.find_map(model)["point"]["rows"].values)
     assert (found[0] == found[1]).all()
@@ -280,11 +286,11 @@ def test_inferred_groups_must_have_one_prior(varies):
     with pm.Model() as model:
         build("inferred", pm.Gamma("weight", 5, 5) if varies else 1.0, group=UNEQUAL)
     with pytest.raises(ModelError, match=r"the same for all groups.* for group 1"):
-        step = bf.LabelGibbs(model=model)
+        step = bf.build.LabelGibbs(model=model)
         step.step(model.initial_point())
     with pm.Model() as model:  # where they are known any will do
         build("groups", 1.0, group=UNEQUAL)
-    assert bf.LabelGibbs(model=model).blocks
+    assert bf.build.LabelGibbs(model=model).blocks
 
 
 @pytest.mark.parametrize(
@@ -298,11 +304,11 @@ def test_inferred_groups_must_have_one_prior(varies):
 def test_groups_are_not_inferred_where_rows_have_zeros_or_mixtures(outer, inner, told):
     with pm.Model() as model:
         rows = [
-            bf.dirichlet(name, alpha, shape=(size, 3, 3))
+            bf.build.dirichlet(name, alpha, shape=(size, 3, 3))
             for name, alpha, size in (("outer", outer, 2), ("inner", inner, 4))
         ]
         seats = RaterGrouping("assignment", 1.0, 2, START)
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
-        raters = bf.InferredGroups(*rows, seats)
-        bf.observe(RESPONSES, labels=bf.Independent(prevalence), raters=raters)
+        raters = bf.build.InferredGroups(*rows, seats)
+        bf.build.observe(RESPONSES, labels=bf.build.Independent(prevalence), raters=raters)
     refused(told, bf.sample, model, 5, progressbar=False)

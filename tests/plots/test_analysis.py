@@ -146,7 +146,7 @@ def fit():
 
 @pytest.mark.slow
 def test_hardest_items_are_on_top_with_their_classes(fit):
-    found = bf.difficulty(*fit)
+    found = bf.decisions.difficulty(*fit)
     items, mistakes = plots.plot_hard_items(*fit, most=10)
     order = np.argsort(found["disagreement"].values, kind="stable")
     some = found.isel(item=order[-10:])

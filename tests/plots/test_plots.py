@@ -24,7 +24,6 @@ from bayesfuse.plots import (
     plot_raters,
     plot_sensitivity_specificity,
 )
-from bayesfuse.results.summaries import rater_accuracy
 
 
 def posterior(responses, draws=60, **kwargs):
@@ -221,7 +220,7 @@ def test_numbers_are_those_of_the_result(sampled):
         f"{(1 - sure).sum():.1f} of 45 labels expected to be wrong\n(80% interval: {low} to {high})"
     )
 
-    raters = rater_accuracy(result).iloc[::-1]  # as in the answer's table
+    raters = bf.rater_table(result).iloc[::-1]  # as in the answer's table
     assert tick_names(axes["raters"]) == [str(name) for name in raters["rater"]]
     np.testing.assert_allclose(axes["raters"].lines[0].get_xdata(), raters["accuracy"])
 

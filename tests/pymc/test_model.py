@@ -71,9 +71,9 @@ def test_predictive_draws_have_the_models_frequencies(small, small_model):
     prevalence = np.array([0.7, 0.2, 0.1])
     confusion = np.random.default_rng(1).dirichlet(np.ones(3), size=(2, 3))
     responses = bf.Responses.from_matrix(np.zeros((2000, 2), dtype=int), classes=[0, 1, 2])
-    labels, raters = bf.Independent(prevalence), bf.Confusion(confusion)
+    labels, raters = bf.build.Independent(prevalence), bf.build.Confusion(confusion)
     with pm.Model():
-        drawn = pm.draw(bf.observe(responses, labels=labels, raters=raters), random_seed=1)
+        drawn = pm.draw(bf.build.observe(responses, labels=labels, raters=raters), random_seed=1)
     pairs = drawn.reshape(2000, 2)
     seen = np.bincount(pairs[:, 0] * 3 + pairs[:, 1], minlength=9).astype(float)
     exact = np.einsum("k,kc,kd->cd", prevalence, confusion[0], confusion[1]).ravel()
@@ -101,8 +101,8 @@ def test_priors_can_be_given_for_all_for_each_and_by_name(small):
 
 def test_arguments_of_another_kind_are_refused(small):
     flat, half = np.ones(3) / 3, np.ones(6) / 2
-    labels, raters = bf.Independent(flat), bf.OneCoin(half)
-    chain = bf.MarkovChain(flat, flat, [20])
+    labels, raters = bf.build.Independent(flat), bf.build.OneCoin(half)
+    chain = bf.build.MarkovChain(flat, flat, [20])
     odd = np.tile([[0.9, 0.05, 0.15], [0.1, 0.8, 0.1], [0, 0, 1]], (6, 1, 1))
     for build, told in (
         (lambda: HiddenMarkov(small, [20, 42]), "sequences must be a bf.Sequences.*list"),
@@ -113,18 +113,18 @@ def test_arguments_of_another_kind_are_refused(small):
         (raters, labels, "bf.labels.LabelPrior.*OneCoin"),
         (labels, labels, "bf.raters.RaterChannel.*Independent"),
         (chain, raters, "sequences must be a bf.Sequences.*list"),
-        (bf.Independent([5.0, 5.0, 5.0]), raters, "prevalence must hold.*Got"),
-        (labels, bf.OneCoin(np.full(6, 1.2)), "accuracy must hold.*Got"),
-        (labels, bf.Confusion(odd), "confusion must hold.*Got"),
-        (labels, bf.Confusion(np.ones((2, 3, 3))), "6 raters, 3 classes, 3 answers"),
-        (bf.Independent(np.ones(4) / 4), raters, "prevalence"),
-        (labels, bf.OneCoin(0.5), r"must have shape \(. raters\)"),
+        (bf.build.Independent([5.0, 5.0, 5.0]), raters, "prevalence must hold.*Got"),
+        (labels, bf.build.OneCoin(np.full(6, 1.2)), "accuracy must hold.*Got"),
+        (labels, bf.build.Confusion(odd), "confusion must hold.*Got"),
+        (labels, bf.build.Confusion(np.ones((2, 3, 3))), "6 raters, 3 classes, 3 answers"),
+        (bf.build.Independent(np.ones(4) / 4), raters, "prevalence"),
+        (labels, bf.build.OneCoin(0.5), r"must have shape \(. raters\)"),
     ):
         with pm.Model(), pytest.raises(ModelError, match=told):
-            bf.observe(small, labels=prior, raters=channel)
+            bf.build.observe(small, labels=prior, raters=channel)
     rounded = np.tile([[0.3333333, 0.3333333, 0.3333333], [0, 1, 0], [0, 0, 1]], (6, 1, 1))
     with pm.Model():
-        bf.observe(small, labels=labels, raters=bf.Confusion(rounded))
+        bf.build.observe(small, labels=labels, raters=bf.build.Confusion(rounded))
 
 
 def test_specificity_is_a_share_where_one_class_has_all_the_prevalence():
@@ -195,12 +195,12 @@ SECOND, OTHERS = made(16, [0.8, 0.2], 2)
 def together(gold=None):
     """Two tables of the same raters."""
     with pm.Model(coords={"table": ["first", "second"], "class": [0, 1]}) as model:
-        rows = bf.dirichlet("confusion", ROWS)
+        rows = bf.build.dirichlet("confusion", ROWS)
         share = pm.Dirichlet("share", np.ones((2, 2)), dims=("table", "class"))
         for n, (name, responses) in enumerate((("first", FIRST), ("second", SECOND))):
             known = gold if n == 0 else None
-            bf.observe(responses, labels=bf.Independent(share[n]), raters=bf.Confusion(rows),
-                       name=name, gold=known)  # fmt: skip
+            labels, raters = bf.build.Independent(share[n]), bf.build.Confusion(rows)
+            bf.build.observe(responses, labels=labels, raters=raters, name=name, gold=known)
     return model
 
 
@@ -246,7 +246,7 @@ def test_what_a_result_holds(fitted, tmp_path):
     assert (bf.label_probabilities(result["first"]).values[0] == np.eye(2)[TRUTH[0]]).all()
     result.to_netcdf(tmp_path / "both.nc")
     assert len(bf.decisions.rank_items(result["second"])) == 16
-    second = bf.part(model, "second")
+    second = bf.build.part(model, "second")
     again = bf.label_probabilities(result, second)
     assert_close(again.values, bf.label_probabilities(result["second"]).values, "labels", atol=1e-9)
     bf.checks.conditional_dependence(result, second, draws=4, random_seed=1)
@@ -256,12 +256,17 @@ def test_what_a_result_holds(fitted, tmp_path):
 
 def test_a_part_is_a_model_of_its_own():
     model = together()
-    part = bf.part(model, "first")
+    part = bf.build.part(model, "first")
     assert {v.name for v in part.free_RVs} == {"confusion", "share"}
     with pm.Model() as alone:
-        rows = bf.dirichlet("confusion", ROWS)
+        rows = bf.build.dirichlet("confusion", ROWS)
         share = pm.Dirichlet("share", np.ones((2, 2)))
-        bf.observe(FIRST, labels=bf.Independent(share[0]), raters=bf.Confusion(rows), name="first")
+        bf.build.observe(
+            FIRST,
+            labels=bf.build.Independent(share[0]),
+            raters=bf.build.Confusion(rows),
+            name="first",
+        )
     point = {k: v + 0.1 for k, v in part.initial_point(1).items()}
     assert part.compile_logp()(point) == pytest.approx(
         float(alone.compile_logp()(point)), rel=1e-12
@@ -271,12 +276,12 @@ def test_a_part_is_a_model_of_its_own():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda m: bf.find_map(m), r"bf.part\(model, name\).*\['first', 'second'\]"),
-        (lambda m: bf.part(m, "third"), r"\['first', 'second'\]. Got: 'third'"),
+        (lambda m: bf.find_map(m), r"bf.build.part\(model, name\).*\['first', 'second'\]"),
+        (lambda m: bf.build.part(m, "third"), r"\['first', 'second'\]. Got: 'third'"),
         (lambda m: bf.sample(m, 5, sampler="gibbs"), "NUTS, because.*Got: 'gibbs'"),
         (lambda m: bf.sample(m, 5, sweeps=3), "leave sampler= and sweeps= out"),
-        (lambda m: bf.part(3, "first"), "must be a pm.Model"),
-        (lambda m: bf.part(m, ["first"]), "one of the tables"),
+        (lambda m: bf.build.part(3, "first"), "must be a pm.Model"),
+        (lambda m: bf.build.part(m, ["first"]), "one of the tables"),
     ],
 )
 def test_what_is_refused(call, match):
@@ -287,7 +292,7 @@ def test_a_part_needs_a_model_without_potentials():
     model = together()
     with model:
         pm.Potential("more", model["share"][0, 0])
-    refused(r"nothing tells.*\['more'\]", bf.part, model, "first")
+    refused(r"nothing tells.*\['more'\]", bf.build.part, model, "first")
 
 
 @pytest.mark.slow
@@ -300,7 +305,7 @@ def test_less_is_stored_of_several_tables():
     assert result["posterior"].sizes["draw"] == 2
     for name in ("first", "second"):
         assert next(iter(result[name]["log_likelihood"].values())).dtype == np.float32
-        anew = bf.label_probabilities(result, bf.part(model, name))
+        anew = bf.label_probabilities(result, bf.build.part(model, name))
         assert_close(bf.label_probabilities(result[name]).values, anew.values, name, atol=1e-5)
 
 

@@ -23,45 +23,45 @@ def shares(*shape):
 
 FACTORS = {
     # name: responses, and parameters of the factor with valid values
-    "Independent": (TABLE, bf.Independent, {"prevalence": EVEN}, "labels"),
+    "Independent": (TABLE, bf.build.Independent, {"prevalence": EVEN}, "labels"),
     "MarkovChain": (
         TABLE,
-        lambda **given: bf.MarkovChain(sequences=ORDER, **given),
+        lambda **given: bf.build.MarkovChain(sequences=ORDER, **given),
         {"initial": EVEN, "transition": shares(3, 3)},
         "labels",
     ),
     "StationaryMarkovChain": (
         TABLE,
-        lambda **given: bf.StationaryMarkovChain(sequences=ORDER, **given),
+        lambda **given: bf.build.StationaryMarkovChain(sequences=ORDER, **given),
         {"transition": shares(3, 3)},
         "labels",
     ),
-    "Confusion": (TABLE, bf.Confusion, {"confusion": shares(3, 3, 3)}, "raters"),
-    "OneCoin": (TABLE, bf.OneCoin, {"accuracy": np.full(3, 0.7)}, "raters"),
-    "OneCoin by class": (TABLE, bf.OneCoin, {"accuracy": np.full((3, 3), 0.7)}, "raters"),
-    "Abstaining": (SILENT, bf.Abstaining, {"speech": shares(3, 2, 3)}, "raters"),
-    "Stated": (STATED, bf.Stated, {"confusion": shares(1, 2, 2)}, "raters"),
+    "Confusion": (TABLE, bf.build.Confusion, {"confusion": shares(3, 3, 3)}, "raters"),
+    "OneCoin": (TABLE, bf.build.OneCoin, {"accuracy": np.full(3, 0.7)}, "raters"),
+    "OneCoin by class": (TABLE, bf.build.OneCoin, {"accuracy": np.full((3, 3), 0.7)}, "raters"),
+    "Abstaining": (SILENT, bf.build.Abstaining, {"speech": shares(3, 2, 3)}, "raters"),
+    "Stated": (STATED, bf.build.Stated, {"confusion": shares(1, 2, 2)}, "raters"),
     "SequentialConfusion": (
         TABLE,
-        lambda **given: bf.SequentialConfusion(sequences=ORDER, **given),
+        lambda **given: bf.build.SequentialConfusion(sequences=ORDER, **given),
         {"sequential_confusion": shares(3, 4, 3, 3)},
         "raters",
     ),
     "LatentGroups": (
         TABLE,
-        lambda **given: bf.LatentGroups(assignment=[0, 0, -1], **given),
+        lambda **given: bf.build.LatentGroups(assignment=[0, 0, -1], **given),
         {"group_confusion": shares(1, 3, 3), "rater_confusion": shares(3, 3, 3)},
         "raters",
     ),
     "Consensus": (
         TABLE,
-        bf.Consensus,
+        bf.build.Consensus,
         {"share": shares(3, 18), "competence": np.full(3, 0.6), "guess": shares(3, 3)},
         "raters",
     ),
     "Votes": (
         TABLE,
-        lambda **given: bf.Votes(column=np.arange(9).reshape(3, 3), **given),
+        lambda **given: bf.build.Votes(column=np.arange(9).reshape(3, 3), **given),
         {"vote_share": shares(3, 9)},
         "raters",
     ),
@@ -74,11 +74,11 @@ def observed_with(name, parameter, value):
     table, make, values, role = FACTORS[name]
     k = table.n_classes
     others = {
-        "labels": bf.Independent(shares(k)),
-        "raters": bf.Confusion(shares(table.n_raters, k, k)),
+        "labels": bf.build.Independent(shares(k)),
+        "raters": bf.build.Confusion(shares(table.n_raters, k, k)),
     }
     others[role] = make(**(values | {parameter: value}))
-    bf.observe(table, **others)
+    bf.build.observe(table, **others)
 
 
 def invalid(value):
@@ -118,19 +118,23 @@ def test_potentials_and_transforms_may_exclude_values():
         pm.Potential(
             "range", pm.math.switch(pm.math.all((accuracy > 0) & (accuracy < 1)), 0.0, -np.inf)
         )
-        bf.observe(TABLE, labels=bf.Independent(EVEN), raters=bf.OneCoin(accuracy))
+        bf.build.observe(
+            TABLE, labels=bf.build.Independent(EVEN), raters=bf.build.OneCoin(accuracy)
+        )
     with pm.Model():
         accuracy = pm.Uniform("accuracy", 0.2, 0.9, shape=3)
-        bf.observe(TABLE, labels=bf.Independent(EVEN), raters=bf.OneCoin(accuracy))
+        bf.build.observe(
+            TABLE, labels=bf.build.Independent(EVEN), raters=bf.build.OneCoin(accuracy)
+        )
 
 
 def test_an_own_factor_is_checked():
-    class Shifted(bf.OneCoin):
+    class Shifted(bf.build.OneCoin):
         """Accuracies under another name of the class."""
 
     with pm.Model(), pytest.raises(ModelError, match="accuracy must hold probabilities"):
         raters = Shifted(pm.Normal("ability", 2.0, 1.0, shape=3))
-        bf.observe(TABLE, labels=bf.Independent(EVEN), raters=raters)
+        bf.build.observe(TABLE, labels=bf.build.Independent(EVEN), raters=raters)
 
 
 def test_draws_outside_the_support_are_refused():

@@ -16,7 +16,7 @@ from bayesfuse.raters.abstaining import known_pairs
 from bayesfuse.results.fitted import FITTED, PRIOR
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
-CHANNEL = bf.Abstaining(None)
+CHANNEL = bf.build.Abstaining(None)
 
 
 def rows(n_raters, n_classes, seed=0, concentration=1.0):
@@ -139,7 +139,9 @@ def test_who_never_abstains_has_a_confusion_matrix():
     with np.errstate(divide="ignore"):
         mute = np.log(np.concatenate([confusion, np.zeros((6, 3, 1))], axis=-1))
     other = responses.without_silence()
-    assert_close(log_lik(mute, responses), log_lik(plain, other, bf.Confusion(None)), "log_lik")
+    assert_close(
+        log_lik(mute, responses), log_lik(plain, other, bf.build.Confusion(None)), "log_lik"
+    )
 
 
 def test_ten_thousand_sources():
@@ -188,7 +190,7 @@ def test_predictive_draws_keep_who_spoke():
     """Truths follow from who spoke, labels from truths: the frequencies of all answers."""
     responses = bf.Responses.from_matrix([[0, -1], [0, 1]], abstain=-1)
     speech = np.array([[[0.5, 0.1, 0.4], [0.1, 0.2, 0.7]], [[0.3, 0.6, 0.1], [0.1, 0.1, 0.8]]])
-    observation = ResponseModel.build(responses, bf.Independent(None), CHANNEL)
+    observation = ResponseModel.build(responses, bf.build.Independent(None), CHANNEL)
     point = {"prevalence": np.log([0.4, 0.6]), "speech": np.log(speech)}
     rng = np.random.default_rng(1)
     seen, rounds = np.zeros((2, 2, 2)), 4000
@@ -205,10 +207,10 @@ def test_predictive_draws_keep_who_spoke():
 def test_tables_must_say_who_was_silent():
     plain = table(5, 3, 2).without_silence()
     with pytest.raises(ModelError, match=r"abstain=.*responses\.completed\(\).*Got: a table"):
-        ResponseModel.build(plain, bf.Independent(None), CHANNEL)
-    for channel in (bf.Confusion(None), bf.OneCoin(np.full(3, 0.7))):
-        with pytest.raises(ModelError, match=r"bf\.Abstaining.*without_silence.*Got: "):
-            ResponseModel.build(plain.completed(), bf.Independent(None), channel)
+        ResponseModel.build(plain, bf.build.Independent(None), CHANNEL)
+    for channel in (bf.build.Confusion(None), bf.build.OneCoin(np.full(3, 0.7))):
+        with pytest.raises(ModelError, match=r"bf\.build\.Abstaining.*without_silence.*Got: "):
+            ResponseModel.build(plain.completed(), bf.build.Independent(None), channel)
 
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -49,7 +49,7 @@ def made(n_classes, pairs, n_raters=5, seed=1):
     share[0] = np.eye(len(rows))[3]
     competence[:2] = [[1.0, 0.0], [0.0, 1.0]]
     guess[2] = np.eye(n_classes)[1]
-    return bf.Consensus(None, None, 0, pairs=pairs), (share, competence, guess), rows
+    return bf.build.Consensus(None, None, 0, pairs=pairs), (share, competence, guess), rows
 
 
 def confusion_of(values, rows):
@@ -82,7 +82,7 @@ def test_likelihood_is_the_sum_over_types_and_looks(name):
     found = channel.log_lik(tables(channel, values), structure)
     expected = summed(values[0], confusion_of(values, rows), responses, gold)
     assert_close(found, expected, "log-likelihood")
-    even = bf.Consensus(None, None, pairs=pairs)
+    even = bf.build.Consensus(None, None, pairs=pairs)
     values = *values[:2], np.full(values[2].shape, 1 / n_classes)
     found = even.log_lik(tables(even, values[:2]), structure)
     expected = summed(values[0], confusion_of(values, rows), responses, gold)
@@ -90,7 +90,11 @@ def test_likelihood_is_the_sum_over_types_and_looks(name):
 
 
 def test_types_are_named_by_answers_and_their_probability():
-    found = bf.Consensus(None, None, pairs=[(2, 0)]).dictionary(3).names(np.array(["a", "b", "c"]))
+    found = (
+        bf.build.Consensus(None, None, pairs=[(2, 0)])
+        .dictionary(3)
+        .names(np.array(["a", "b", "c"]))
+    )
     assert found[:2] + found[-4:] == [
         "a (0.35)", "a (0.47)", "c (0.97)", "c|a (0.50)", "c|a (0.65)", "c|a (0.80)",
     ]  # fmt: skip
@@ -123,7 +127,7 @@ def test_draws_are_the_same_and_counted_by_kind(copies):
     assert responses.per_item[-1] == 0
     plain, values, _ = made(3, [(0, 2), (2, 1)])
     kind = np.arange(41) % 3
-    by_kind = bf.Consensus(None, None, 0, pairs=plain.pairs, kind=kind)
+    by_kind = bf.build.Consensus(None, None, 0, pairs=plain.pairs, kind=kind)
     at, number = tables(plain, values), known(responses, {3: 1, 17: 0})
     labels = np.random.default_rng(1).integers(1, 3, responses.n_items)
     labels[[3, 17]] = 1, 0
@@ -147,7 +151,7 @@ def test_draws_are_the_same_and_counted_by_kind(copies):
 
 
 def test_raters_who_always_look_at_types_of_one_class_are_the_plain_channel():
-    responses, plain = random_crowd(60, 4, 3, seed=3), bf.Confusion(None)
+    responses, plain = random_crowd(60, 4, 3, seed=3), bf.build.Confusion(None)
     channel, (share, competence, guess), rows = made(3, [])
     own = [2, 9, 17]  # a type for each class
     share[:], competence[:] = np.eye(18)[own], [1.0, 0.0]
@@ -175,8 +179,14 @@ def test_shapes_that_do_not_fit_the_responses(shapes, match):
     responses = bf.Responses.from_matrix(np.zeros((5, 4), dtype=int), classes=[0, 1])
     share, competence, guess = (np.full(shape, 1 / shape[-1]) for shape in shapes)
     with pm.Model():
-        channel = bf.Consensus(share, competence, guess)
-        refused(match, bf.observe, responses, labels=bf.Independent([0.5, 0.5]), raters=channel)
+        channel = bf.build.Consensus(share, competence, guess)
+        refused(
+            match,
+            bf.build.observe,
+            responses,
+            labels=bf.build.Independent([0.5, 0.5]),
+            raters=channel,
+        )
 
 
 THRESHOLDS = np.array([[-1.2, 0.1, 0.9], [-0.3, 0.6, 2.5]])
@@ -196,7 +206,7 @@ GIVEN = {
 
 
 def channel(**changed):
-    return bf.Graded(**GIVEN | changed)
+    return bf.build.Graded(**GIVEN | changed)
 
 
 def rows(**changed):
@@ -224,7 +234,7 @@ def test_kernels():
 
 def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows():
     tensors = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
-    found = bf.Graded(**tensors).parameters["confusion"].eval()
+    found = bf.build.Graded(**tensors).parameters["confusion"].eval()
     assert_close(found, rows(), "rows by tensors", rtol=1e-12)
     middles = (POSITIONS[1:] + POSITIONS[:-1]) / 2
     gaps = np.diff(THRESHOLDS) / np.diff(middles)
@@ -235,7 +245,7 @@ def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows():
 
 
 def test_far_tails_are_exact():
-    far = bf.Graded([[-9.0, 9.0]], [1.0], positions=[-1.0, 0.0, 1.0]).parameters["confusion"]
+    far = bf.build.Graded([[-9.0, 9.0]], [1.0], positions=[-1.0, 0.0, 1.0]).parameters["confusion"]
     assert_close(far[0, 0, 2], norm.sf(10.0), "upper tail", rtol=1e-9)
     assert_close(far[0, 2, 0], norm.cdf(-10.0), "lower tail", rtol=1e-9)
 
@@ -244,7 +254,7 @@ def test_gradients():
     """Of the log rows with respect to all arguments, against central differences."""
     inputs = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
     weight = np.random.default_rng(1).random((2, 4, 4))
-    total = (weight * pt.log(bf.Graded(**inputs).parameters["confusion"])).sum()
+    total = (weight * pt.log(bf.build.Graded(**inputs).parameters["confusion"])).sum()
     for name, value in GIVEN.items():
         slope = pt.grad(total, inputs[name]).eval()
         for place in np.ndindex(value.shape):
@@ -262,7 +272,7 @@ def test_two_classes_are_ordinary_rows():
     low, high = norm.ppf(specificity), norm.ppf(1 - sensitivity)
     precision = low - high
     cut = (low + high) / 2 / precision
-    found = bf.Graded(cut[:, None], precision).parameters["confusion"]
+    found = bf.build.Graded(cut[:, None], precision).parameters["confusion"]
     ordinary = [[[q, 1 - q], [1 - p, p]] for p, q in zip(sensitivity, specificity, strict=True)]
     assert_close(found, ordinary, "rows", rtol=1e-12)
 
@@ -290,6 +300,6 @@ def test_constants_out_of_range(changed, rule):
     ],
 )
 def test_tables_that_do_not_fit(table, rule):
-    labels = bf.Independent(np.full(table.n_classes, 1 / table.n_classes))
+    labels = bf.build.Independent(np.full(table.n_classes, 1 / table.n_classes))
     with pm.Model(), pytest.raises(ModelError, match=rf"{rule}.* Got: "):
-        bf.observe(table, labels=labels, raters=channel())
+        bf.build.observe(table, labels=labels, raters=channel())

@@ -16,7 +16,9 @@ from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 from bayesfuse.testing.factors import outcomes
 
-GROUPS = bf.LatentGroups(0, 0, np.array([0, -1, 0]))  # kernels take tables, whatever stands here
+GROUPS = bf.build.LatentGroups(
+    0, 0, np.array([0, -1, 0])
+)  # kernels take tables, whatever stands here
 PAIRS = (0, 1), (2, 0)
 FIRING = np.array([[0, 1], [-1, 2], [3, -1]])
 
@@ -60,18 +62,18 @@ def rows_of(*shapes):
 
 
 CHANNELS = {
-    "confusion": (bf.Confusion(None), rows_of((3, 2, 2)), plain),
-    "three classes": (bf.Confusion(None), rows_of((3, 3, 3)), three),
-    "coins": (bf.OneCoin(None), rows_of((3, 2, 2)), plain),
-    "silence": (bf.Abstaining(None), rows_of((3, 2, 3)), complete),
-    "some silence": (bf.Abstaining(None), rows_of((3, 2, 3)), partly_silent),
-    "statements": (bf.Stated(None), rows_of((3, 2, 2)), stated),
-    "silence of votes": (bf.Firing(None, FIRING), rows_of((4, 2, 2)), plain),
+    "confusion": (bf.build.Confusion(None), rows_of((3, 2, 2)), plain),
+    "three classes": (bf.build.Confusion(None), rows_of((3, 3, 3)), three),
+    "coins": (bf.build.OneCoin(None), rows_of((3, 2, 2)), plain),
+    "silence": (bf.build.Abstaining(None), rows_of((3, 2, 3)), complete),
+    "some silence": (bf.build.Abstaining(None), rows_of((3, 2, 3)), partly_silent),
+    "statements": (bf.build.Stated(None), rows_of((3, 2, 2)), stated),
+    "silence of votes": (bf.build.Firing(None, FIRING), rows_of((4, 2, 2)), plain),
     "groups": (GROUPS, rows_of((1, 2, 2), (3, 2, 2)), plain),
     "groups, three classes": (GROUPS, rows_of((1, 3, 3), (3, 3, 3)), three),
-    "consensus": (bf.Consensus(0, 0, 0), rows_of((2, 12), (3, 2), (3, 2)), plain),
-    "even guesses": (bf.Consensus(0, 0), rows_of((2, 12), (3, 2)), plain),
-    "pairs": (bf.Consensus(0, 0, 0, pairs=PAIRS), rows_of((3, 24), (3, 2), (3, 3)), three),
+    "consensus": (bf.build.Consensus(0, 0, 0), rows_of((2, 12), (3, 2), (3, 2)), plain),
+    "even guesses": (bf.build.Consensus(0, 0), rows_of((2, 12), (3, 2)), plain),
+    "pairs": (bf.build.Consensus(0, 0, 0, pairs=PAIRS), rows_of((3, 24), (3, 2), (3, 3)), three),
 }
 
 
@@ -93,12 +95,12 @@ def test_contract(name):
 
 
 def test_wrong_counts_are_found():
-    class Swapped(bf.OneCoin):
+    class Swapped(bf.build.OneCoin):
         def collapse(self, counts):
             return (super().collapse(counts)[0][..., ::-1],)
 
     rows, responses = rows_of((3, 2)), made("three classes", 5)[2]
-    for channel in (bf.OneCoin(0), Swapped(0)):
+    for channel in (bf.build.OneCoin(0), Swapped(0)):
         given = channel, channel.expand(rows, 3, np), responses
         if isinstance(channel, Swapped):
             with pytest.raises(AssertionError, match="collapsed counts"):
@@ -111,7 +113,7 @@ def test_wrong_counts_are_found():
 def test_equal_items_are_merged_and_count_as_often(name):
     channel, tables, responses = made(name, 300)
     gold = {0: 1, 1: 0, 2: 1}
-    merged = ResponseModel.build(responses, bf.Independent(None), channel, gold)
+    merged = ResponseModel.build(responses, bf.build.Independent(None), channel, gold)
     assert merged.table.n_items < 150
     prevalence = np.log(random_rows((responses.n_classes,), 9))
     known = unknown(responses)
@@ -188,7 +190,7 @@ def test_confusion_is_the_likelihood_of_one_response(name):
 def arranged(responses, gold=None):
     """The channel's structure, checked to have pairs."""
     gold = np.full(responses.n_items, -1) if gold is None else gold
-    structure = bf.Confusion(None).structure(responses, gold)
+    structure = bf.build.Confusion(None).structure(responses, gold)
     assert len(structure[2]) > 0
     return structure
 
@@ -241,7 +243,7 @@ def test_likelihood_is_the_plain_sum(n_classes):
     gold = np.where(np.arange(responses.n_items) % 7 == 3, 1, -1)
     expected = plain_sum(table, responses)
     expected[gold == 1, :1] = expected[gold == 1, 2:] = -np.inf
-    found = bf.Confusion(None).log_lik((table,), arranged(responses, gold))
+    found = bf.build.Confusion(None).log_lik((table,), arranged(responses, gold))
     assert (expected == -np.inf).sum() > 1000
     assert_close(found, expected, "log-likelihood")
 
@@ -250,7 +252,7 @@ def test_products_that_underflow_keep_their_digits():
     """A pair's product is zero in floating point, its logarithm is not."""
     responses = random_crowd(900, 3, 2, seed=7)
     table = log_confusion(2, 1) - np.array([380.0, 400.0])[:, None]
-    found = bf.Confusion(None).log_lik((table,), arranged(responses))
+    found = bf.build.Confusion(None).log_lik((table,), arranged(responses))
     assert_close(found, plain_sum(table, responses), "log-likelihood")
 
 
@@ -262,7 +264,7 @@ def test_counts_are_those_of_the_responses(n_classes):
     labels = rng.integers(0, n_classes, responses.n_items)
     expected = np.zeros((4, n_classes, n_classes))
     np.add.at(expected, (responses.rater, labels[responses.item], responses.label), 1.0)
-    channel = bf.Confusion(None)
+    channel = bf.build.Confusion(None)
     (hard,) = channel.sample_counts(tables, labels, structure, rng)
     np.testing.assert_array_equal(hard, expected)
     (soft,) = channel.sample_counts(tables, np.eye(n_classes)[labels], structure, rng)
@@ -291,7 +293,7 @@ def log_lik(channel, rows, responses):
 
 
 def test_contract_of_rows_by_the_last_answer():
-    channel = bf.SequentialConfusion(None, SEQUENCES)
+    channel = bf.build.SequentialConfusion(None, SEQUENCES)
     check_rater_channel(channel, channel.expand((np.log(ROWS),), 3, np), table())
 
 
@@ -303,13 +305,15 @@ def test_every_answer_has_the_row_of_the_rater_and_the_last_answer():
         responses.item, responses.rater, said, responses.label, strict=True
     ):
         expected[item] += np.log(ROWS[rater, last + 1, :, label])
-    assert_close(log_lik(bf.SequentialConfusion(None, SEQUENCES), ROWS, responses), expected, "")
+    assert_close(
+        log_lik(bf.build.SequentialConfusion(None, SEQUENCES), ROWS, responses), expected, ""
+    )
 
 
 def test_rows_that_do_not_look_back_are_those_of_confusion():
-    responses, plain = table(), bf.Confusion(None)
+    responses, plain = table(), bf.build.Confusion(None)
     same = np.repeat(ROWS[:, :1], 4, axis=1)
-    channel = bf.SequentialConfusion(same, SEQUENCES)
+    channel = bf.build.SequentialConfusion(same, SEQUENCES)
     expected = plain.log_lik((np.log(ROWS[:, 0]),), plain.structure(responses, np.full(7, -1)))
     assert_close(log_lik(channel, same, responses), expected, "log-likelihood")
     tables = channel.expand((np.log(same),), 3, np)
@@ -319,7 +323,7 @@ def test_rows_that_do_not_look_back_are_those_of_confusion():
 def test_answers_follow_those_drawn_before():
     responses = bf.Responses.from_matrix([[0], [1], [2]] * 5000, classes=range(3))
     sequences = bf.Sequences.from_lengths([3] * 5000)
-    channel = bf.SequentialConfusion(None, sequences)
+    channel = bf.build.SequentialConfusion(None, sequences)
     tables = channel.expand((np.log(ROWS[:1]),), 3, np)
     truth = np.tile([2, 0, 1], 5000)
     drawn = channel.simulate(tables, truth, responses, np.random.default_rng(1)).reshape(-1, 3)
@@ -352,14 +356,14 @@ def test_spans_of_raters_who_miss_them_whole_are_calibrated():
         "rater", "previous", "class", "answer",
     )  # fmt: skip
     result = bf.sample(model, 300, chains=2, random_seed=1, progressbar=False, quiet=True)
-    scores = bf.span_scores(result, sequences).loc["exact"]
+    scores = bf.checks.span_scores(result, sequences).loc["exact"]
     kept = bf.spans(result, sequences).query("probability > 0.5")
     true = truth.reshape(400, 8)[kept["sequence"], kept["start"]] == "B"
     for name, value in {"precision": true.mean(), "recall": true.sum() / 400}.items():
         assert abs(scores[name] - value) < 0.04
         assert scores[f"{name}_low"] < scores[name] < scores[f"{name}_high"] + 1e-9
-    raters = bf.rater_spans(result, sequences)
-    assert_close(raters["recall"].to_numpy(), [0.4, 0.5, 0.6, 0.7], "recall", atol=0.08)
+    raters = bf.rater_table(result).sort_values("rater")
+    assert_close(raters["span_recall"].to_numpy(), [0.4, 0.5, 0.6, 0.7], "recall", atol=0.08)
     plain = bf.find_map(HiddenMarkov(responses, sequences, raters="confusion"))
     doubt = [1 - bf.label_probabilities(each).max("class").values for each in (plain, result)]
     wrong = (bf.label_probabilities(result).idxmax("class").values != truth).sum()

@@ -45,21 +45,23 @@ GUESS = np.tile([2.0, 1.5], (4, 1))
 def of_votes():
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0])
-        share = bf.dirichlet("share", [[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
+        share = bf.build.dirichlet("share", [[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
         votes = drawn_votes(
             [0.5, 0.5], np.full((2, 3), 1 / 3), COLUMN, [1] * 8, np.random.default_rng(9)
         )[0]
-        bf.observe(votes, labels=bf.Independent(prevalence), raters=bf.Votes(share, COLUMN))
+        bf.build.observe(
+            votes, labels=bf.build.Independent(prevalence), raters=bf.build.Votes(share, COLUMN)
+        )
     return model
 
 
 def of_types():
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0])
-        share = bf.dirichlet("share", np.random.default_rng(5).uniform(0.5, 2.0, (2, 12)))
-        competence, guess = pm.Beta("competence", *LOOKS), bf.dirichlet("guess", GUESS)
-        raters = bf.Consensus(share, competence, guess)
-        bf.observe(CROWD, labels=bf.Independent(prevalence), raters=raters)
+        share = bf.build.dirichlet("share", np.random.default_rng(5).uniform(0.5, 2.0, (2, 12)))
+        competence, guess = pm.Beta("competence", *LOOKS), bf.build.dirichlet("guess", GUESS)
+        raters = bf.build.Consensus(share, competence, guess)
+        bf.build.observe(CROWD, labels=bf.build.Independent(prevalence), raters=raters)
     return model
 
 
@@ -99,7 +101,7 @@ def test_the_density_is_that_of_the_prior_and_the_observation(name):
     assert_gradient(model, spread=1.0, atol=1e-7)
 
 
-KNOWN = {"silence": (silent(0.3), bf.Abstaining), "statements": (stated(), bf.Stated)}
+KNOWN = {"silence": (silent(0.3), bf.build.Abstaining), "statements": (stated(), bf.build.Stated)}
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -134,9 +136,9 @@ def tables(n_classes, n_groups=2, n_raters=6, seed=1):
 
 
 def observe(responses, assignment=ASSIGNMENT, **kwargs):
-    channel = bf.LatentGroups(None, None, assignment)
+    channel = bf.build.LatentGroups(None, None, assignment)
     channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
-    return ResponseModel.build(responses, bf.Independent(None), channel, **kwargs)
+    return ResponseModel.build(responses, bf.build.Independent(None), channel, **kwargs)
 
 
 def rows_of(log_prevalence, both):
@@ -224,11 +226,11 @@ def test_probabilities_that_underflow_and_zeros_are_legal():
     assignment[499] = -1
     inner[499] = [[1.0, 0.0], [0.5, 0.5]]
     gold = np.append([0, 1], np.full(18, -1))
-    plain = bf.Confusion(None)
+    plain = bf.build.Confusion(None)
     expected = plain.log_lik((np.log(inner + 1e-320),), plain.structure(responses, gold))
     with np.errstate(divide="ignore"):
         both = np.log(np.eye(2)[None]), np.log(inner)
-    channel = bf.LatentGroups(None, None, assignment)
+    channel = bf.build.LatentGroups(None, None, assignment)
     structure = channel.structure(responses, gold)
     found = channel.log_lik(both, structure)
     possible = expected > -1e5
@@ -245,7 +247,7 @@ def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows)
     _, inner = tables(3)
     outer = np.log(np.tile(np.eye(3), (2, 1, 1)) + 1e-300)
     assignment = ASSIGNMENT if rows != "alone" else np.full(6, -1)
-    one, other = bf.LatentGroups(None, None, assignment), bf.Confusion(None)
+    one, other = bf.build.LatentGroups(None, None, assignment), bf.build.Confusion(None)
     gold = np.arange(responses.n_items) % 4 - 1
     found = one.log_lik((outer, inner), one.structure(responses, gold))
     assert_close(found, other.log_lik((inner,), other.structure(responses, gold)), "both")
@@ -271,8 +273,10 @@ def test_the_channel_alone_refuses_what_does_not_fit():
         ((outer, inner, "ab"), "one whole number per rater"),
     ):
         with pm.Model(), pytest.raises(ModelError, match=told):
-            channel = bf.LatentGroups(*arguments)
-            bf.observe(responses, labels=bf.Independent(np.full(2, 0.5)), raters=channel)
+            channel = bf.build.LatentGroups(*arguments)
+            bf.build.observe(
+                responses, labels=bf.build.Independent(np.full(2, 0.5)), raters=channel
+            )
 
 
 def test_votes_are_one_for_every_group_that_answered():
@@ -285,7 +289,7 @@ def test_votes_are_one_for_every_group_that_answered():
     table = {"item": item, "rater": rater, "label": label}
     responses = bf.Responses.from_long(table, raters=range(2 * n_groups + 1))
     assignment = np.append(np.arange(2 * n_groups) // 2, -1)
-    channel = bf.LatentGroups(None, None, assignment)
+    channel = bf.build.LatentGroups(None, None, assignment)
     log_rows = [np.log(np.full((n, 2, 2), 0.5)) for n in (n_groups, 2 * n_groups + 1)]
     truth, rng = np.zeros(n_items, dtype=np.int64), np.random.default_rng(1)
     tracemalloc.start()

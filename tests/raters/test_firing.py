@@ -78,7 +78,7 @@ def test_exact_copies_count_once():
 def test_rates_give_the_accuracy_of_rules():
     votes, truth = fired(4, *ONE_SIDED, n_items=3000)
     model = LabellingFunctions(bf.Responses.from_matrix(votes, classes=[0, 1]))
-    table = bf.sources(model, bf.sample(model, 100, **QUIET))
+    table = bf.rater_table(bf.sample(model, 100, **QUIET)).sort_values("rater")
     right = [(truth[votes[:, m] == 1] == 1).mean() for m in range(3)]
     assert np.abs(table["accuracy"].to_numpy() - right).max() < 0.06
 

@@ -33,9 +33,9 @@ def test_channel_is_that_of_known_groups(n_classes):
     ones = np.ones(n_classes)
     tables = tuple(np.log(rng.dirichlet(ones, (size, n_classes))) for size in (2, 5))
     assignment = np.array([0, -1, 1, 0, 1])
-    known = bf.LatentGroups(None, None, assignment)
+    known = bf.build.LatentGroups(None, None, assignment)
     gold = np.array([1, -1, 0, -1, -1, -1])
-    raw = bf.InferredGroups(None, None, assignment)
+    raw = bf.build.InferredGroups(None, None, assignment)
     one = raw.likelihood_kernel(*tables, assignment, *raw.structure(responses, gold))
     other = known.likelihood_kernel(*tables, *known.structure(responses, gold))
     for found, expected in zip(one, other, strict=True):
@@ -150,7 +150,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
     truth = rng.integers(0, n_classes, n_items)
     drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
     of_class = copies * np.bincount(truth, minlength=n_classes)
-    channel = bf.InferredGroups(None, None, assignment)
+    channel = bf.build.InferredGroups(None, None, assignment)
     structure = channel.structure(responses, np.full(n_items, -1))
     seats, moved = assignment, False
     for _ in range(20):
@@ -195,7 +195,7 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
     }
     prior["assignment"] = PartitionPrior(assignment, 0.01)
     rows = {**dict(zip(ROWS, tables, strict=True)), "assignment": assignment}
-    channel = bf.InferredGroups(None, None, assignment)
+    channel = bf.build.InferredGroups(None, None, assignment)
     structure = channel.structure(responses, np.full(n_items, -1))
     drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
     _, (counts, _) = channel.sample_assignments(rows, tables, drawn, prior, structure, rng)
@@ -216,13 +216,13 @@ def test_only_the_gibbs_step_infers_groups():
         lambda: bf.sample(model, 5, sampler="nuts", **QUIET): "assignment",
         lambda: LatentGroup(one, "posterior"): r"Got: 1 rater\.",
         lambda: pm.sample(5, tune=5, chains=1, model=model, progressbar=False): (
-            r"step=bf.LabelGibbs\(\)"
+            r"step=bf.build.LabelGibbs\(\)"
         ),
-        lambda: bf.LabelGibbs([model["assignment"]], model=model): "one step draws them all",
+        lambda: bf.build.LabelGibbs([model["assignment"]], model=model): "one step draws them all",
     }.items():
         refused(told, call)
     point = model.initial_point()
-    moved, _ = bf.LabelGibbs([model["rater_confusion"]], model=model, rng=1).step(point)
+    moved, _ = bf.build.LabelGibbs([model["rater_confusion"]], model=model, rng=1).step(point)
     assert (moved["assignment"] == point["assignment"]).all()
     name = model.rvs_to_values[model["rater_confusion"]].name
     assert (moved[name] != point[name]).all()
@@ -244,8 +244,8 @@ def own_model(responses, assignment):
         prevalence = pm.Dirichlet("prevalence", np.ones(2))
         outer = pm.Dirichlet("outer", np.tile(bf.priors.diagonal(2), (1, 1, 1)))
         inner = pm.Dirichlet("inner", np.tile(bf.priors.diagonal(2), (responses.n_raters, 1, 1)))
-        channel = bf.InferredGroups(outer, inner, assignment)
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+        channel = bf.build.InferredGroups(outer, inner, assignment)
+        bf.build.observe(responses, labels=bf.build.Independent(prevalence), raters=channel)
     return model
 
 
@@ -260,7 +260,7 @@ def test_assignments_to_groups_that_do_not_exist_are_impossible():
     """As steps propose that know nothing of groups."""
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
     rows = [np.log(np.full((n, 2, 2), 0.5)) for n in (1, 5)]
-    channel = bf.InferredGroups(None, None, np.full(5, -1))
+    channel = bf.build.InferredGroups(None, None, np.full(5, -1))
     structure = channel.structure(responses, np.full(5, -1))
     for wrong in (np.array([0, 0, 1, -1, -1]), np.array([0, 0, -2, -1, 7_000_000])):
         likelihood, log_scale = channel.likelihood_kernel(*rows, wrong, *structure)

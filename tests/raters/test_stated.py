@@ -15,7 +15,7 @@ from bayesfuse.observation import ResponseModel
 from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies
 
-CHANNEL = bf.Stated(None)
+CHANNEL = bf.build.Stated(None)
 N_RATERS = 4
 
 
@@ -101,7 +101,7 @@ def test_statements_of_zeros_and_ones_are_hard_labels(n_classes):
     labels = rng.integers(0, n_classes, 5)
     labels[labels == 1] = 0  # which rater 0 may rule out
     weight, found = rng.random((5, n_classes)), []
-    for channel, responses in ((CHANNEL, certain), (bf.Confusion(None), table)):
+    for channel, responses in ((CHANNEL, certain), (bf.build.Confusion(None), table)):
         structure = channel.structure(responses, gold)
         log = channel.log_lik((log_rows,), structure)
         possible = np.where(np.isneginf(log), 0.0, weight)
@@ -114,7 +114,7 @@ def test_statements_of_zeros_and_ones_are_hard_labels(n_classes):
 
 def test_without_statements_it_is_confusion():
     responses, log_rows = mixed(3).without_statements(), rows(3)
-    plain = log_lik(log_rows, responses, bf.Confusion(None))
+    plain = log_lik(log_rows, responses, bf.build.Confusion(None))
     assert_close(log_lik(log_rows, responses), plain, "log-likelihood")
     assert CHANNEL.fixed_feature_likelihood((log_rows,), responses) is None
 
@@ -159,7 +159,7 @@ def test_predictive_draws_keep_statements():
     """Truths follow from the statements, labels from the truths."""
     hard = bf.Responses.from_matrix([[0], [0]], classes=[0, 1])
     responses = hard.joined(soft([(0, 0), (0, 3)], [[0.9, 0.1], [0.6, 0.4]], 2))
-    observation = ResponseModel.build(responses, bf.Independent(None), CHANNEL)
+    observation = ResponseModel.build(responses, bf.build.Independent(None), CHANNEL)
     point = {"prevalence": np.log([0.4, 0.6]), "confusion": rows(2, 1)}
     rng, seen = np.random.default_rng(1), np.zeros((2, 2))
     for _ in range(4000):
@@ -173,15 +173,17 @@ def test_predictive_draws_keep_statements():
 
 def test_other_channels_refuse_statements():
     responses = mixed(2)
-    for channel in (bf.Confusion(None), bf.OneCoin(np.full(4, 0.7))):
-        with pytest.raises(ModelError, match=r"bf\.Stated.*without_statements.*Got: "):
-            ResponseModel.build(responses, bf.Independent(None), channel)
-        assert ResponseModel.build(responses.without_statements(), bf.Independent(None), channel)
+    for channel in (bf.build.Confusion(None), bf.build.OneCoin(np.full(4, 0.7))):
+        with pytest.raises(ModelError, match=r"bf\.build\.Stated.*without_statements.*Got: "):
+            ResponseModel.build(responses, bf.build.Independent(None), channel)
+        assert ResponseModel.build(
+            responses.without_statements(), bf.build.Independent(None), channel
+        )
     silent = mixed(2).completed()
     with pytest.raises(ModelError, match=r"without_silence.*Got: Stated"):
-        ResponseModel.build(silent, bf.Independent(None), CHANNEL)
+        ResponseModel.build(silent, bf.build.Independent(None), CHANNEL)
     with pytest.raises(ModelError, match=r"without_statements.*Got: Abstaining"):
-        ResponseModel.build(silent, bf.Independent(None), bf.Abstaining(None))
+        ResponseModel.build(silent, bf.build.Independent(None), bf.build.Abstaining(None))
 
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -36,13 +36,13 @@ def log_lik(channel, responses, share, gold=None):
 def test_votes_multiply_and_copies_count_once():
     expected = np.log([SHARE[:, 0] * SHARE[:, 1], SHARE[:, 0] * SHARE[:, 2] * SHARE[:, 3],
                        np.ones(3), SHARE[:, 0]])  # fmt: skip
-    assert_close(log_lik(bf.Votes(None, COLUMN), table(), SHARE), expected, "log-likelihood")
+    assert_close(log_lik(bf.build.Votes(None, COLUMN), table(), SHARE), expected, "log-likelihood")
 
 
 def test_repeated_votes_count_once_and_known_classes_exclude():
     rows = {"item": [0, 0, 1], "rater": [0, 0, 1], "label": [0, 0, 2]}
     responses = bf.Responses.from_long(rows, raters=range(5), classes=range(3))
-    found = log_lik(bf.Votes(None, COLUMN), responses, SHARE, gold=[2, -1])
+    found = log_lik(bf.build.Votes(None, COLUMN), responses, SHARE, gold=[2, -1])
     assert_close(found[1], np.log(SHARE[:, 2]), "one vote")
     assert found[0].tolist() == [-np.inf, -np.inf, np.log(0.25)]
 
@@ -50,14 +50,16 @@ def test_repeated_votes_count_once_and_known_classes_exclude():
 def test_one_source_that_always_speaks_is_a_confusion_matrix():
     rows = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
     responses = bf.Responses.from_matrix([[0], [2], [1], [2]], classes=[0, 1, 2])
-    confusion = bf.Confusion(rows[None])
+    confusion = bf.build.Confusion(rows[None])
     known = np.full(4, -1)
     other = confusion.log_lik((np.log(rows)[None],), confusion.structure(responses, known))
-    assert_close(log_lik(bf.Votes(None, [[0, 1, 2]]), responses, rows), other, "log-likelihood")
+    assert_close(
+        log_lik(bf.build.Votes(None, [[0, 1, 2]]), responses, rows), other, "log-likelihood"
+    )
 
 
 def test_what_sources_say_where_they_speak():
-    channel = bf.Votes(None, COLUMN)
+    channel = bf.build.Votes(None, COLUMN)
     tables = channel.expand((np.log(SHARE),), 3, np)
     rows = channel.confusion(tables, 3, np)
     assert_close(rows[1, 0], [0.0, 2 / 3, 1 / 3], "of two labels", atol=1e-9)
@@ -70,7 +72,9 @@ def test_predictive_draws_keep_who_spoke_and_what_counts_as_one_vote():
     """Truths follow from who spoke, what is said from the truth; the third source says 2 only."""
     column = np.array([[0, 1, -1], [0, 1, 2], [-1, -1, 3]])  # two sources share two labels
     responses = bf.Responses.from_matrix([[1, 1, 2], [0, -1, -1]], classes=range(3))
-    observation = ResponseModel.build(responses, bf.Independent(None), bf.Votes(None, column))
+    observation = ResponseModel.build(
+        responses, bf.build.Independent(None), bf.build.Votes(None, column)
+    )
     prevalence, rng = np.array([0.5, 0.3, 0.2]), np.random.default_rng(4)
     rows = {"prevalence": np.log(prevalence), "vote_share": np.log(SHARE)}
     seen = np.zeros((2, 3, 2))
@@ -85,13 +89,13 @@ def test_predictive_draws_keep_who_spoke_and_what_counts_as_one_vote():
 
 
 def test_contract_where_items_have_one_vote():
-    channel, responses = bf.Votes(None, COLUMN), table().take(np.array([3, 2, 3]))
+    channel, responses = bf.build.Votes(None, COLUMN), table().take(np.array([3, 2, 3]))
     check_rater_channel(channel, channel.expand((np.log(SHARE),), 3, np), responses)
 
 
 def test_simulated_tables_have_as_many_votes_of_all_copies():
     """Sets of votes are as frequent as the products of their shares; silence goes with them."""
-    channel, size = bf.Votes(None, COLUMN), 6000
+    channel, size = bf.build.Votes(None, COLUMN), 6000
     said = [[np.nan, 2, 0, -1, 2]]
     responses = bf.Responses.from_matrix(said, abstain=-1, classes=range(3), raters=range(5))
     responses = replace(responses.take(np.zeros(size, dtype=int)), items=np.arange(size))
@@ -117,7 +121,9 @@ def prior_model(responses):
     with pm.Model(coords={"class": range(3), "vote": range(4)}) as model:
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0, 2.0], dims="class")
         share = pm.Dirichlet("vote_share", 8 * SHARE, dims=("class", "vote"))
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=bf.Votes(share, ALONE))
+        bf.build.observe(
+            responses, labels=bf.build.Independent(prevalence), raters=bf.build.Votes(share, ALONE)
+        )
     return model
 
 
@@ -130,7 +136,7 @@ def test_label_probabilities_of_simulated_tables_are_calibrated():
     model = prior_model(bf.Responses.from_long(rows, classes=range(3)))
     for seed in range(4):
         parameters, truth, drawn = simulate(model, random_seed=seed)
-        share = log_lik(bf.Votes(None, ALONE), drawn, parameters["vote_share"])
+        share = log_lik(bf.build.Votes(None, ALONE), drawn, parameters["vote_share"])
         joint = parameters["prevalence"] * np.exp(share)
         probability = joint / joint.sum(axis=1, keepdims=True)
         gap = (np.eye(3)[truth] - probability).sum(axis=0)
@@ -152,10 +158,10 @@ def test_prediction_ignores_sources_that_were_not_fitted():
 def test_wrong_columns_are_refused():
     for column, words in (([0, 1, 2], "shape"), ([[0, 1, 2]], "raters"), (-np.ones((5, 3)), "-1")):
         with pytest.raises(ModelError, match=words), pm.Model():
-            bf.observe(
+            bf.build.observe(
                 table(),
-                labels=bf.Independent(np.ones(3) / 3),
-                raters=bf.Votes(SHARE, np.array(column)),
+                labels=bf.build.Independent(np.ones(3) / 3),
+                raters=bf.build.Votes(SHARE, np.array(column)),
             )
 
 
@@ -197,7 +203,7 @@ def test_dispersion_by_hand(monkeypatch):
     """Three single-label sources, every pair once, in blocks of one row as in one block."""
     matrix = [[0, 0, -1], [0, -1, 1], [0, 0, 1], [-1, 0, -1]]
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    votes = bf.Votes(None, [[0, -1], [1, -1], [-1, 2]])
+    votes = bf.build.Votes(None, [[0, -1], [1, -1], [-1, 2]])
     share = np.array([[0.5, 0.4, 0.1], [0.3, 0.1, 0.6]])
     probability = np.array([[0.9, 0.1], [0.5, 0.5], [0.6, 0.4], [1.0, 0.0]])
     pairs = np.array([2.0, 2.0, 6.0, 0.0]) @ probability  # T (T - 1) by class
@@ -212,7 +218,7 @@ def test_dispersion_by_hand(monkeypatch):
 def test_two_labels_of_one_source_are_no_pair():
     matrix = [[0, -1], [1, 1], [0, 1], [1, -1]]
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    votes = bf.Votes(None, [[0, 1], [-1, 2]])
+    votes = bf.build.Votes(None, [[0, 1], [-1, 2]])
     share, even = np.array([[0.6, 0.2, 0.2], [0.2, 0.4, 0.4]]), np.full((4, 2), 0.5)
     again = share[:, :2].sum(axis=1) ** 2 + share[:, 2] ** 2  # by source
     met = {(0, 2): 1, (1, 2): 1}
@@ -291,7 +297,7 @@ def test_known_labels_count_whatever_the_dispersion():
     for gold in (None, {int(item): 1 for item in wrong}):
         model = LabellingFunctions(responses, dispersion=5, gold=gold)
         result = bf.sample(model, draws=150, **QUIET)
-        found.append(bf.sources(model, result).iloc[0])
+        found.append(bf.rater_table(result).set_index("rater").loc[0])
     before, after = found
     assert before["accuracy"] > 0.7 and after["accuracy"] < 0.5
-    assert after["accuracy_upper"] < before["accuracy_lower"] + 0.2
+    assert after["high"] < before["low"] + 0.2

@@ -40,7 +40,7 @@ def chain():
 @pytest.mark.slow
 def test_items_are_summed_to_the_sequences_they_are_in(chain):
     results, sequences = chain
-    common = bf.common_units(results)
+    common = bf.checks.common_units(results)
     assert common["chain"] is results["chain"]
     item = results["independent"]["log_likelihood"]["responses"]
     total = common["independent"]["log_likelihood"]["responses"]
@@ -127,7 +127,7 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
         ({}, "no results"),
         ({"a": other, "b": crossed}, "span several"),
     ):
-        refused(said, bf.common_units, results)
+        refused(said, bf.checks.common_units, results)
 
 
 @pytest.mark.slow
@@ -149,22 +149,26 @@ def test_a_field_on_paths_is_compared_as_the_chain_it_equals():
     graph = bf.Graph.from_edges([(int(a), int(b)) for a, b in edges], items=order.tolist())
 
     def built(labels):
-        with bf.LabelModel(responses, gold={int(order[3]): 1}) as model:
+        with bf.build.LabelModel(responses, gold={int(order[3]): 1}) as model:
             raters = model.rater_channel("coin", None)
-            bf.observe(responses, labels=labels, raters=raters, gold=model.gold)
+            bf.build.observe(responses, labels=labels, raters=raters, gold=model.gold)
         return model
 
     models = {
-        "chain": built(bf.MarkovChain([0.5, 0.5], [[stay, 1 - stay], [1 - stay, stay]], sequences)),
-        "field": built(bf.Potts(beta, graph)),
+        "chain": built(
+            bf.build.MarkovChain([0.5, 0.5], [[stay, 1 - stay], [1 - stay, stay]], sequences)
+        ),
+        "field": built(bf.build.Potts(beta, graph)),
     }
     results = fitted(models)
     drawn = results["chain"]["posterior"]["accuracy"].values
     results["field"]["posterior"]["accuracy"].values[:] = drawn
     note_draws(results["field"])
-    refused(r"is not that of a sequence.* Got: no model of 'field'", bf.common_units, results)
+    refused(
+        r"is not that of a sequence.* Got: no model of 'field'", bf.checks.common_units, results
+    )
     refused("no model of 'field'", bf.average, results, models={"chain": models["chain"]})
-    common = bf.common_units(results, models=models)
+    common = bf.checks.common_units(results, models=models)
     found, exact = (common[name]["log_likelihood"]["responses"] for name in ("field", "chain"))
     assert found.dims == exact.dims == ("chain", "draw", "sequence")
     assert np.allclose(found, exact, rtol=1e-10)
@@ -191,7 +195,7 @@ def circled():
 def test_items_in_another_order_are_the_same_units_whoever_is_first(circled):
     _, results = circled
     turned = dict(reversed(results.items()))
-    one, other = bf.common_units(results), bf.common_units(turned)
+    one, other = bf.checks.common_units(results), bf.checks.common_units(turned)
     for name in results:
         found, same = (each[name]["log_likelihood"]["responses"] for each in (one, other))
         own = results[name]["log_likelihood"]["responses"]
@@ -239,7 +243,7 @@ def test_densities_of_different_data_are_not_compared(tmp_path):
         (("silence", "completed votes"), "for 'silence' that of labels and silence"),
     ]:
         two = {name: results[name] for name in pair}
-        for compare in (bf.common_units, bf.average):
+        for compare in (bf.checks.common_units, bf.average):
             refused(said, compare, two)
         assert bf.average(two, dict.fromkeys(pair, 1)).attrs["weights"] == [0.5, 0.5]
 

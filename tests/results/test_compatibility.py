@@ -130,7 +130,7 @@ def test_references_of_other_raters_or_classes_are_refused(fits):
         (table(classes=[0, 2]), "2 in place of 1"),
     ):
         reference = bf.find_map(DawidSkene(other))
-        for use in (checks.switching, lambda r, ref: bf.align_labels(r, reference=ref)):
+        for use in (checks.switching, lambda r, ref: bf.checks.align_labels(r, reference=ref)):
             refused(told, use, result, reference)
 
 

@@ -25,7 +25,7 @@ def tagged():
     labels = np.array(TAGS)[rng.integers(0, 3, (7, 2))]
     responses = bf.Responses.from_matrix(labels, items=list("gfedcba"), classes=TAGS)
     sequences = bf.Sequences.from_lengths([4, 3], items=list("abcdefg"), names=["one", "two"])
-    model = HiddenMarkov(responses, sequences, **bf.bio_transitions(TAGS))
+    model = HiddenMarkov(responses, sequences, **bf.priors.bio_transitions(TAGS))
     point = bf.find_map(model)
     return model, sequences, point, bf.draw_labels(point, model, 4000, random_seed=1)
 

@@ -113,15 +113,15 @@ def drawn(**values):
     return xr.DataTree.from_dict({"posterior": xr.Dataset(of).expand_dims(chain=2, draw=3)})
 
 
-SHARES, COIN = bf.Independent([0.5, 0.2, 0.3]), bf.OneCoin([0.9, 0.8, 0.7, 0.6, 0.8])
+SHARES, COIN = bf.build.Independent([0.5, 0.2, 0.3]), bf.build.OneCoin([0.9, 0.8, 0.7, 0.6, 0.8])
 
 
 def test_data_and_constants_are_found():
     confusion = np.tile([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]], (5, 1, 1))
     with pm.Model() as model:
-        labels = bf.Independent(pm.Data("shares", [0.5, 0.2, 0.3]))
+        labels = bf.build.Independent(pm.Data("shares", [0.5, 0.2, 0.3]))
         pm.Normal("unused", shape=2)
-        bf.observe(fitted_table(), labels=labels, raters=bf.Confusion(confusion))
+        bf.build.observe(fitted_table(), labels=labels, raters=bf.build.Confusion(confusion))
     rows = dict.fromkeys(NAMES["raters"], confusion[0])
     expected = bayes([0.5, 0.2, 0.3], likelihood(NEW_ROWS, rows))
     found = bf.predict(drawn(unused=np.zeros(2)), new_table(), model=model)
@@ -132,7 +132,7 @@ def test_data_and_constants_are_found():
     ("make", "told"),
     [
         (
-            lambda: bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, 1, shape=5))),
+            lambda: bf.build.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, 1, shape=5))),
             r"give model=. Got: a result without accuracy, an expr",
         ),
         (
@@ -143,7 +143,7 @@ def test_data_and_constants_are_found():
 )
 def test_expressions_and_channels_of_ones_own_need_the_model(make, told):
     with pm.Model() as model:
-        bf.observe(fitted_table(), labels=SHARES, raters=make())
+        bf.build.observe(fitted_table(), labels=SHARES, raters=make())
     result = bf.find_map(model, iterations=3)
     refused(told, bf.predict, result, fitted_table())
     found = bf.predict(result, fitted_table(), model=model)
@@ -172,7 +172,7 @@ def test_factors_that_say_nothing_of_new_items_are_refused(make, told):
     """Also for a table of as many items."""
     with pm.Model() as model:
         labels, raters = make()
-        bf.observe(fitted_table(), labels=labels, raters=raters)
+        bf.build.observe(fitted_table(), labels=labels, raters=raters)
     result = drawn(ease=np.full(24, 0.5), odds=np.zeros((24, 3)))
     refused(told, bf.predict, result, fitted_table(), model=model)
 
@@ -343,14 +343,18 @@ def test_populations_that_a_model_of_ones_own_numbers():
     number = np.arange(N) % 2
     rows = np.ones((4, 3, 3)) + 2 * np.eye(3)
     with pm.Model() as model:
-        labels = bf.Independent(pm.Dirichlet("share", np.ones((2, 3))), population=number)
-        bf.observe(RESPONSES, labels=labels, raters=bf.Confusion(bf.dirichlet("rows", rows)))
+        labels = bf.build.Independent(pm.Dirichlet("share", np.ones((2, 3))), population=number)
+        bf.build.observe(
+            RESPONSES, labels=labels, raters=bf.build.Confusion(bf.build.dirichlet("rows", rows))
+        )
     point = bf.find_map(model)
     expected = bf.label_probabilities(point).values
     found = bf.predict(point, RESPONSES, populations=number)
     assert_close(bf.label_probabilities(found).values, expected, "labels", atol=1e-9)
     refused_table("among", bf.predict, point, RESPONSES, populations=number + 1)
     with pm.Model() as model:
-        labels = bf.Independent(log_odds=pm.Normal("odds", shape=(N, 3)))
-        bf.observe(RESPONSES, labels=labels, raters=bf.Confusion(bf.dirichlet("rows", rows)))
+        labels = bf.build.Independent(log_odds=pm.Normal("odds", shape=(N, 3)))
+        bf.build.observe(
+            RESPONSES, labels=labels, raters=bf.build.Confusion(bf.build.dirichlet("rows", rows))
+        )
     refused("log_odds of 60 single items", bf.predict, bf.find_map(model, iterations=2), RESPONSES)

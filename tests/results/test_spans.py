@@ -11,7 +11,7 @@ import xarray as xr
 from refusals import refused, refused_table
 
 import bayesfuse as bf
-from bayesfuse.results.joint_labels import add_votes_in_sequence, stored
+from bayesfuse.results.joint_labels import add_votes_in_sequence, as_draws, stored
 
 SEQUENCES = bf.Sequences.from_lengths([4, 2], items=list("bacdfe"))
 DRAWS = xr.DataArray(
@@ -23,7 +23,7 @@ FOUND = pd.DataFrame({"sequence": [0, 1], "start": [1, 1], "stop": [3, 2], "kind
 
 
 def test_exact_scores_and_credit_for_overlap():
-    scores = bf.span_scores(DRAWS, SEQUENCES, FOUND)
+    scores = bf.checks.span_scores(DRAWS, SEQUENCES, FOUND)
     # of two spans given, the draws have 2, 1, 0, 1 exactly, among 2, 2, 1, 2
     assert scores.loc["exact", "precision"] == pytest.approx(np.mean([1, 0.5, 0, 0.5]))
     assert scores.loc["exact", "recall"] == pytest.approx(np.mean([1, 0.5, 0, 0.5]))
@@ -33,18 +33,20 @@ def test_exact_scores_and_credit_for_overlap():
     assert scores.loc["overlap", "recall"] == pytest.approx(np.mean([1, 5 / 6, 0, 3 / 4]))
     assert (scores["f1_low"] < scores["f1"]).all() and (scores["f1"] < scores["f1_high"]).all()
     shuffled = DRAWS.isel(item=[3, 5, 0, 1, 4, 2])
-    pd.testing.assert_frame_equal(bf.span_scores(shuffled, SEQUENCES, FOUND), scores)
+    pd.testing.assert_frame_equal(bf.checks.span_scores(shuffled, SEQUENCES, FOUND), scores)
     truth = DRAWS[0].to_series().rename("label").reset_index()
-    right = bf.span_scores(truth, SEQUENCES, FOUND)["precision"]
-    assert right.tolist() == bf.span_scores(DRAWS[:1], SEQUENCES, FOUND)["precision"].tolist()
-    refused("compared with the spans found=", bf.span_scores, truth, SEQUENCES)
+    right = bf.checks.span_scores(truth, SEQUENCES, FOUND)["precision"]
+    assert (
+        right.tolist() == bf.checks.span_scores(DRAWS[:1], SEQUENCES, FOUND)["precision"].tolist()
+    )
+    refused("compared with the spans found=", bf.checks.span_scores, truth, SEQUENCES)
     part = truth[truth["item"].isin(list("bacdf"))]  # the second sequence is not known whole
-    assert bf.span_scores(part, SEQUENCES, FOUND)["recall"].tolist() == [1.0, 1.0]
+    assert bf.checks.span_scores(part, SEQUENCES, FOUND)["recall"].tolist() == [1.0, 1.0]
 
 
 def test_expected_precision_is_the_mean_probability_of_the_spans():
     kept = bf.spans(DRAWS, SEQUENCES).query("probability >= 0.5")
-    scores = bf.span_scores(DRAWS, SEQUENCES, kept)["precision"]
+    scores = bf.checks.span_scores(DRAWS, SEQUENCES, kept)["precision"]
     assert scores.tolist() == pytest.approx([kept["probability"].mean(), kept["overlap"].mean()])
 
 
@@ -66,7 +68,7 @@ def test_chosen_spans_have_the_largest_expected_f1_of_all_sets_without_overlap()
 
 
 def test_spans_beyond_a_sequence_are_refused():
-    refused("within them. Got: ", bf.span_scores, DRAWS, SEQUENCES, FOUND.assign(stop=5))
+    refused("within them. Got: ", bf.checks.span_scores, DRAWS, SEQUENCES, FOUND.assign(stop=5))
 
 
 def test_spans_of_raters_by_hand():
@@ -74,16 +76,23 @@ def test_spans_of_raters_by_hand():
     said = [list("OBO"), list("BIO"), list("IIO"), list("OOO"), ["O", None, "O"], ["B", None, "O"]]
     matrix = pd.DataFrame(said, list("bacdfe"), list("xyz"))
     responses = bf.Responses.from_matrix(matrix, classes=["O", "B", "I"])
-    result = bf.find_map(bf.models.DawidSkene(responses))
-    table = bf.rater_spans(result, SEQUENCES, DRAWS)
+    model = bf.models.HiddenMarkov(responses, SEQUENCES, raters="confusion")
+    result = bf.find_map(model)
+    codes = np.array([list("OBI").index(tag) for tag in DRAWS.values.ravel()]).reshape(DRAWS.shape)
+    codes = codes[:, DRAWS.indexes["item"].get_indexer(responses.items)]
+    result["label_draws"] = as_draws(codes, responses.items, responses.classes)
+    table = bf.rater_table(result).set_index("rater").sort_index()
     assert table["spans"].tolist() == [2, 1, 0]
-    assert table.loc["x", "precision"] == table.loc["x", "recall"] == pytest.approx(0.5)
-    assert table.loc["y", ["precision", "recall", "f1"]].tolist() == pytest.approx([0.25] * 3)
+    scores = ["span_precision", "span_recall", "span_f1"]
+    assert table.loc["x", scores[:2]].tolist() == pytest.approx([0.5] * 2)
+    assert table.loc["y", scores].tolist() == pytest.approx([0.25] * 3)
     part = dict(zip("bacd", "OBIO", strict=True))
-    found = bf.rater_spans(result, SEQUENCES, part)
-    assert found["spans"].tolist() == [1, 1, 0] and found.loc["x", "f1"] == 1.0
-    assert np.isnan(table.loc["z", "precision"])
-    assert table.loc["z", "recall"] == table.loc["z", "f1"] == 0.0  # spans, and none marked
+    known = bf.rater_table(result, truth=part).set_index("rater").sort_index()
+    assert known["spans"].tolist() == [1, 1, 0] and known.loc["x", "span_f1"] == 1.0
+    assert np.isnan(table.loc["z", "span_precision"])
+    assert table.loc["z", scores[1:]].tolist() == [0.0, 0.0]  # spans, and none marked
+    few = bf.rater_table(result, truth={"b": "O"}).set_index("rater").sort_index()
+    assert few["span_f1"].equals(table["span_f1"])  # no sequence is fully known
 
 
 @pytest.mark.parametrize("found", [FOUND, FOUND[:1], FOUND[:0], FOUND.assign(start=0, stop=1)])
@@ -98,13 +107,15 @@ def test_scores_are_means_over_all_draws(found):
         of_draws.append([right / size if size else 0.0 for size in sizes])
     mean = np.mean(of_draws, axis=0)
     mean[0] = np.nan if found.empty else mean[0]  # nothing is scored in any draw
-    scores = bf.span_scores(draws, SEQUENCES, found).loc["exact", ["precision", "recall", "f1"]]
+    scores = bf.checks.span_scores(draws, SEQUENCES, found).loc[
+        "exact", ["precision", "recall", "f1"]
+    ]
     np.testing.assert_allclose(scores.to_numpy(float), mean)
 
 
 def test_scores_without_any_span_are_missing():
     none = DRAWS.copy(data=np.full(DRAWS.shape, "O"))
-    assert bf.span_scores(none, SEQUENCES, FOUND[:0]).isna().all(axis=None)
+    assert bf.checks.span_scores(none, SEQUENCES, FOUND[:0]).isna().all(axis=None)
 
 
 def test_votes_in_sequence_are_labellings_of_raters():
@@ -152,7 +163,7 @@ TABLE = pd.DataFrame(
 
 def test_spans_of_several_raters_come_back():
     shuffled = TABLE.sample(frac=1.0, random_state=1)
-    responses = bf.read_spans(shuffled, NAMED)
+    responses = bf.io.read_spans(shuffled, NAMED)
     frame = responses.to_frame().pivot(index="item", columns="rater", values="label")
     told = frame.loc[NAMED.items].astype(object).where(lambda t: t.notna(), None)
     assert told["x"].tolist() == ["O", "B-LOC", "I-LOC", "B-LOC", "O", "B-PER", "I-PER"]
@@ -160,7 +171,7 @@ def test_spans_of_several_raters_come_back():
     assert told["z"].tolist() == [None] * 5 + ["O", "O"]
     # a row without a start says the same as an empty span
     missing = shuffled.assign(start=shuffled["start"].where(shuffled["kind"] != ""))
-    assert bf.read_spans(missing, NAMED).to_frame().equals(responses.to_frame())
+    assert bf.io.read_spans(missing, NAMED).to_frame().equals(responses.to_frame())
 
 
 @pytest.mark.parametrize(
@@ -177,4 +188,4 @@ def test_spans_of_several_raters_come_back():
 )
 def test_wrong_spans(row, told):
     table = pd.concat([TABLE, pd.DataFrame([row], columns=TABLE.columns)])
-    refused_table(told, bf.read_spans, table, NAMED)
+    refused_table(told, bf.io.read_spans, table, NAMED)

@@ -1,4 +1,4 @@
-"""Tables of raters, sources, grades and difficult items, counted by hand."""
+"""Tables of raters, grades and difficult items, counted by hand."""
 
 import numpy as np
 import pymc as pm
@@ -11,7 +11,7 @@ from rules import rules
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.summaries import least_certain, rater_accuracy
+from bayesfuse.results.summaries import least_certain
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -33,13 +33,13 @@ def own_model(chain):
         share = pm.Dirichlet("type_of_class", np.ones((3, 24)))
         competence = pm.Beta("competence", 2.0, 1.0, dims="rater")
         first = pm.Dirichlet("first", np.ones(3))
-        labels = bf.Independent(first)
+        labels = bf.build.Independent(first)
         if chain:
             sequences = bf.Sequences.from_lengths([9, 7], items=responses.items)
             transition = pm.Dirichlet("transition", 1 + 4 * np.eye(3))
-            labels = bf.MarkovChain(first, transition, sequences)
-        channel = bf.Consensus(share, competence, pairs=[(0, 1), (2, 0)])
-        bf.observe(responses, labels=labels, raters=channel, gold={"item 1": 2, "item 15": 0})
+            labels = bf.build.MarkovChain(first, transition, sequences)
+        channel = bf.build.Consensus(share, competence, pairs=[(0, 1), (2, 0)])
+        bf.build.observe(responses, labels=labels, raters=channel, gold={"item 1": 2, "item 15": 0})
     return model
 
 
@@ -70,7 +70,7 @@ def test_difficulty_is_that_of_sums_over_classes_and_types(kind):
         model = own_model(kind == "chain")
     result = bf.sample(model, 4, tune=5, chains=2, random_seed=1, **QUIET)
     rows = observed(model)[1].raters.dictionary(3).rows
-    found = bf.difficulty(result, model, draws=8, ci_prob=0.8)
+    found = bf.decisions.difficulty(result, model, draws=8, ci_prob=0.8)
     types = types_by_hand(model, result, rows, "m::" if kind == "item types" else "")
     differ = 1 - (rows**2).sum(axis=1)
     np.testing.assert_allclose(found["disagreement"], types @ differ)
@@ -100,7 +100,7 @@ def test_hard_items_and_the_classes_they_are_confused_with():
     responses, hard = hard_and_easy()
     model = ItemTypes(responses)
     result = bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
-    found = bf.difficulty(result, model, draws=50)
+    found = bf.decisions.difficulty(result, model, draws=50)
     differ = found["disagreement"].values
     assert differ[hard].mean() > 0.35 and differ[~hard].mean() < 0.2
     assert (found["low"] <= found["high"]).all() and (found["high"] <= 1).all()
@@ -113,77 +113,79 @@ def test_hard_items_and_the_classes_they_are_confused_with():
     best = bf.label_probabilities(result)
     assert (found["label"].values == best["class"].values[best.values.argmax(axis=1)]).all()
     np.testing.assert_allclose(found["error"], 1 - best.max("class"))
-    wider, narrower = (bf.difficulty(result, model, draws=50, ci_prob=p) for p in (0.95, 0.5))
+    wider, narrower = (
+        bf.decisions.difficulty(result, model, draws=50, ci_prob=p) for p in (0.95, 0.5)
+    )
     assert (wider["low"] <= narrower["low"]).all() and (wider["high"] >= narrower["high"]).all()
 
 
 def test_models_without_types_are_refused():
     model = DawidSkene(bf.datasets.anesthesia())
     result = bf.find_map(model)
-    refused(r"models\.ItemTypes.* Got: a model of Confusion", bf.difficulty, result, model)
-    refused("draws", bf.difficulty, result, model, draws=0)
+    refused(
+        r"models\.ItemTypes.* Got: a model of Confusion", bf.decisions.difficulty, result, model
+    )
+    refused("draws", bf.decisions.difficulty, result, model, draws=0)
 
 
-def counted(responses):
-    """Coverage, overlaps and conflicts of every source and label, item by item."""
+def overlaps_by_hand(responses):
+    """Count the items of every rater, with responses of others, and with other labels of others."""
     frame = responses.to_frame()
     if "count" not in frame:
         frame["count"] = 1
     total = responses.multiplicity.sum()
-    found = {}
-    for (source, label), votes in frame.groupby(["rater", "label"]):
-        n = overlaps = conflicts = 0.0
-        for item, copies in votes.drop_duplicates("item")[["item", "count"]].to_numpy():
-            others = frame[(frame["item"] == item) & (frame["rater"] != source)]
-            n += copies
-            overlaps += copies * bool(len(others))
-            conflicts += copies * bool((others["label"] != label).any())
-        found[source, label] = n / total, overlaps / total, conflicts / total
-    return found
+    table = {}
+    for rater, rows in frame.groupby("rater"):
+        shares = np.zeros(3)
+        for item, of_item in rows.groupby("item"):
+            others = frame[(frame["item"] == item) & (frame["rater"] != rater)]
+            differs = any((others["label"] != label).any() for label in of_item["label"])
+            shares += of_item["count"].iloc[0] * np.array([1, len(others) > 0, differs])
+        table[rater] = shares / total
+    return table
 
 
-def test_counts(small):
+def test_coverage_overlaps_and_conflicts(small):
     """Missing and repeated responses of three classes, and patterns with counts."""
     patterns = {"0.1": 4, "00.": 6, ".11": 3, "...": 5, "10.": 0}
     for responses in (small, bf.Responses.from_counts(patterns, missing=".")):
-        table = bf.sources(responses)
-        expected = counted(responses)
-        assert list(table.index) == list(expected)
-        assert np.allclose(table.to_numpy(), list(expected.values()))
+        table = bf.rater_table(responses).set_index("rater")
+        for rater, expected in overlaps_by_hand(responses).items():
+            shares = table.loc[rater, ["coverage", "overlaps", "conflicts"]]
+            assert shares.tolist() == pytest.approx(expected)
+    refused("by= is for", bf.rater_table, small, by=[0] * small.n_items)
 
 
-def test_right_and_wrong_votes_are_counted(small):
+def test_right_responses_are_counted(small):
     frame = small.to_frame()
     classes = np.resize(small.classes, small.n_items - 1)  # the last item is not known
     truth = dict(zip(small.items[:-1].tolist(), classes.tolist(), strict=True))
-    table = bf.sources(small, truth=truth)
-    for (source, label), row in table.iterrows():
-        votes = frame[(frame["rater"] == source) & (frame["label"] == label)].drop_duplicates()
-        known = votes["item"].isin(truth)
-        right = (votes["item"].map(truth) == label)[known]
-        assert (row["correct"], row["incorrect"]) == (right.sum(), (~right).sum())
-        assert np.isclose(row["empirical_accuracy"], right.mean(), equal_nan=True)
+    result = bf.find_map(DawidSkene(small))
+    for source in (small, result):
+        table = bf.rater_table(source, truth=truth).set_index("rater")
+        for rater, rows in frame.groupby("rater"):
+            known = rows["item"].isin(truth)
+            right = (rows["item"].map(truth) == rows["label"])[known]
+            assert table.loc[rater, "known"] == known.sum()
+            assert table.loc[rater, "known_accuracy"] == pytest.approx(right.mean())
 
 
 @pytest.mark.slow
-def test_rates_are_consistent():
-    """And wider where rules depend on each other; other models have none."""
+def test_accuracies_of_labelling_functions():
+    """And wider where rules depend on each other."""
     responses, _ = rules(2, copies=2)
-    model = LabellingFunctions(responses, [0.5, 0.5])
-    result = bf.sample(model, draws=40, chains=2, random_seed=1, **QUIET)
-    table = bf.sources(model, result)
-    assert bf.sources(result).equals(table)
-    assert (table["accuracy_lower"] <= table["accuracy"]).all()
-    assert (table["accuracy"] <= table["accuracy_upper"]).all()
-    copies = table[table.index.get_level_values("source").isin([0, 14, 15])]
+    tables = []
+    for dispersion in ({}, {"dispersion": 6.0}):
+        model = LabellingFunctions(responses, [0.5, 0.5], **dispersion)
+        result = bf.sample(model, draws=40, chains=2, random_seed=1, **QUIET)
+        table = bf.rater_table(result)
+        assert (table["low"] <= table["accuracy"]).all()
+        assert (table["accuracy"] <= table["high"]).all()
+        tables.append(table)
+    copies = tables[0][tables[0]["rater"].isin([0, 14, 15])]
     assert copies["accuracy"].nunique() == 1 and copies["coverage"].nunique() == 3
-    wide = LabellingFunctions(responses, [0.5, 0.5], dispersion=6.0)
-    other = bf.sources(wide, bf.sample(wide, draws=40, chains=2, random_seed=1, **QUIET))
-    width = [(each["accuracy_upper"] - each["accuracy_lower"]).mean() for each in (table, other)]
-    assert width[1] > 1.5 * width[0]
-    plain = DawidSkene(bf.datasets.anesthesia())
-    for given, fit in ((plain, bf.find_map(plain)), (responses, result)):
-        refused("labelling functions", bf.sources, given, fit)
+    narrow, wide = ((table["high"] - table["low"]).mean() for table in tables)
+    assert wide > 1.5 * narrow
 
 
 SHORT = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
@@ -200,7 +202,7 @@ def test_grades_of_known_probabilities():
     labels = xr.DataArray(
         share, dims=("item", "class"), coords={"item": list("abcd"), "class": [10, 20, 40]}
     )
-    found = bf.grades(labels, ci_prob=0.8)
+    found = bf.decisions.item_grades(labels, ci_prob=0.8)
     assert found["mean"].values == pytest.approx([15, 19.8, 33, 40])
     assert found["sd"].values[0] == pytest.approx(5)
     assert found["median"].values.tolist() == [10, 20, 40, 40]
@@ -211,21 +213,24 @@ def test_grades_of_known_probabilities():
 def test_bias_is_the_mean_of_given_minus_true_grades():
     words = ["low", "middle", "high"]
     result = bf.sample(DawidSkene(table(words, ordered=True)), **SHORT)
-    found = bf.rater_grades(result)
+    raters = bf.rater_table(result).set_index("rater").sort_index()
     share = bf.label_probabilities(result).values.mean(axis=0)
     rows = result["posterior"]["confusion"].mean(("chain", "draw")).values
     gap = np.arange(3) - np.arange(3)[:, None]
-    assert found["bias"].values == pytest.approx(np.einsum("k,mkc,kc->m", share, rows, gap))
+    bias = np.einsum("k,mkc,kc->m", share, rows, gap)
+    assert raters["grade_bias"].to_numpy() == pytest.approx(bias)
     error = np.einsum("k,mkc,kc->m", share, rows, np.abs(gap))
-    assert found["error"].values == pytest.approx(error)
-    assert (found["bias_low"] < found["bias"]).all() and (found["bias"] < found["bias_high"]).all()
-    assert "precision" not in found
+    assert raters["grade_error"].to_numpy() == pytest.approx(error)
+    assert (raters["grade_bias_low"] < raters["grade_bias"]).all()
+    assert (raters["grade_bias"] < raters["grade_bias_high"]).all()
+    assert "precision" not in raters
     refused(r'raters="graded".* Got: ', bf.plots.plot_graders, result)
 
 
 def test_classes_without_an_order_are_refused():
     result = bf.sample(DawidSkene(table(["low", "middle", "high"])), **SHORT)
-    for function in (bf.grades, bf.rater_grades):
+    assert not any(name.startswith("grade") for name in bf.rater_table(result))
+    for function in (bf.decisions.item_grades, bf.plots.plot_graders):
         refused(r"need ordered classes.* Got: ", function, result)
 
 
@@ -238,7 +243,7 @@ SAID = [["n", "y"], ["n", "n"], ["y", "y"], ["y", None]]
 
 def test_two_classes():
     result = made(SAID, [[0, 0, 1, 1], [0, 0, 1, 0]] * 20, ["n", "y"], gold=[0, -1, 1, -1])
-    table = rater_accuracy(result, ci_prob=0.9).set_index("rater")
+    table = bf.rater_table(result, ci_prob=0.9).set_index("rater")
     first, second = table.loc[0], table.loc[1]
     assert first["responses"] == 4 and second["responses"] == 3
     assert first[["accuracy", "low", "high"]].tolist() == [0.875, 0.75, 1.0]
@@ -252,7 +257,7 @@ def test_two_classes():
 
 def test_groups_and_classes_that_a_rater_never_met():
     result = made(SAID, [[0, 0, 2, 2], [0, 0, 2, 1]] * 20, ["n", "x", "y"])
-    table = rater_accuracy(result, by=["a", "a", "a", "b"])
+    table = bf.rater_table(result, by=["a", "a", "a", "b"])
     assert table[["group", "rater", "responses"]].values.tolist() == [
         ["a", 0, 3],
         ["a", 1, 3],
@@ -263,13 +268,13 @@ def test_groups_and_classes_that_a_rater_never_met():
     assert table["balanced_accuracy"].tolist() == pytest.approx([1, 0.75, 0.5])
     assert (table["known"] == 0).all() and table["known_accuracy"].isna().all()
     hardly = made(SAID, [[0, 0, 2, 2]] * 39 + [[0, 0, 2, 1]], ["n", "x", "y"])
-    assert rater_accuracy(hardly)["sensitivity[x]"].isna().all()
+    assert bf.rater_table(hardly)["sensitivity[x]"].isna().all()
 
 
 def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
-    refused(r"counts responses", rater_accuracy, result)
+    refused(r"counts responses", bf.rater_table, result)
 
 
 def test_least_certain_items_alike_are_one_row():

@@ -45,8 +45,8 @@ def hierarchical(responses, weight=None):
         prevalence = pm.Dirichlet("prevalence", weight * np.ones(responses.n_classes))
         mean = pm.Normal("mean", 1.0, 0.5)
         logit = pm.Normal("logit", mean, 0.5, dims="rater")
-        channel = bf.OneCoin(pm.math.sigmoid(logit))
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+        channel = bf.build.OneCoin(pm.math.sigmoid(logit))
+        bf.build.observe(responses, labels=bf.build.Independent(prevalence), raters=channel)
     return model
 
 

@@ -21,7 +21,7 @@ def crowd(
         with np.errstate(divide="ignore"):
             return np.log(table)
 
-    channel = bf.LatentGroups(None, None, assignment)
+    channel = bf.build.LatentGroups(None, None, assignment)
     asked = rng.random((n_items, len(assignment))) >= missing
     blank = bf.Responses.from_matrix(np.where(asked, 0, -1), classes=range(n_classes))
     truth = rng.choice(n_classes, n_items, p=rng.dirichlet(np.full(n_classes, 9.0)))

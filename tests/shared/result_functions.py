@@ -90,10 +90,10 @@ OF_RESULT = {
 
 OF_DRAWS = {
     "summary": bf.summary,
-    "common_units": lambda r: bf.common_units({"one": r, "other": r}),
+    "common_units": lambda r: bf.checks.common_units({"one": r, "other": r}),
     "rank_raters": decisions.rank_raters,
     "switching": checks.switching,
-    "align_labels": bf.align_labels,
+    "align_labels": bf.checks.align_labels,
     "plot_raters": plots.plot_raters,
     "plot_confusion": plots.plot_confusion,
     "plot_sensitivity_specificity": plots.plot_sensitivity_specificity,
@@ -146,7 +146,7 @@ OF_SOME = {
         r, m, draws=5, random_seed=1
     ),
     ("graph", "plot_graph"): lambda r, m: plots.plot_graph(r, graph_of(observed(m)[1].responses)),
-    ("types", "difficulty"): lambda r, m: bf.difficulty(r, m, draws=4),
+    ("types", "difficulty"): lambda r, m: bf.decisions.difficulty(r, m, draws=4),
     ("types", "plots.plot_hard_items"): lambda r, m: plots.plot_hard_items(r, m, draws=4),
     ("groups", "co_assignment"): lambda r, m: checks.co_assignment(r),
     ("groups", "group_summary"): lambda r, m: checks.group_summary(r),
@@ -162,5 +162,5 @@ def everything(kind):
         calls = {name: call for name, call in calls.items() if name not in {"switching"}}
         calls.pop("align_labels")
     if kind == "types":  # whose draws may switch some classes: their labels are worked out anew
-        calls["align_labels"] = bf.align_labels
+        calls["align_labels"] = bf.checks.align_labels
     return calls | {name: call for (own, name), call in OF_SOME.items() if own == kind}

@@ -15,6 +15,6 @@ def square_of_pixels():
     responses = bf.Responses.from_matrix(answers, missing=-1)
     with pm.Model() as model:
         coupling = pm.Gamma("coupling", 2.0, 3.0)
-        labels = bf.Potts(coupling, graph, [0.4, 0.6])
-        bf.observe(responses, labels=labels, raters=bf.Confusion(RATERS))
+        labels = bf.build.Potts(coupling, graph, [0.4, 0.6])
+        bf.build.observe(responses, labels=labels, raters=bf.build.Confusion(RATERS))
     return model, responses, graph

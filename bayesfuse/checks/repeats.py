@@ -16,7 +16,6 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
-from bayesfuse.ensemble.evidence import part_of
 from bayesfuse.errors import require_flag
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
@@ -64,9 +63,9 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
 
     Notes
     -----
-    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.LatentGroups`, with a
-    rater in place of a group. Models count all repeats that a table has; :func:`bayesfuse.fuse`
-    collapses them first.
+    Rows are at a mode found by EM. The verdict is that of :class:`bayesfuse.build.LatentGroups`,
+    with a rater in place of a group. Models count all repeats that a table has;
+    :func:`bayesfuse.fuse` collapses them first.
 
     References
     ----------
@@ -79,7 +78,7 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
     >>> import bayesfuse as bf
     >>> rows = {"item": [*range(40)] * 5, "rater": ["a"] * 120 + ["b"] * 40 + ["c"] * 40}
     >>> rows["label"] = [0, 1, 1, 0] * 30 + [0, 1, 1, 1] * 10 + [0, 1, 0, 1] * 10
-    >>> kept, repeats = bf.collapse_repeats(bf.Responses.from_long(rows))
+    >>> kept, repeats = bf.checks.collapse_repeats(bf.Responses.from_long(rows))
     >>> kept.per_rater.tolist(), repeats.index.tolist(), repeats["repeats"].tolist()
     ([40, 40, 40], ['a'], [80])
     """
@@ -102,6 +101,29 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
     else:
         collapsed = table
     return collapsed, _summary(table, pair, size, raters, independent, left_out)
+
+
+def part_of(
+    responses: Responses, most: int, rng: np.random.Generator, known: Any = ()
+) -> Responses:
+    """Return items drawn at random, with about ``most`` responses in all, and the known items.
+
+    Of raters without a response to these items, one item is added.
+    """
+    if responses.n_responses <= most:
+        return responses
+    order = rng.permutation(responses.n_items)
+    last = int(np.searchsorted(responses.per_item[order].cumsum(), most)) + 1
+    chosen = np.zeros(responses.n_items, dtype=bool)
+    chosen[order[:last]] = True
+    chosen[np.isin(responses.items, np.asarray(list(known)))] = True
+    is_present = (
+        np.bincount(responses.rater[chosen[responses.item]], minlength=responses.n_raters) > 0
+    )
+    first = np.full(responses.n_raters, -1)
+    first[responses.rater[::-1]] = responses.item[::-1]
+    chosen[first[~is_present & (first >= 0)]] = True
+    return responses.take(np.flatnonzero(chosen))
 
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
@@ -128,7 +150,7 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     return [
         *sentences,
         "Repeated responses of a rater to an item may share an error: "
-        f"{_some(count, '; ')} (bf.collapse_repeats lists all).",
+        f"{_some(count, '; ')} (bf.checks.collapse_repeats lists all).",
     ]
 
 

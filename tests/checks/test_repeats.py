@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ensemble.repeats import in_words
+from bayesfuse.checks.repeats import in_words
 from bayesfuse.errors import QuickAnswerWarning
 
 
@@ -37,7 +37,7 @@ def key(table):
 @pytest.mark.parametrize("consistency", [0.75, 0.9, 1.0])
 def test_repeats_that_share_errors_count_once(accuracy, consistency):
     frame, _ = judged(1, accuracy, (5, 1, 1), consistency)
-    kept, repeats = bf.collapse_repeats(frame)
+    kept, repeats = bf.checks.collapse_repeats(frame)
     assert repeats.index.tolist() == ["a"] and repeats.loc["a", "repeats"] == 800
     assert repeats.loc["a", "independent"] < 0.05
     assert 200 <= kept.per_rater[0] < 240 and kept.per_rater[1:].tolist() == [200, 200]
@@ -50,7 +50,7 @@ def test_repeats_that_share_errors_count_once(accuracy, consistency):
 def test_repeats_that_err_independently_are_kept(accuracy):
     shares = []
     for seed in range(3):
-        _, repeats = bf.collapse_repeats(judged(seed, accuracy, (5, 1, 1))[0])
+        _, repeats = bf.checks.collapse_repeats(judged(seed, accuracy, (5, 1, 1))[0])
         shares.append(repeats.loc["a", "independent"])
     assert np.mean(shares) > 0.85
 
@@ -58,20 +58,20 @@ def test_repeats_that_err_independently_are_kept(accuracy):
 def test_doubled_responses_and_copied_raters_leave_the_table():
     once = bf.Responses.from_long(judged(2, (0.6, 0.8, 0.7), (1, 1, 1))[0])
     frame = once.to_frame()
-    doubled, _ = bf.collapse_repeats(pd.concat([frame, frame]))
+    doubled, _ = bf.checks.collapse_repeats(pd.concat([frame, frame]))
     assert once.n_responses <= doubled.n_responses < 1.02 * once.n_responses
     copies = [frame[frame["rater"] == "a"].assign(rater=name) for name in ("d", "e")]
-    copied, left_out = bf.collapse_repeats(pd.concat([frame, *copies]))
+    copied, left_out = bf.checks.collapse_repeats(pd.concat([frame, *copies]))
     assert key(copied) == key(once) and copied.raters.tolist() == ["a", "b", "c"]
     assert left_out.loc["a", "copies"] == ["d", "e"]
     assert "as a: d, e." in in_words(left_out)[0]
-    kept, _ = bf.collapse_repeats(pd.concat([frame, *copies]), copies=False)
+    kept, _ = bf.checks.collapse_repeats(pd.concat([frame, *copies]), copies=False)
     assert kept.n_raters == 5
 
 
 def test_repeats_count_once_where_nothing_tells():
     frame, _ = judged(1, (0.8, 0.7, 0.7), (5, 1, 1))
-    kept, _ = bf.collapse_repeats(frame[frame["rater"] < "c"])
+    kept, _ = bf.checks.collapse_repeats(frame[frame["rater"] < "c"])
     assert kept.per_rater.tolist() == [200, 200]
 
 
@@ -82,13 +82,13 @@ def test_few_equal_responses_are_no_copy():
     item = np.repeat(np.arange(300), 4)
     label = np.where(rng.random(1200) < 0.8, truth[item], 1 - truth[item])
     crowd = bf.Responses.from_long({"item": item, "rater": np.arange(1200), "label": label})
-    kept, repeats = bf.collapse_repeats(crowd)
+    kept, repeats = bf.checks.collapse_repeats(crowd)
     assert kept.n_raters > 1190 and not (repeats["repeats"] > 0).any()
 
 
 def test_words_say_what_repeats_are_worth():
     frame, _ = judged(1, (0.6, 0.8, 0.8), (5, 1, 1), 0.9)
-    words = in_words(bf.collapse_repeats(frame)[1])
+    words = in_words(bf.checks.collapse_repeats(frame)[1])
     assert "those of a are alike in 83% of the pairs, and five count as about 1.0" in words[0]
 
 
@@ -101,13 +101,13 @@ def test_the_answer_says_what_repeats_are_worth():
         )
     words = " ".join(fused.overview().split())
     assert "those of a are alike in 83% of the pairs, and five count as about 1.0" in words
-    assert "bf.collapse_repeats(" in fused.attrs["code"]
+    assert "bf.checks.collapse_repeats(" in fused.attrs["code"]
 
 
 def test_order_and_names_of_classes_do_not_matter():
     """Equal tables are collapsed equally, with ties and with repeats that are in doubt."""
     frame, _ = judged(3, (0.7, 0.75, 0.8), (4, 2, 1), 0.7)
     frame["label"] = frame["label"].map({0: "no", 1: "yes"})
-    kept, _ = bf.collapse_repeats(frame)
-    shuffled, _ = bf.collapse_repeats(frame.sample(frac=1.0, random_state=1))
+    kept, _ = bf.checks.collapse_repeats(frame)
+    shuffled, _ = bf.checks.collapse_repeats(frame.sample(frac=1.0, random_state=1))
     assert sorted(key(kept)) == sorted(key(shuffled))

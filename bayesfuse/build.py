@@ -1,0 +1,36 @@
+"""Label priors, rater channels and functions to build models of your own."""
+
+from typing import TYPE_CHECKING
+
+from bayesfuse.numerics.lazy import imported, importer
+
+if TYPE_CHECKING:
+    from bayesfuse.inference.step_method import LabelGibbs as LabelGibbs
+    from bayesfuse.labels import (
+        Independent as Independent,
+        MarkovChain as MarkovChain,
+        MeanFieldPotts as MeanFieldPotts,
+        PlantedPotts as PlantedPotts,
+        Potts as Potts,
+        StationaryMarkovChain as StationaryMarkovChain,
+    )
+    from bayesfuse.parameters.variables import dirichlet as dirichlet
+    from bayesfuse.pymc.model import LabelModel as LabelModel, part as part
+    from bayesfuse.pymc.observed import observe as observe
+    from bayesfuse.raters import (
+        Abstaining as Abstaining,
+        Confusion as Confusion,
+        Consensus as Consensus,
+        Firing as Firing,
+        Graded as Graded,
+        InferredGroups as InferredGroups,
+        LatentGroups as LatentGroups,
+        OneCoin as OneCoin,
+        SequentialConfusion as SequentialConfusion,
+        Stated as Stated,
+        Votes as Votes,
+    )
+
+__all__ = sorted(imported(__name__))
+__dir__ = __all__.copy
+__getattr__ = importer(__name__)
