@@ -120,8 +120,8 @@ def fit(
     References
     ----------
     Beal (2003), Variational algorithms for approximate Bayesian inference. Asuncion, Welling, Smyth
-    & Teh (2009), On smoothing and inference for topic models, UAI (collapsed, of zeroth order). Yao, Vehtari, Simpson &
-    Gelman (2018), Yes, but did it work?, ICML.
+    & Teh (2009), On smoothing and inference for topic models, UAI (collapsed, of zeroth order).
+    Yao, Vehtari, Simpson & Gelman (2018), Yes, but did it work?, ICML.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def test_the_bound_is_below_the_log_evidence():
     model = ItemTypes(responses, guesses="even", trust=1.0)
     height = bf.fit(model, draws=2, random_seed=1).attrs["elbo"]
     rng = np.random.default_rng(1)
-    rows, n_draws = bf.Consensus([[1.0]], [1.0]).dictionary(2).rows, 20_000
+    rows, n_draws = bf.build.Consensus([[1.0]], [1.0]).dictionary(2).rows, 20_000
     share = rng.dirichlet(np.full(12, 3.0 / 12), n_draws)
     mean, near = rng.beta(2, 1, (n_draws, 1)), rng.gamma(2.0, 2.0, (n_draws, 1))
     competence = rng.beta(near * mean, near * (1 - mean), (n_draws, 3))
