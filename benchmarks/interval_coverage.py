@@ -7,8 +7,9 @@ half of the items and predicts the others. Numbers of wrong labels: expected by
 with items as independent (which "new" items always are). Numbers are whole, so intervals of few
 errors cover more than 90 %.
 
-Then the 90 % intervals of the accuracies of labelling functions that are as modelled, and chains on
-simulated tables: the largest R-hat, and how many chains have classes in another order.
+Then the 90 % intervals of the accuracies of labelling functions that are as modelled, chains on
+simulated tables (the largest R-hat, and how many chains have classes in another order), and 89 %
+intervals of the accuracies of one to three raters by ``bf.fuse``.
 
     python benchmarks/interval_coverage.py [--quick] [--sets 60] [--write]
 """
@@ -181,6 +182,39 @@ def chains(sets, draws):
     )
 
 
+def few_raters(sets: int, minutes: float) -> None:
+    """Print how often 89 % intervals of one to three raters by bf.fuse hold their accuracies."""
+    print("\nAccuracies of one to three raters by bf.fuse: coverage of 89 % intervals, mean width,")
+    print("mean error; errors independent, or three items in ten hard (all raters guess)")
+    print(f"{'raters':<8}{'hard':>6}{'tables':>8}{'coverage':>10}{'width':>8}{'error':>8}")
+    for n_raters in (1, 2, 3):
+        for hard in (0.0, 0.3):
+            rows = [row for seed in range(sets) for row in _few(n_raters, hard, seed, minutes)]
+            inside, width, error = np.mean(np.array(rows, dtype=float).reshape(-1, 3), axis=0)
+            words = f"{n_raters:<8}{hard:>6}{len(rows) // n_raters:>8}"
+            print(f"{words}{inside:>10.2f}{width:>8.2f}{error:>8.3f}", flush=True)
+
+
+def _few(n_raters: int, hard: float, seed: int, minutes: float) -> list[tuple[bool, float, float]]:
+    """Return coverage, width and error for every rater; nothing where all labels are alike."""
+    rng = np.random.default_rng(1000 * n_raters + seed)
+    n_items = int(rng.integers(100, 301))
+    truth = rng.choice(2, n_items, p=rng.dirichlet([2.0, 2.0]))
+    accuracy = np.tile(rng.uniform(0.55, 0.95, n_raters), (n_items, 1))
+    if hard:
+        accuracy[rng.random(n_items) < hard] = 0.5
+    is_right = rng.random((n_items, n_raters)) < accuracy
+    answers = np.where(is_right, truth[:, None], 1 - truth[:, None])
+    responses = bf.Responses.from_matrix(answers, classes=[0, 1])
+    fused = bf.fuse(responses, minutes=minutes, checks=False, random_seed=seed, progressbar=False)
+    if len(fused.attrs["models"]) < 2:
+        return []
+    table = fused.raters(ci_prob=0.89).set_index("rater").sort_index()
+    real = is_right.mean(axis=0)
+    inside = (table["low"] - 1e-9 <= real) & (real <= table["high"] + 1e-9)
+    return list(zip(inside, table["high"] - table["low"], table["accuracy"] - real, strict=True))
+
+
 def main() -> None:
     parser = Arguments(__doc__, "two models, few data sets")
     parser.add_argument("--sets", type=int, default=60, help="data sets per row")
@@ -189,10 +223,12 @@ def main() -> None:
         numbers_of_errors(["Dawid–Skene", "populations"], 3, 50)
         accuracies_of_rules(2, 20)
         chains(2, 50)
+        few_raters(1, 0.2)
     else:
         numbers_of_errors(MODELS, options.sets, 300)
         accuracies_of_rules(options.sets // 3, 300)
         chains(options.sets // 2, 1000)
+        few_raters(options.sets // 3, 3.0)
 
 
 if __name__ == "__main__":

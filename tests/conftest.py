@@ -20,7 +20,7 @@ if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HO
         os.environ["PYTENSOR_FLAGS"] = f"{FLAGS},base_compiledir={cache.name}".lstrip(",")
 
 import bayesfuse as bf
-from bayesfuse.ensemble import narrative, schedule
+from bayesfuse.ensemble import diagnostics, schedule
 from bayesfuse.ensemble.candidates import Candidate
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.compiled import without_compilation
@@ -45,9 +45,9 @@ def pytest_runtest_protocol(item):
 def few_draws():
     """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Candidate, "within", lambda each, _: replace(each, sweeps=(20, 20)))
+        patch.setattr(Candidate, "within", lambda member, _: replace(member, sweeps=(20, 20)))
         patch.setattr(schedule.Schedule, "_room", lambda *_: (1000.0, 1000.0))
-        patch.setattr(narrative, "REPLICATED", 20)
+        patch.setattr(diagnostics, "REPLICATED", 20)
         yield
 
 

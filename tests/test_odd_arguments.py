@@ -144,8 +144,8 @@ def calls(fitted):
     yield partial(bf.checks.label_scores, result, TRUTH), {"bins": NO_COUNT, "floor": NO_NUMBER}
     yield partial(bf.checks.prior_dependence, THREE), {"draws": NO_COUNT}
     yield partial(bf.decisions.expected_errors, result), {"draws": NO_COUNT}
-    yield partial(bf.decisions.panel, result), {"cost": NO_MAPPING, "draws": NO_COUNT}
-    yield partial(bf.decisions.panel, result), {"tolerance": NO_NUMBER}
+    yield partial(bf.decisions.select_panel, result), {"cost": NO_MAPPING, "draws": NO_COUNT}
+    yield partial(bf.decisions.select_panel, result), {"tolerance": NO_NUMBER}
     yield partial(bf.class_shares, result), {"contrasts": NO_FLAG}
     yield partial(bf.agreement, responses=THREE), {"responses": NO_KIND, "draws": NO_COUNT}
     yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
@@ -163,7 +163,6 @@ def calls(fitted):
     yield bf.priors.bio_transitions, {"classes": NO_NAMES}
     yield partial(bf.plots.plot_labels, result), {"most": NO_COUNT}
     yield partial(bf.plots.plot_graph, result, GRAPH), {"layout": (WORD, [])}
-    yield bf.plots.plot_model, {"model": NO_KIND}
     yield partial(bf.plots.plot_sequence, *plain), {"sequences": NO_KIND}
     yield partial(bf.plots.plot_sequence, *fitted["sequences"]), {"sequence": ([], WORD)}
 

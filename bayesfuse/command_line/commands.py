@@ -31,8 +31,8 @@ from bayesfuse.command_line.outputs import (
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
+from bayesfuse.ensemble.advice import table_advice
 from bayesfuse.ensemble.fused import WIDTH, bullet
-from bayesfuse.ensemble.narrative import oddities
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plan, make_plans
 from bayesfuse.inference.sample import add_labels
@@ -309,7 +309,7 @@ def doctor(_: argparse.Namespace, tables: Tables) -> int:
     table = bf.checks.identifiability(tables.responses, tables.gold)
     say(str(table))
     n_known = 0 if tables.gold is None else len(tables.gold)
-    for line in oddities(tables.responses, n_known):
+    for line in table_advice(tables.responses, n_known):
         if line not in table.problems:
             say(bullet(line))
     return 0

@@ -18,9 +18,10 @@ from bayesfuse.command_line.console import say, tell
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.candidates import Inputs
+from bayesfuse.ensemble.diagnostics import check_model
 from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
-from bayesfuse.ensemble.narrative import SURE, of_model
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.narrative import SURE, word
 from bayesfuse.ensemble.page import picture
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.pymc.model import LabelModel
@@ -141,8 +142,8 @@ def report(model: LabelModel, result: xr.DataTree, schedule: Schedule | None = N
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {coverage():.0%} intervals."
     )
-    findings = of_model(result, model, structure, SEED, schedule) if schedule else []
-    checks = [bullet(value.words) for value in findings]
+    findings = check_model(result, model, structure, SEED, schedule) if schedule else []
+    checks = [bullet(sentence) for sentence in word(findings)]
     wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
     text += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
     parts = [

@@ -169,34 +169,3 @@ def greedy_colours(start, neighbour):
             c += 1
         colour[n] = c
     return colour
-
-
-@kernel
-def springs(place, start, neighbour, rounds):
-    """Force-directed layout: move ``place`` (items, 2) in place, with shrinking steps.
-
-    Fruchterman & Reingold (1991), Software: Practice and Experience 21, 1129–1164.
-    """
-    n_items = len(place)
-    room = 1.0 / n_items  # square of the ideal distance on the unit square
-    move = np.empty_like(place)
-    for r in range(rounds):
-        move[:] = 0.0
-        for n in range(n_items):
-            for m in range(n):
-                x, y = place[n, 0] - place[m, 0], place[n, 1] - place[m, 1]
-                push = room / max(x * x + y * y, 1e-4 * room)
-                move[n, 0] += push * x
-                move[n, 1] += push * y
-                move[m, 0] -= push * x
-                move[m, 1] -= push * y
-            for j in range(start[n], start[n + 1]):
-                m = neighbour[j]
-                x, y = place[n, 0] - place[m, 0], place[n, 1] - place[m, 1]
-                pull = np.sqrt((x * x + y * y) / room)
-                move[n, 0] -= pull * x
-                move[n, 1] -= pull * y
-        longest = 0.1 * (1.0 - r / rounds)
-        for n in range(n_items):
-            length = max(np.sqrt(move[n, 0] ** 2 + move[n, 1] ** 2), longest)
-            place[n] += move[n] * longest / max(length, 1e-12)

@@ -1,4 +1,4 @@
-"""Which items to label next, which labels to accept, and what more known labels would buy."""
+"""Items to label next, labels to accept, and errors expected after further known labels."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def next_items(
     aim: Literal["learn", "correct"] = "learn",
     random_seed: Any = None,
 ) -> pd.DataFrame:
-    """Choose the items whose labels to find out next; never one whose label is known.
+    """Choose the items to label next, among those of unknown label.
 
-    Least certain items teach about as much of the others as random ones, and correct more labels
-    (``benchmarks/known_labels.py --ask``). But accuracies, shares and expected errors are safe only
-    if known items are random.
+    The least certain items improve the labels of other items about as much as random ones, and
+    correct more labels (``benchmarks/known_labels.py --ask``). But accuracies, shares and expected
+    errors are unbiased only if known items are random.
 
     Parameters
     ----------
     result : DataTree with label probabilities, such as that of ``bf.fuse``
     n : int, default 20: number of items, fewer if fewer are unknown
     aim : {"learn", "correct"}
-        "learn" chooses at random among the items with responses, to learn how far raters and models
-        are to be believed on all others. "correct" chooses the least certain labels.
+        "learn" chooses at random among the items with responses, which identifies the accuracy of
+        raters and models. "correct" chooses the least certain labels.
     random_seed : int, Generator, optional
 
     Returns
@@ -81,7 +81,9 @@ def next_items(
     )
 
 
-def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = None) -> xr.Dataset:
+def accept_labels(
+    result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = None
+) -> xr.Dataset:
     """Choose the labels to accept as they are, so that at most a share of them is wrong.
 
     The most certain labels are accepted as long as the expected share of wrong ones among them is
@@ -107,7 +109,7 @@ def accept(result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = 
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(200, 9, 2, random_seed=1)
     >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> bool(bf.decisions.accept(result, error=0.02)["expected"] <= 0.02)
+    >>> bool(bf.decisions.accept_labels(result, error=0.02)["expected"] <= 0.02)
     True
     """
     limit = require_number("error", error, most=1.0)
@@ -144,10 +146,10 @@ def errors_after(
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> pd.DataFrame:
-    """Return how many labels are expected to be wrong after more are found out.
+    """Return how many labels are expected to be wrong after more items are labelled.
 
-    Only the labels themselves are corrected here. What is learnt from them of raters corrects
-    others, too, but may also show that more labels are wrong than expected.
+    Only the labels of these items are corrected. Better estimates of the raters correct others,
+    too, but may also show that more labels are wrong than expected.
 
     Parameters
     ----------

@@ -12,11 +12,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import (
-    require_count,
-    require_kind,
-    require_seed,
-)
+from bayesfuse.errors import require_count, require_kind, require_seed
 from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities

@@ -1,8 +1,10 @@
-"""The value of one more response: whom to ask about which item, given all responses so far."""
+"""The expected value of one more response, by item and rater."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +33,7 @@ from bayesfuse.results.draws import N_BATCHES
 from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
-PROBABILITIES, LEAST_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
+MAX_PROBABILITIES, MIN_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
 INDEPENDENT = Confusion, OneCoin, Graded  # channels of independent responses given the class
 
 
@@ -58,7 +60,7 @@ def value_of_response(
     Parameters
     ----------
     result, model : as in :func:`bayesfuse.decode`; of ``bf.fuse``, the model of the largest weight
-    raters : names of those who can be asked, default the ``candidates`` of highest accuracy
+    raters : raters who can be asked, by name; default the ``candidates`` of highest accuracy
     candidates, most, draws : int, default 20, 3 and 400
         Numbers of raters who can be asked, unless they are named, of raters to return for each
         item, and of evenly spaced posterior draws to average over, at most. Large tables have
@@ -100,35 +102,27 @@ def value_of_response(
     asked = _candidates(result, responses, raters, candidates)
     values = parameters(result, model)
     n_items, n_classes = responses.n_items, responses.n_classes
-    total = np.prod(next(iter(values.values())).shape[:2])
-    draws = int(min(draws, total, max(PROBABILITIES // (n_items * n_classes), LEAST_DRAWS)))
+    n_points = np.prod(next(iter(values.values())).shape[:2])
+    draws = int(min(draws, n_points, max(MAX_PROBABILITIES // (n_items * n_classes), MIN_DRAWS)))
     points = list(spaced_rows(observation, values, draws))
     probability = np.array(
         [observation.by_item(observation.marginal(p).probability) for p in points]
-    )
+    )  # (draws, items, classes)
     channel = observation.raters.without_parameters()
     at_points = [(point, observation.tables(point)) for point in points]
     # draws in sequence, whose means give the Monte Carlo error
     batches = np.array_split(np.arange(draws), min(N_BATCHES, draws))
+    joint = partial(_joint, responses, channel, at_points, probability, asked, batches)
+    gain, mcse = _gains(joint, responses, asked, batches, of)
+    if not repeats:
+        answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
+        options = np.arange(n_items)[:, None] * responses.n_raters + asked
+        gain[np.isin(options, answered)] = -np.inf
     most = min(most, len(asked))
-    value, error = np.full((2, n_items, most), np.nan)
-    choice = np.zeros((n_items, most), dtype=np.int64)
-    rows_per_item = (responses.per_item.mean() + 1 + len(batches)) * len(asked) * n_classes
-    step = max(int(ROWS_AT_ONCE / rows_per_item), 1)
-    answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    for at in range(0, n_items, step):
-        check()
-        part = np.arange(at, min(at + step, n_items))
-        joint = _joint(responses, channel, at_points, probability[:, part], part, asked, batches)
-        gain, mcse = _gain(joint, np.array(list(map(len, batches))), of)
-        if not repeats:
-            answered_here = answered[responses.start[at] : responses.start[part[-1] + 1]]
-            gain[np.isin(part[:, None] * responses.n_raters + asked, answered_here)] = -np.inf
-        choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
-        value[part], error[part] = (
-            np.take_along_axis(values_of, choice[part], axis=1) for values_of in (gain, mcse)
-        )
-    if (nobody := value == -np.inf).all():
+    choice = np.argsort(-gain, axis=1, kind="stable")[:, :most]
+    value, error = (np.take_along_axis(columns, choice, axis=1) for columns in (gain, mcse))
+    nobody = value == -np.inf
+    if nobody.all():
         raise InapplicableError(
             "One more response is by a rater who has not answered the item; repeats=True asks "
             f"raters again. Got: {len(asked)} raters who have answered all items."
@@ -148,6 +142,25 @@ def value_of_response(
         {"item": responses.items, "choice": np.arange(1, most + 1)},
         {"of": of, "draws": len(points)},
     )
+
+
+def _gains(
+    joint: Callable[[NDArray[np.int64]], NDArray[Any]],
+    responses: Responses,
+    asked: NDArray[np.int64],
+    batches: list[NDArray[np.int64]],
+    of: str,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the gain of every response and its error, (items, candidates), part by part."""
+    sizes = np.array(list(map(len, batches)))
+    gain, mcse = np.empty((2, responses.n_items, len(asked)))
+    rows_per_item = (responses.per_item.mean() + 1 + len(batches)) * len(asked)
+    step = max(int(ROWS_AT_ONCE / (rows_per_item * responses.n_classes)), 1)
+    for at in range(0, responses.n_items, step):
+        check()
+        part = np.arange(at, min(at + step, responses.n_items))
+        gain[part], mcse[part] = _gain(joint(part), sizes, of)
+    return gain, mcse
 
 
 def _candidates(
@@ -172,16 +185,16 @@ def _joint(
     channel: Any,
     points: list[tuple[dict[str, Any], tuple[Any, ...]]],
     probability: NDArray[Any],
-    part: NDArray[np.int64],
     asked: NDArray[np.int64],
     batches: list[NDArray[np.int64]],
+    part: NDArray[np.int64],
 ) -> NDArray[Any]:
     """Return p(class, next response) of some items, (batches, items, candidates, classes, labels).
 
     ``points`` are parameters and log tables of the channel. The probability of a response is a
     ratio of likelihoods with and without it, so any dependence on earlier responses is included.
     """
-    n_classes = responses.n_classes
+    n_classes, probability = responses.n_classes, probability[:, part]
     total = np.zeros((len(batches), len(part), len(asked), n_classes, n_classes))
     # of rows that depend on the answer to another item, the average is used
     if type(channel) in INDEPENDENT or channel.needs:

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
 from bayesfuse.checks import prior_dependence
-from bayesfuse.checks.advice import Advice, listed
+from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions import value_of_response
-from bayesfuse.ensemble.candidates import GRADED, Candidate, Inputs, candidates, is_rules
-from bayesfuse.ensemble.narrative import SURE, oddities
-from bayesfuse.ensemble.schedule import NO_TIME, Fit, was_interrupted
+from bayesfuse.ensemble.candidates import GRADED, candidates, with_sources
+from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions
+from bayesfuse.ensemble.fits import NO_TIME, Fits
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.narrative import SURE, advice
 from bayesfuse.errors import InapplicableError, QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.results import joint_labels
@@ -25,134 +26,95 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import rater_accuracy
 
 ENOUGH = 100  # known labels that show whether the majority is right
-FEW_RESPONSES = 20_000  # up to which the dependence on the prior is computed, within seconds
+MAX_RESPONSES = 20_000  # up to which the dependence on the prior is computed, within seconds
 
-MANY, SEVERAL = 20, 5  # least responses, and items of a second class, of a rater to be judged
+MIN_RESPONSES, MIN_MET = 20, 5  # and items of a second class, of a rater to be judged
 LIKELY = 0.8  # probability with which raters are hardly better than guessing
 HARDLY = 0.1  # share of the way from chance to certainty that counts as hardly better
 
-ASKED, ASKED_RATERS = 20, 20  # items that should get one more response, and raters to ask
-VALUED = 100  # draws from which its value is computed
-LEAST_GAIN = 0.05  # wrong labels less that are worth asking for
-
-WORK = 3e7
-"""Entries of the table of one more response (items × raters × classes²) that are worked out."""
+MAX_ITEMS, MAX_RATERS = 20, 20  # items that should get one more response, and raters to ask
+VALUE_DRAWS = 100  # from which the value of a response is computed
+MIN_GAIN = 0.05  # smallest expected decrease of wrong labels that is advised
+MAX_WORK = 3e7  # entries of the table of one more response: items × raters × classes²
 
 
-def advise(fused: xr.DataTree, inputs: Inputs, responses_advice: list[Advice]) -> list[Advice]:
-    """Return advice, the most important first.
-
-    Sentences hold no numbers and names that change from run to run: the calls give these.
-    """
-    responses, advice = inputs.responses, []
-    alone = inputs.sequences is None and inputs.graph is None
+def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -> list[Advice]:
+    """Return advice on a table and its gold, the most important first."""
+    responses, steps = inputs.responses, []
+    inputs = with_sources(inputs, evidence)
+    also = _also(inputs, evidence)
     tags = mark_spans(responses.classes.tolist())
-    if alone and inputs.user_groups is None and tags:
-        advice.append(
-            Advice(
-                "Give the order of the items (sequences=, or --sequence and --position): the "
-                "classes are tags of spans, which depend on the tags before them.",
-                "order",
-                f"bf.fuse(responses, sequences=sequences{_also(inputs)})",
-            )
-        )
-    advice += [line for line in oddities(responses, inputs.n_known) if line not in inputs.limits]
-    if inputs.ordered is None and responses.ordered and GRADED in _if_ordered(inputs):
-        advice.append(
-            Advice(
-                "If the classes are grades, pass ordered=True (--ordered), which adds a model of "
-                "grades: their numbers might be codes.",
-                "grades",
-                f"bf.fuse(responses, ordered=True{_also(inputs)})",
-            )
-        )
-    advice += [*_gold(inputs), *responses_advice]
-    advice.append(
-        Advice(
-            "Look at the items of the least certain labels: bf.decisions.rank_items(fused) lists "
-            "them first.",
-            "uncertain items",
-            "bf.decisions.rank_items(fused)",
-        )
-    )
-    return advice
+    if not inputs.has_order and inputs.user_groups is None and tags:
+        steps.append(advice("order", other_arguments=also))
+    for step in table_advice(responses, inputs.n_known):
+        if step not in inputs.limits:
+            steps.append(step)
+    may_be_grades = inputs.ordered is None and responses.ordered
+    if may_be_grades and GRADED in candidates(replace(inputs, ordered=True), evidence):
+        steps.append(advice("grades", other_arguments=also))
+    return [*steps, *_gold(inputs), *responses_advice, advice("uncertain items")]
 
 
-def _also(inputs: Inputs) -> str:
-    """Return the other arguments of ``bf.fuse`` that were given, as code."""
+def _also(inputs: Inputs, evidence: Evidence) -> str:
+    """Return the other arguments of ``bf.fuse`` that the user passed, as code."""
     names = ["covariates"] if inputs.covariates is not None else []
-    if inputs.user_groups is not None and not inputs.evidence.groups:
+    if inputs.user_groups is not None and not evidence.groups:
         names.append("groups")
     if inputs.gold is not None or inputs.known is not None:
         names.append("gold")
     return "".join(f", {name}={name}" for name in names)
 
 
-def _if_ordered(inputs: Inputs) -> list[Candidate]:
-    """Return the models if the classes were said to be ordered."""
-    return candidates(replace(inputs, ordered=True))
+def table_advice(responses: Responses, n_known: int = 0) -> list[Advice]:
+    """Return advice on what may be wrong with a table."""
+    steps = [*on_classes(responses), *on_repeats(responses)]
+    has_one_each = responses.per_item.max(initial=0) <= 1 and responses.stated is None
+    if has_one_each and not n_known:
+        steps.append(advice("single responses"))
+    return steps
 
 
 def _gold(inputs: Inputs) -> list[Advice]:
     n_known = inputs.n_known
-    wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
-    if n_known >= wanted:
+    missing = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3)) - n_known
+    if missing <= 0:
         return []
-    words = "No label is known, so it is uncertain whether the majority is right."
-    if n_known:
-        words = f"{n_known:,} labels are known; more correct raters and models better."
-    if not inputs.responses.is_unweighted:  # an item stands for several, whose labels may differ
-        return [
-            Advice(
-                f"{words} Known labels belong to single items: responses.expand() gives every item "
-                "of a pattern a row.",
-                "gold",
-                "responses.expand()",
-            )
-        ]
-    number = f"{wanted - n_known:,}{' more' if n_known else ''}"
-    how = ", chosen at random (bf.decisions.next_items, --ask in the shell)"
-    call = f"bf.decisions.next_items(fused, {wanted - n_known})"
-    if inputs.sequences is not None:
-        how = " in whole sequences, chosen at random (rng.choice(sequences.names, …))"
-        call = "np.random.default_rng(1).choice(sequences.names, 1)"
-    words += f" Find out those of {number} items{how}, and pass them as gold= (--gold)."
-    return [Advice(words, "gold", call)]
+    reason = advice("some gold", known=n_known) if n_known else advice("no gold")
+    if not inputs.responses.is_unweighted:  # items of a pattern may have different labels
+        return [advice("gold of patterns", reason=reason)]
+    number = f"{missing:,}{' more' if n_known else ''}"
+    kind = "gold" if inputs.sequences is None else "gold in sequences"
+    return [advice(kind, reason=reason, number=number, missing=missing)]
 
 
-def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[Advice]:
+def one_more_response(fits: Fits) -> list[Advice]:
     """Return advice on the items and raters for one more response."""
-    responses = inputs.responses
-    n_asked = min(ASKED_RATERS, responses.n_raters)
-    if (
-        inputs.known is not None  # models that have not seen these labels would ask about them
-        or inputs.sequences is not None  # a rater is asked for whole ones
-        or responses.silent is not None  # sources that may abstain have seen all items
-        or is_rules(responses)
-        or responses.n_items * n_asked * responses.n_classes**2 > WORK
-    ):
+    inputs, responses, first = fits.inputs, fits.inputs.responses, fits.complete[0]
+    n_asked = min(MAX_RATERS, responses.n_raters)
+    # models without the known labels would ask for these, and a rater is asked for whole sequences
+    if inputs.known is not None or inputs.sequences is not None:
+        return []
+    # sources that may abstain were asked about all items
+    if responses.silent is not None or are_labelling_functions(responses):
+        return []
+    if responses.n_items * n_asked * responses.n_classes**2 > MAX_WORK:
         return []
     try:
-        gain = value_of_response(result, model, candidates=n_asked, most=1, draws=VALUED)
+        gain = value_of_response(
+            first.result, first.model, candidates=n_asked, most=1, draws=VALUE_DRAWS
+        )
     except InapplicableError:  # raters have responded to all items
         return []
     value = np.sort(gain["value"].isel(choice=0).fillna(0.0).values)[::-1]
-    if value[:ASKED].clip(0.0).sum() < LEAST_GAIN:
+    if value[:MAX_ITEMS].clip(0.0).sum() < MIN_GAIN:
         return []
-    return [
-        Advice(
-            "One more response to some items would correct labels: "
-            "bf.decisions.value_of_response(fused) lists by how much, and the raters to ask.",
-            "one more response",
-            "bf.decisions.value_of_response(fused)",
-        )
-    ]
+    return [advice("one more response")]
 
 
 def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     """Return advice on raters who are probably no better than guessing, or worse."""
-    # rules of one label each are right about one class alone: half of the time, balanced over two
-    if joint_labels.GROUP not in fused.children or is_rules(responses):
+    # the balanced accuracy of unipolar rules is that of one class alone
+    if joint_labels.GROUP not in fused.children or are_labelling_functions(responses):
         return []
     chance = 1.0 / fused["label_posterior"].sizes["class"]
     sure, likely = (rater_accuracy(fused, ci_prob=2 * p - 1) for p in (SURE, LIKELY))
@@ -160,7 +122,7 @@ def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     met = np.zeros((responses.n_raters, labels.shape[1]))  # expected items by class
     np.add.at(met, responses.rater, labels)
     second = pd.Series(np.sort(met, axis=1)[:, -2], responses.raters)
-    judged = (second >= SEVERAL) & (responses.per_rater >= MANY)  # others met one class
+    judged = (second >= MIN_MET) & (responses.per_rater >= MIN_RESPONSES)  # others met one class
 
     def below(table: pd.DataFrame, bound: float) -> Any:
         high = table.set_index("rater")["balanced_accuracy_high"].loc[responses.raters]
@@ -169,61 +131,42 @@ def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     against = below(sure, chance)
     guessing = below(likely, chance + HARDLY * (1.0 - chance))
     guessing = guessing[~np.isin(guessing, against)]
-    advice = []
+    steps = []
     if len(against):
-        advice.append(
-            Advice(
-                f"Ask what raters {listed(against)} mean by their labels: averaged over the "
-                "classes, they are right less often than by guessing, so they may have confused "
-                "the classes. The models take this into account (fused.raters() lists all).",
-                "confused raters",
-                "fused.raters()",
-            )
-        )
+        steps.append(advice("confused raters", raters=listed(against)))
     if len(guessing):
-        begin = "Do without" if 2 * len(guessing) <= judged.sum() else "Check the instructions of"
-        advice.append(
-            Advice(
-                f"{begin} raters {listed(guessing)}: averaged over the classes, they are probably "
-                f"hardly better than guessing, after {MANY} responses or more (fused.raters() "
-                "lists all). Their responses do no harm here, but cost and add little.",
-                "guessing raters",
-                "fused.raters()",
-            )
-        )
-    return advice
+        few = 2 * len(guessing) <= judged.sum()
+        remedy = "Do without" if few else "Check the instructions of"
+        values = {"remedy": remedy, "raters": listed(guessing), "responses": MIN_RESPONSES}
+        steps.append(advice("guessing raters", **values))
+    return steps
 
 
 def of_prior(inputs: Inputs) -> list[Advice]:
     """Return how far class shares depend on the prior, of few raters without known labels."""
     responses = inputs.responses
-    if (
-        responses.n_raters > IDENTIFIED
-        or inputs.sequences is not None
-        or inputs.graph is not None
-        or inputs.n_known
-        or not inputs.has_only_labels
-        or responses.n_responses > FEW_RESPONSES
-        or is_rules(responses)
-    ):
+    if responses.n_raters > IDENTIFIED or responses.n_responses > MAX_RESPONSES:
+        return []
+    if inputs.has_order or inputs.n_known or not inputs.has_only_labels:
+        return []
+    if are_labelling_functions(responses):
         return []
     call = "bf.checks.prior_dependence(responses)"
     verdict = prior_dependence(responses, random_seed=0).attrs["verdict"]
     return [Advice(f"{verdict[:-1]} (bf.checks.prior_dependence).", "prior", call)]
 
 
-def warn_of_votes(fits: list[Fit], minutes: float) -> Advice:
+def warn_of_votes(fits: Fits, minutes: float) -> Advice:
     """Warn that no model was fitted, and return the advice."""
+    outcome = fits.tried[0].outcome
     words = "Fitting a model takes longer than this", "give more minutes=", f"minutes={minutes:g}."
-    if was_interrupted(fits):
+    if fits.was_interrupted:
         words = "The first fit was interrupted", "let one model be fitted", "an interruption."
-    elif fits[0].outcome != NO_TIME:
-        words = "No model allows these data", "mend gold= or tags", fits[0].outcome
+    elif outcome != NO_TIME:
+        words = "No model allows these data", "mend gold= or tags", outcome
     reason, remedy, got = words
     warn(
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
     )
-    return Advice(
-        f"These labels are vote shares, and raters are not judged: {remedy}.", "vote shares"
-    )
+    return advice("vote shares", remedy=remedy)

@@ -1,103 +1,49 @@
-"""Which models are sensible for a table, and how a user would write them."""
+"""Select the models that suit a table, and write them as a user would."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import bayesfuse.models
-from bayesfuse.data.graph import Graph, as_graph
-from bayesfuse.data.responses import Responses
-from bayesfuse.data.sequences import Sequences
+from bayesfuse.checks.repeats import part_of
+from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.evidence import Evidence
-from bayesfuse.errors import ModelError
+from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
-
-SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
 LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.01, 0.05, 0.2, 0.25
 SPAN_VOTES, MANY_VOTES = 0.4, 0.5
 """Weights of vote shares beside models of independent errors, of people, of sequences, of rules, of
 spans, and an overconfident one."""
 
-STRONG = 1.5, 2.0  # couplings that are tried, in critical ones
+STRONG = 1.5, 2.0  # couplings that are tried, as multiples of the critical one
+
+PART, PART_INDEPENDENT, MIN_PART = (60_000, 100_000), 200_000, 10_000
+"""Responses that models are fitted to in :data:`PART_SECONDS`: a tenth of all, between the first
+two, more by models of independent errors, which are quicker, and at least; other labels are
+predicted."""
+
+PART_SECONDS = 180.0
 
 KNOWN, BY_ITEM = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Arguments of ``bf.fuse``; models see ``gold``, and ``known`` are used on top of them.
-
-    ``mended`` are those of ``gold`` that are not as given.
-    """
-
-    responses: Responses
-    sequences: Sequences | None = None
-    graph: Graph | None = None
-    groups: Any = None
-    covariates: Any = None
-    gold: Mapping[Any, Any] | None = None
-    ordered: bool | None = None
-    evidence: Evidence = field(default_factory=Evidence)
-    mended: Mapping[Any, Any] = field(default_factory=dict)
-    known: Mapping[Any, Any] | None = None
-    gold_error: float = 0.0
-    read: str = ""
-    calls: str = ""
-    limits: Sequence[str] = ()
-    """How the table was read, in words and as code, and what it cannot tell."""
-
-    @property
-    def has_only_labels(self) -> bool:
-        """Whether the table has labels only: neither silence nor stated probabilities."""
-        return self.responses.silent is None and self.responses.stated is None
-
-    @property
-    def user_groups(self) -> Any:
-        """Groups as given, not to be found."""
-        return None if isinstance(self.groups, str) else self.groups
-
-    @property
-    def graded(self) -> bool:
-        """Whether classes are grades; numbers may be codes, so these need ``ordered``."""
-        if self.ordered is not None:
-            return self.ordered
-        return self.responses.ordered and self.responses.classes.dtype.kind not in "iuf"
-
-    @property
-    def answered(self) -> NDArray[np.bool_]:
-        """Which items have responses, or statements of probabilities."""
-        answered: NDArray[np.bool_] = self.responses.per_item > 0
-        stated = self.responses.stated
-        return answered if stated is None else answered | (stated.per_item > 0)
-
-    @property
-    def n_known(self) -> int:
-        """Number of known labels."""
-        return len(self.gold or self.known or ())
-
-    @property
-    def rivals(self) -> bool:
-        """Whether only the model that predicts best is used: of labels on a graph."""
-        return self.graph is not None and not self.evidence.dependent
-
-
-@dataclass(frozen=True)
 class Candidate:
     """A model that may be fitted: its name in the answer, its class, and the reason in words.
 
-    ``told`` are keywords that are passed if they are given, ``options`` other arguments. ``votes``
-    is the weight of vote shares beside the model, ``sweeps`` are the most draws and tuning steps of
-    a chain, ``start`` is where these begin.
+    ``inputs_used`` are the arguments of ``bf.fuse`` that it takes, and ``options`` its others.
+    ``votes`` is the weight of vote shares beside the model, ``sweeps`` are the most draws and
+    tuning steps of a chain, and ``start`` is their initialisation.
     """
 
     name: str
@@ -155,7 +101,7 @@ GROUPS = Candidate(
     "LatentGroup",
     "raters share a source",
     ("groups", *BY_ITEM),
-    # raters also agree with each other where they alone are right, which labels cannot tell apart
+    # agreement may also mean that these raters are right more often, which is not identified
     votes=MANY_VOTES,
 )
 GRADED = Candidate(
@@ -170,7 +116,13 @@ INDEPENDENT = Candidate(
     "DawidSkene",
     "the errors of raters are independent given the class",
     options={"pooled": True},
-    votes=LEAST_VOTES,  # errors that all make cannot be seen
+    votes=LEAST_VOTES,  # an error shared by all raters is not observable
+)
+ONE_ACCURACY = replace(
+    INDEPENDENT,
+    name="independent errors, one accuracy",
+    why="errors are independent, and a rater is right equally often on items of all classes",
+    options={"raters": "coin"},
 )
 FEW_RATERS = replace(
     INDEPENDENT,
@@ -189,7 +141,7 @@ RULES = Candidate(
     "LabellingFunctions",
     "sources are silent on most items and know one label each",
     inputs_used=KNOWN,
-    options={"odds": 5.0},  # where rules hardly meet, nothing else says how often they are right
+    options={"odds": 5.0},  # where rules rarely overlap, this prior determines their accuracy
     votes=RULE_VOTES,
 )
 CHAIN = Candidate(
@@ -222,61 +174,143 @@ GRAPH = [
 ]
 GRAPH_TYPES = [
     replace(
-        each,
-        name=f"{each.name}, item types",
-        why=f"{each.why}; raters make the same errors on some items",
-        options={**each.options, "raters": "types"},
+        candidate,
+        name=f"{candidate.name}, item types",
+        why=f"{candidate.why}; raters make the same errors on some items",
+        options={**candidate.options, "raters": "types"},
         start="majority",
     )
-    for each in GRAPH
+    for candidate in GRAPH
 ]
 
 
-def candidates(inputs: Inputs) -> list[Candidate]:
-    """Return the sensible models, the most important first, or raise ModelError if none fits."""
-    n_classes = inputs.responses.n_classes
-    structures = "sequences", "graph", "groups", "covariates"
-    structure = {name for name in structures if getattr(inputs, name) is not None}
-    if len(structure) > 1 and structure not in (
-        {"groups", "covariates"},
-        {"sequences", "covariates"},
-    ):
-        raise ModelError(
-            "bf.fuse takes sequences or groups, each with or without covariates, or a graph, "
-            "because no model of this package has labels of two structures. Got: "
-            f"{' and '.join(sorted(structure))}."
-        )
-    if "sequences" in structure:
-        tags = mark_spans(inputs.responses.classes.tolist())
-        votes = SPAN_VOTES if tags else SEQUENCE_VOTES
-        votes = 0.0 if inputs.evidence.independent else votes
-        # raters share a mean if all they do is label, and have rows by their own last tag for spans
-        chains = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
-        chains += [TAGS] if tags and inputs.covariates is None else []
-        return [replace(candidate, votes=votes) for candidate in chains]
-    if "graph" in structure:
-        if not inputs.has_only_labels:
-            return GRAPH
-        if inputs.rivals:
-            return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
-        return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
-    if is_rules(inputs.responses):
-        every_class_has_votes = np.bincount(inputs.responses.label, minlength=n_classes).all()
-        # vote shares know nothing of a class for which no rule votes
-        return [RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)]
-    sources = [GROUPS] if "groups" in structure else []
+LEAST_WEIGHT = 0.01  # of a side whose models are fitted
+
+
+@dataclass(frozen=True)
+class Side:
+    """Models that share a weight; ``by_prediction`` if it is divided by how well they predict."""
+
+    weight: float
+    candidates: list[Candidate]
+    by_prediction: bool = False
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Models to fit by side, the most important first, and their inputs: a part of large tables."""
+
+    inputs: Inputs
+    sides: list[Side]
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The models of all sides, each once."""
+        return _distinct(self.sides)
+
+
+def choose(
+    inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: int, draws: int | None
+) -> Selection:
+    """Select the models of the answer by the structure of the table and its evidence."""
+    part = sample_items(with_sources(inputs, evidence), evidence, schedule, seed)
+    return Selection(
+        part,
+        [
+            replace(side, candidates=[member.within(draws) for member in side.candidates])
+            for side in sides(part, evidence)
+        ],
+    )
+
+
+def with_sources(inputs: Inputs, evidence: Evidence) -> Inputs:
+    """Return the inputs with estimated groups, unless the user passes groups or a graph."""
+    if inputs.graph is not None or inputs.groups is not None or not evidence.groups:
+        return inputs
+    return replace(inputs, groups=dict(evidence.groups))
+
+
+def sample_items(inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: int) -> Inputs:
+    """Return the inputs for the items that models are fitted to: a part of very large tables."""
+    if not inputs.has_only_labels or inputs.has_order or inputs.covariates is not None:
+        return inputs
+    most = float(np.clip(inputs.responses.n_responses / 10, *PART))
+    most += evidence.independence * (PART_INDEPENDENT - most)
+    most = max(int(most * schedule.seconds / PART_SECONDS), MIN_PART)
+    part = part_of(inputs.responses, most, np.random.default_rng(seed), inputs.gold or {})
+    return replace(inputs, responses=part)
+
+
+def has_rivals(inputs: Inputs, evidence: Evidence) -> bool:
+    """Return whether only the model that predicts best is used: of labels on a graph."""
+    return inputs.graph is not None and not evidence.dependent
+
+
+def candidates(inputs: Inputs, evidence: Evidence | None = None) -> list[Candidate]:
+    """Return the sensible models, the most important first."""
+    return _distinct(sides(inputs, Evidence() if evidence is None else evidence))
+
+
+def _distinct(sides: list[Side]) -> list[Candidate]:
+    by_name: dict[str, Candidate] = {}
+    for side in sorted(sides, key=lambda side: -side.weight):
+        for candidate in side.candidates:
+            by_name.setdefault(candidate.name, candidate)
+    return list(by_name.values())
+
+
+def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
+    """Return models of independent and of dependent errors, with weights by the evidence."""
+    responses = inputs.responses
+    if inputs.sequences is not None:
+        return [Side(1.0, _of_sequences(inputs, evidence))]
+    if inputs.graph is not None:
+        return [Side(1.0, _of_graph(inputs, evidence))]
+    if are_labelling_functions(responses):
+        every_class_has_votes = np.bincount(responses.label, minlength=responses.n_classes).all()
+        # vote shares have no evidence on a class for which no rule votes
+        rules = RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)
+        return [Side(1.0, [rules])]
+    return _of_items(inputs, evidence)
+
+
+def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
     if not inputs.has_only_labels:
-        return sources or [OTHERS]
-    graded = [GRADED] if inputs.graded and inputs.responses.n_classes > 2 else []
+        return GRAPH
+    if has_rivals(inputs, evidence):
+        return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
+    return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
+
+
+def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
+    tags = mark_spans(inputs.responses.classes.tolist())
+    votes = SPAN_VOTES if tags else SEQUENCE_VOTES
+    votes *= 1.0 - evidence.independence
+    # rows are pooled without silence and statements; those of spans depend on the last tag
+    chains = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
+    chains += [TAGS] if tags and inputs.covariates is None else []
+    return [replace(candidate, votes=votes) for candidate in chains]
+
+
+def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
+    """Return models of items without order, whose sources are people or classifiers."""
+    sources = [] if inputs.groups is None else [GROUPS]
+    if not inputs.has_only_labels:
+        return [Side(1.0, sources or [OTHERS])]
+    n_classes = inputs.responses.n_classes
+    graded = [GRADED] if inputs.graded and n_classes > 2 else []
     if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
-        return [FEW_RATERS, ITEMS[0], *graded]
-    if inputs.evidence.independent:
-        return [replace(GROUPS, votes=FEW_VOTES)] if sources else [INDEPENDENT]
-    if sources and not (inputs.evidence.groups or isinstance(inputs.groups, str)):
-        return sources  # known ones, not found in the responses
-    if n_classes == 2:
-        return [*sources, *ITEMS[:2]]
-    return [*sources, *ITEMS, *graded]
+        return [Side(1.0, [FEW_RATERS, ITEMS[0], *graded])]
+    independent = [INDEPENDENT, ONE_ACCURACY]
+    dependent = [*ITEMS[:2]] if n_classes == 2 else [*ITEMS, *graded]
+    if sources:
+        are_estimated = evidence.groups or isinstance(inputs.groups, str)
+        of_groups = replace(GROUPS, votes=FEW_VOTES)
+        independent = [of_groups, *independent] if are_estimated else [of_groups]
+        dependent = [GROUPS, *dependent] if are_estimated else [GROUPS]
+    share = evidence.independence
+    both = [Side(share, independent, by_prediction=True), Side(1.0 - share, dependent)]
+    return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:
@@ -298,7 +332,7 @@ def strong(inputs: Inputs) -> list[Candidate]:
     ]
 
 
-def quick(inputs: Inputs) -> list[Candidate]:
+def approximate_candidates(inputs: Inputs) -> list[Candidate]:
     """Return models that are approximated in seconds, the simplest first.
 
     The last, with the structure of the items, is used; on a graph the one that predicts best.
@@ -315,27 +349,10 @@ def quick(inputs: Inputs) -> list[Candidate]:
         return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
     if inputs.graph is None:
         return [alone]
-    strongest = [replace(candidate, start="begun") for candidate in strong(inputs)[:1]]
-    drawn = [replace(GRAPH[1], start="majority")]
-    graphs = [
-        replace(candidate, name=f"{candidate.name}, approximate") for candidate in strongest + drawn
-    ]
-    return [replace(candidate, votes=FEW_VOTES) for candidate in (alone, *graphs)]
-
-
-def is_rules(responses: Responses) -> bool:
-    """Return whether sources are labelling functions: one label each, and mostly no vote at all."""
-    if responses.n_raters < 2:
-        return False
-    votes_for = np.zeros((responses.n_raters, responses.n_classes), dtype=bool)
-    votes_for[responses.rater, responses.label] = True
-    is_active = responses.per_rater >= 10  # fewer say little of how a rater answers
-    if not is_active.any():
-        return False
-    n_pairs = responses.n_items * responses.n_raters
-    if votes_for.any(axis=0).sum() == 1:
-        # without any vote for another class, only silence can speak for it
-        return responses.n_responses < n_pairs
-    is_unipolar = votes_for.sum(axis=1) == 1
-    is_sparse = responses.n_responses < 0.5 * n_pairs
-    return bool(is_sparse and is_unipolar[is_active].mean() >= SINGLE)
+    members = [alone]
+    for candidate in strong(inputs)[:1]:
+        name = f"{candidate.name}, approximate"
+        members.append(replace(candidate, name=name, start="first fit"))
+    drawn = f"{GRAPH[1].name}, approximate"
+    members.append(replace(GRAPH[1], name=drawn, start="majority"))
+    return [replace(member, votes=FEW_VOTES) for member in members]

@@ -1,4 +1,4 @@
-"""What responses show of raters' errors, before any model of the answer is fitted."""
+"""Evidence on the errors of raters, before any model of the answer is fitted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,24 +25,30 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
 from bayesfuse.raters.dependence import Groups
 
-EXAMINED, RESPONSES_PER_RATER = 200_000, 50
-"""Responses of which errors are examined, more if that is fewer than so many of each rater: of ten
-of each, errors of a rater that are estimated badly look like shared ones."""
+if TYPE_CHECKING:
+    from bayesfuse.ensemble.inputs import Inputs
 
-SEVERAL = 100
-"""Largest number of raters among whom groups are looked for."""
+MAX_RESPONSES, MIN_PER_RATER = 200_000, 50
+"""Responses from which the correlation is estimated, more if that is fewer than so many per rater:
+with ten per rater, imprecise confusion matrices inflate the correlation."""
 
-FEW = 100  # responses to neighbouring items of a span that show whether errors go on
+MAX_RATERS_FOR_GROUPS = 100
+MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
+REPLICATES = 8  # simulated tables with which the correlation is compared
 
-REPLICATES = 8
-"""Replicated tables against which the correlation is measured."""
+LIMIT = 0.015
+"""Correlation of errors up to which models of independent errors have the better labels. Between
+.024 and 1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most
+.0024 where errors were independent, and .0025 to .01 where a quarter of the items were hard."""
 
-WEAK, WEAKEST = 0.015, 0.005
-"""Correlations of errors: dependent above the first, independent below the second. Between .024 and
-1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most .0024 where
-errors were independent, and .0025 to .01 where a quarter of the items were hard."""
+INFORMATIVE = 0.3
+"""Standard error of the correlation at which it has half the weight: where next to no error is
+seen, nothing speaks for independence."""
 
-ALONG = 0.3  # correlation along spans above which errors of a rater go on
+SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
+
+MIN_UNIPOLAR_SHARE = 0.9  # share of sources with one label only, from which they count as rules
+MIN_RESPONSES = 10  # of a source: with fewer it may have used one class by chance
 
 
 @dataclass(frozen=True)
@@ -57,40 +63,61 @@ class Evidence:
     groups: Mapping[Any, list[Any]] = field(default_factory=dict)
 
     @property
-    def independent(self) -> bool:
-        """Whether the errors of sources are clearly independent given the class.
+    def independence(self) -> float:
+        """Weight of models of independent errors, the others have the rest: 0 without evidence.
 
-        Less has to be clear where groups explain why errors are shared.
+        The probability that the correlation is below :data:`LIMIT`, times the reliability of its
+        estimate.
         """
-        return self.correlation + self.error < (WEAK if self.groups else WEAKEST)
+        if math.isnan(self.correlation):
+            return 0.0
+        z = (LIMIT - self.correlation) / max(self.error, 1e-12)
+        is_below = 0.5 * math.erfc(-z / math.sqrt(2.0))
+        return is_below / (1.0 + (self.error / INFORMATIVE) ** 2)
 
     @property
     def dependent(self) -> bool:
         """Whether the errors of raters are clearly dependent given the class."""
-        return bool(self.groups) or self.correlation - self.error > WEAK
+        return bool(self.groups) or self.correlation - self.error > LIMIT
 
 
-def examine(
+def examine(inputs: Inputs) -> Evidence:
+    """Return the evidence of a table of labels; none of labelling functions, which are sparse."""
+    responses = inputs.responses
+    if not inputs.has_only_labels:
+        return Evidence()
+    if inputs.graph is None and are_labelling_functions(responses):
+        return Evidence()
+    # a property of the table, whatever the seed of the answer
+    evidence = measure_dependence(responses, inputs.gold, 0, inputs.user_groups)
+    if inputs.sequences is not None:  # no model has groups and an order
+        along = correlation_along(responses, inputs.sequences)
+        correlation = along if along > SPAN_THRESHOLD else evidence.correlation
+        return replace(evidence, groups={}, correlation=correlation)
+    return evidence if inputs.user_groups is None else replace(evidence, groups={})
+
+
+def measure_dependence(
     responses: Responses, gold: Mapping[Any, Any] | None, seed: int, groups: Any = None
 ) -> Evidence:
-    """Return what the responses show, nothing where they are too few.
+    """Return the correlation of errors, and groups unless they are given.
 
-    Groups are found unless they are known.
+    No evidence where responses are too few.
     """
     rng = np.random.default_rng(seed)
     if responses.n_raters < 3 or responses.per_item.max(initial=0) < 2:
         return Evidence()
-    table = part_of(responses, max(EXAMINED, RESPONSES_PER_RATER * responses.n_raters), rng)
+    table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
     members: Mapping[Any, list[Any]] = {}
     with warnings.catch_warnings():
-        # the package's warnings are of answers, and this fit is none; those of arithmetic remain
+        # the package warns of defects of a result, and this fit is none
         warnings.simplefilter("ignore", UserWarning)
         if groups is not None:
             members = Groups.read(groups, responses).members
-        elif responses.n_raters <= SEVERAL:
+        elif responses.n_raters <= MAX_RATERS_FOR_GROUPS:
             with suppress(ModelError):
-                several = Groups.read("moments", table).members.values()
-                members = {f"source {i + 1}": raters for i, raters in enumerate(several)}
+                estimated = Groups.read("moments", table).members.values()
+                members = {f"source {i + 1}": raters for i, raters in enumerate(estimated)}
         table = _one_rater_per_group(table, members)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
@@ -117,7 +144,7 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     _, first = np.unique(key, return_index=True)
     later = np.flatnonzero((before >= 0) & inside)
     later = later[inside[first[before[later]]]]
-    if len(later) < FEW:
+    if len(later) < MIN_NEIGHBOURS:
         return math.nan
     wrong = responses.label != best
     errors = pd.DataFrame(
@@ -200,3 +227,21 @@ def _products(
         product_sum += pairs((answers == k) - chance)
         scale += pairs(np.sqrt(chance * (1.0 - chance)))
     return product_sum, scale
+
+
+def are_labelling_functions(responses: Responses) -> bool:
+    """Return whether the sources vote for one class each and abstain on most items."""
+    if responses.n_raters < 2:
+        return False
+    votes_for = np.zeros((responses.n_raters, responses.n_classes), dtype=bool)
+    votes_for[responses.rater, responses.label] = True
+    is_active = responses.per_rater >= MIN_RESPONSES
+    if not is_active.any():
+        return False
+    n_pairs = responses.n_items * responses.n_raters
+    if votes_for.any(axis=0).sum() == 1:
+        # without any vote for another class, only silence can speak for it
+        return responses.n_responses < n_pairs
+    is_unipolar = votes_for.sum(axis=1) == 1
+    is_sparse = responses.n_responses < 0.5 * n_pairs
+    return bool(is_sparse and is_unipolar[is_active].mean() >= MIN_UNIPOLAR_SHARE)

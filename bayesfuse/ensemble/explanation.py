@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayesfuse.ensemble import known, narrative
-from bayesfuse.ensemble.candidates import Inputs
-from bayesfuse.ensemble.schedule import CHAINS, Fit
+from bayesfuse.ensemble import diagnostics, known
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.fits import Fits
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.narrative import Finding
+from bayesfuse.ensemble.schedule import CHAINS
 from bayesfuse.results.rater_table import VOTES
+
+ARGUMENTS = "sequences", "graph", "groups", "covariates", "gold"  # of bf.fuse and the models
 
 
 def code_of_answer(
     inputs: Inputs,
-    done: list[Fit],
-    typed: Fit | None,
+    fits: Fits,
+    evidence: Evidence,
+    findings: Mapping[str, list[Finding]],
     weights: Mapping[str, float],
     seed: int,
     notes: list[str],
 ) -> str:
     """Return the calls of the public interface that give this answer, with notes on it."""
-    names = sorted({fit.candidate.model for fit in done})
-    others = ("sequences", "graph", "groups", "covariates", "gold")
-    inferred = dict(inputs.evidence.groups)
-    inferred = inferred if inferred and inputs.groups == inferred else {}
-    arguments = [
-        n for n in others if getattr(inputs, n) is not None and not (n == "groups" and inferred)
-    ]
+    complete, groups = fits.complete, fits.inputs.groups
+    names = sorted({fit.candidate.model for fit in complete})
+    arguments = [name for name in ARGUMENTS if getattr(inputs, name) is not None]
+    has_estimated_groups = evidence.groups and groups == evidence.groups
     if inputs.known is not None:
         names, arguments = [*names, "WeightedVotes"], [*arguments, "gold"]
     lines = ["import bayesfuse as bf"]
@@ -34,32 +37,27 @@ def code_of_answer(
     lines += ["", inputs.calls]
     if arguments:
         lines.append(f"# {', '.join(arguments)}: your arguments of bf.fuse")
-    if inferred:
-        lines.append(f"groups = {inferred!r}")
+    if has_estimated_groups:
+        lines.append(f"groups = {dict(evidence.groups)!r}")
     if inputs.mended:
         lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
     lines += [*(f"# {note}" for note in notes), "results = {}"]
-    for fit in done:
-        size = f"draws={fit.size.draws}, tune={fit.size.tune}, chains={CHAINS}" if fit.size else ""
-        call = (
-            f"result = bf.sample(\n    model, {size}, start={fit.candidate.start!r},\n    "
-            f'random_seed={seed}, precision="single", quiet=True,\n)'
-        )
-        lines += [
-            f"# {fit.candidate.why}",
-            f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.fit(model, {fit.code})" if fit.code else call,
-            *(f"print({check.call}.verdict)" for check in fit.checks if check.call),
-            *(
-                [
-                    "difficulty = bf.decisions.difficulty("
-                    f"result, model, draws={narrative.REPLICATED})"
-                ]
-                * (fit is typed)
-            ),
-            f"results[{fit.candidate.name!r}] = result",
-            "",
-        ]
+    for fit in complete:
+        lines += [f"# {fit.candidate.why}", f"model = {fit.candidate.code(fits.inputs)}"]
+        if fit.size is None:
+            lines.append(f"result = bf.fit(model, {fit.code})")
+        else:
+            lines.append(
+                f"result = bf.sample(\n    model, draws={fit.size.draws}, tune={fit.size.tune}, "
+                f"chains={CHAINS}, start={fit.candidate.start!r},\n    "
+                f'random_seed={seed}, precision="single", quiet=True,\n)'
+            )
+        calls = [finding.call for finding in findings.get(fit.name, []) if finding.call]
+        lines += [f"print({call}.verdict)" for call in calls]
+        if fit is fits.with_types:
+            draws = diagnostics.REPLICATED
+            lines.append(f"difficulty = bf.decisions.difficulty(result, model, draws={draws})")
+        lines += [f"results[{fit.name!r}] = result", ""]
     if VOTES in weights:
         gold_argument = ", gold" if inputs.gold is not None else ""
         lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{gold_argument})")

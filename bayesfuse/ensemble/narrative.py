@@ -1,223 +1,199 @@
-"""The words of an answer: its certainty, verdicts of checks, and advice."""
+"""The sentences of an answer: its headline, and findings in words."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
-from bayesfuse.checks import (
-    collapse,
-    conditional_dependence,
-    item_difficulty,
-    neighbour_agreement,
-    runs,
-)
-from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
+from bayesfuse.checks.advice import Advice, listed
 from bayesfuse.data.describing import summarise
-from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors
-from bayesfuse.ensemble.candidates import RULES, Inputs
-from bayesfuse.ensemble.schedule import Finding, Schedule
-from bayesfuse.errors import InapplicableError, warn
-from bayesfuse.pymc.model import observed
-from bayesfuse.results import joint_labels
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.results.probabilities import label_probabilities
 
-REPLICATED = 50  # draws for checks by replicated tables
-
 SURE = 0.95  # labels of at least this probability count as sure
-PRECISE, AGREED = 0.02, 1.1  # Monte Carlo error and R-hat of a label that chains should reach
-FEW_LABELS = 0.01  # share of the items that may exceed these
-DEPENDENT = 2.0  # dispersion of rules above which intervals of their accuracies are too narrow
 
 
-def headline(fused: xr.DataTree, inputs: Inputs) -> str:
+@dataclass(frozen=True)
+class Finding:
+    """An observation about an answer: its kind, a key of SENTENCES, and the values to insert.
+
+    ``call`` repeats the check, given ``result`` and ``model``.
+    """
+
+    kind: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    call: str = ""
+
+
+SENTENCES = {
+    # of a model
+    "approximation": "An approximation in seconds, whose intervals are too narrow: more minutes= "
+    "(--time) draw from the posterior.",
+    "short chains": "Chains are too short to assess their agreement.",
+    "imprecise labels": "Of {share:.0%} of the items, the Monte Carlo error of a label probability "
+    "exceeds {max_error} or the R-hat of the label {max_rhat}: chains should run longer (minutes=, "
+    "or if time did not end them draws= in the code of fused.explain()).",
+    "verdict": "{verdict}",
+    "inapplicable check": "{check} is not possible for this table: {reason}",
+    "omitted checks": "No time was left for {checks}: give more minutes= (--time).",
+    "interrupted checks": "The checks were interrupted.",
+    "near copies": "Near copies count as one rule: {copies}.",
+    "dispersed votes": "Votes are {factor:.1f} times as dispersed as those of independent rules, "
+    "so their accuracies are less certain than in the table of raters: see "
+    "bf.rater_table(fused['models/{model}']).",
+    # of the table
+    "dependence": "The errors of two raters on an item are correlated by {correlation:.2f} ± "
+    "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "
+    "that are hard for all raters the others.",
+    "subset": "Models are fitted to {fitted:,} of the {items:,} items, drawn at random, and "
+    "predict the labels of the others; more minutes= allow a larger part.",
+    "mended tags": "Known tags that continue a span that has not begun were read as its beginning "
+    "({count:,}): item {tags}.",
+    # of known labels
+    "right on gold": "{known:,} known labels of items with responses: the models alone have "
+    "{right:,} of them right.",
+    "held-out loss": "Log-loss on a known item that is left out: {loss:.2f} with the other known "
+    "labels, {models_alone:.2f} without (difference {difference:+.2f} ± {error:.2f}).",
+    "no correction": "The probability that the models need no correction is {none:.2f}.",
+    "correction": "The probability that the models need no correction is {none:.2f}; else their "
+    "log-odds are multiplied by {trust:.2f} ({low:.2f}–{high:.2f}).",
+    "rater weights": "The known labels raise the weight of {higher} and lower that of {lower}.",
+    "selected gold": "Known items look chosen, not random: the models are {how} of them than of "
+    "the others ({known:.2f} and {others:.2f}). Expected errors hold for items like the known "
+    "ones; bf.class_shares(chosen=…) takes those that are not typical.",
+    "more gold": "After {numbers} more known labels, {random} are expected to be wrong if items "
+    "are chosen at random, {uncertain} if the least certain are. Better estimates of the raters "
+    "reduce errors further.",
+}
+
+ADVICE = {  # by kind: a sentence without numbers that change from run to run, and its call
+    "order": (
+        "Give the order of the items (sequences=, or --sequence and --position): the classes are "
+        "tags of spans, which depend on the tags before them.",
+        "bf.fuse(responses, sequences=sequences{other_arguments})",
+    ),
+    "single responses": (
+        "Ask for a second response to some items: one response per item has no information about "
+        "raters, and probabilities are those of the prior.",
+        "",
+    ),
+    "grades": (
+        "If the classes are grades, pass ordered=True (--ordered), which adds a model of grades: "
+        "their numbers might be codes.",
+        "bf.fuse(responses, ordered=True{other_arguments})",
+    ),
+    "no gold": ("No label is known, so it is uncertain whether the majority is right.", ""),
+    "some gold": (
+        "{known:,} labels are known; more of them improve the weights of raters and models.",
+        "",
+    ),
+    "gold": (
+        "{reason} Label {number} randomly chosen items yourself (bf.decisions.next_items, --ask), "
+        "and pass them as gold= (--gold).",
+        "bf.decisions.next_items(fused, {missing})",
+    ),
+    "gold in sequences": (
+        "{reason} Label {number} items yourself in whole sequences, chosen at random "
+        "(rng.choice(sequences.names, …)), and pass them as gold= (--gold).",
+        "np.random.default_rng(1).choice(sequences.names, 1)",
+    ),
+    "gold of patterns": (
+        "{reason} Known labels belong to single items: responses.expand() gives every item of a "
+        "pattern a row.",
+        "responses.expand()",
+    ),
+    "one more response": (
+        "One more response to some items would correct labels: "
+        "bf.decisions.value_of_response(fused) lists by how much, and the raters to ask.",
+        "bf.decisions.value_of_response(fused)",
+    ),
+    "uncertain items": (
+        "Look at the items of the least certain labels: bf.decisions.rank_items(fused) lists them "
+        "first.",
+        "bf.decisions.rank_items(fused)",
+    ),
+    "confused raters": (
+        "Ask what raters {raters} mean by their labels: averaged over the classes, they are right "
+        "less often than by guessing, so they may have confused the classes. The models take this "
+        "into account (fused.raters() lists all).",
+        "fused.raters()",
+    ),
+    "guessing raters": (
+        "{remedy} raters {raters}: averaged over the classes, they are probably hardly better than "
+        "guessing, after {responses} responses or more (fused.raters() lists all). Their responses "
+        "do no harm here, but cost and add little.",
+        "fused.raters()",
+    ),
+    "vote shares": ("These labels are vote shares, and raters are not judged: {remedy}.", ""),
+}
+
+
+def advice(kind: str, **values: Any) -> Advice:
+    """Return advice of a kind as a sentence with its call."""
+    sentence, call = ADVICE[kind]
+    return Advice(sentence.format(**values), kind, call.format(**values))
+
+
+def word(findings: Iterable[Finding]) -> list[str]:
+    """Return the findings as sentences."""
+    return [SENTENCES[finding.kind].format(**finding.values) for finding in findings]
+
+
+def word_by_model(by_model: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[str]:
+    """Return the findings of several models of these classes, the same sentence once."""
+    tried = re.compile(rf"[Tt]ry (bayesfuse\.models\.(?:{'|'.join(kinds)}))\b")
+    models: dict[str, list[str]] = {}
+    for name, findings in by_model.items():
+        for sentence in word(findings):
+            sentence = tried.sub(r"\1 allows for it, and is in this average", sentence)
+            models.setdefault(sentence, []).append(name)
+    return [f"{'; '.join(names)}: {sentence}" for sentence, names in models.items()]
+
+
+def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence) -> str:
     """Return how many labels are sure and how many are expected to be wrong."""
     top = label_probabilities(fused).values.max(axis=1)
-    known = _known(inputs)
-    sure = int(inputs.responses.multiplicity[(top >= SURE) & ~known].sum())
+    copies, known = inputs.responses.multiplicity, inputs.is_known
+    n_sure, n_known = int(copies[(top >= SURE) & ~known].sum()), inputs.n_known
     errors = expected_errors(fused, random_seed=0)
     wrong, low, high = (float(errors[name]) for name in ("expected", "low", "high"))
-    n_known = inputs.n_known
-    sentence = f"{inputs.read} " if inputs.read else ""
-    among = "Unknown items" if n_known else "Items"
-    sentence += (
-        f"{summarise(inputs.responses)[0]}. {among} with a label of probability {SURE} or more: "
-        f"{sure:,}. In all, {_number(wrong)} labels ({low:,.0f}–{high:,.0f}) are expected to be "
-        "wrong"
+    sentence = (
+        f"{summarise(inputs.responses)[0]}. {'Unknown items' if n_known else 'Items'} with a label "
+        f"of probability {SURE} or more: {n_sure:,}. In all, {_number(wrong)} labels "
+        f"({low:,.0f}–{high:,.0f}) are expected to be wrong"
     )
-    silent = _silent(inputs)
+    silent = ~inputs.answered & ~known
     if silent.any():
-        copies = inputs.responses.multiplicity[silent]
-        items = f"{copies.sum():,} items" if copies.sum() > 1 else "one item"
-        silent_errors = _number(float((1.0 - top[silent]) @ copies))
+        n_silent = copies[silent].sum()
+        items = f"{n_silent:,} items" if n_silent > 1 else "one item"
+        silent_errors = _number(float((1.0 - top[silent]) @ copies[silent]))
         sentence += f", {silent_errors} of them among {items} without responses"
-    sentence = f"{sentence}; {n_known:,} are known." if n_known else f"{sentence}."
-    sources = [listed(raters) for raters in inputs.evidence.groups.values()]
-    if not sources:
-        return sentence
-    shared = "; ".join(f"[{names}]" for names in sources)
+    sentence += f"; {n_known:,} are known." if n_known else "."
+    parts = [inputs.read, sentence, _sources(evidence, n_known)]
+    return " ".join(filter(None, parts))
+
+
+def _sources(evidence: Evidence, n_known: int) -> str:
+    """Return the groups of raters that share a source, and how their votes count."""
+    if not evidence.groups:
+        return ""
     counted = "Votes of a group count as one."
     if n_known:
-        counted = "The known labels correct how far each group is believed."
-    elif not inputs.evidence.independent:
+        counted = "The known labels correct the weight of each group."
+    elif evidence.independence < 0.5:
         counted = (
             "They share a source, or agree because they are right more often than the others; "
             "labels are between the two, and some known labels would decide."
         )
-    return f"{sentence} Groups of raters who do not err independently: {shared}. {counted}"
+    groups = "; ".join(f"[{listed(raters)}]" for raters in evidence.groups.values())
+    return f"Groups of raters who do not err independently: {groups}. {counted}"
 
 
 def _number(labels: float) -> str:
     return f"{labels:,.{0 if labels >= 10 else 1}f}"
-
-
-def _silent(inputs: Inputs) -> NDArray[np.bool_]:
-    """Return which items have no responses and are not known."""
-    return ~inputs.answered & ~_known(inputs)
-
-
-def _known(inputs: Inputs) -> NDArray[np.bool_]:
-    """Return which items have known labels."""
-    gold_items = np.asarray([*(inputs.gold or ()), *(inputs.known or ())], dtype=object)
-    return np.isin(inputs.responses.items, gold_items)
-
-
-def of_part(inputs: Inputs, part: Inputs) -> list[str]:
-    """Say if models were fitted to a part of the items."""
-    if inputs.responses is part.responses:
-        return []
-    return [
-        f"Models are fitted to {part.responses.n_items:,} of the {inputs.responses.n_items:,} "
-        "items, drawn at random, and predict the labels of the others; more minutes= allow a "
-        "larger part."
-    ]
-
-
-def of_model(
-    result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, schedule: Schedule
-) -> list[Finding]:
-    """Return the verdicts of the checks of a model for which there is time."""
-    checks: list[Any] = [item_difficulty, conditional_dependence]
-    if inputs.sequences is not None and "sequences" in observed(model)[1].labels.needs:
-        checks.insert(0, runs)
-    elif inputs.graph is not None:
-        checks.insert(0, neighbour_agreement)
-    # without replicated labels, which take time
-    findings = [
-        Finding(collapse(result, model).attrs["verdict"], "bf.checks.collapse(result, model)")
-    ]
-    left_out = []
-    for check in checks:
-        name = f"bf.checks.{check.__name__}"
-        run = partial(check, result, model, draws=REPLICATED, random_seed=seed)
-        try:
-            done = schedule.timed(run)
-        except InapplicableError as reason:  # such as too few shared items
-            findings.append(Finding(f"{name} is not possible for this table: {reason}"))
-            continue
-        except Exception as error:  # an answer must not be lost by an error of a check
-            warn(f"{name} failed and is left out; please report it. Got: {error!r}.")
-            continue
-        if done is None:
-            left_out.append(name)
-            continue
-        call = f"{name}(result, model, draws={REPLICATED}, random_seed={seed})"
-        findings.append(Finding(done.attrs["verdict"], call))
-    if left_out:
-        words = f"No time was left for {', '.join(left_out)}: give more minutes= (--time)."
-        findings.append(Finding(words))
-    return findings + of_rules(result)
-
-
-def of_rules(result: xr.DataTree) -> list[Finding]:
-    """Return which rules count as one, and whether votes of rules are dependent."""
-    if (votes := result["posterior"].dataset.get("vote")) is None:
-        return []
-    copies = [name.rpartition(":")[0] for name in votes.values.tolist() if " = " in name]
-    sentences = [f"Near copies count as one rule: {'; '.join(copies) or 'there are none'}."]
-    if (factor := float(result.attrs["dispersion"])) > DEPENDENT:
-        sentences.append(
-            f"Votes are {factor:.1f} times as dispersed as those of independent rules, so their "
-            "accuracies are less certain than in the table of raters: see "
-            f"bf.rater_table(fused['models/{RULES.name}'])."
-        )
-    return list(map(Finding, sentences))
-
-
-def together(by_model: Mapping[str, list[Finding]], kinds: Iterable[str]) -> list[str]:
-    """Return the verdicts for several models of these kinds, the same words once."""
-    tried = re.compile(rf"[Tt]ry (bayesfuse\.models\.(?:{'|'.join(kinds)}))\b")
-    models: dict[str, list[str]] = {}
-    for name, findings in by_model.items():
-        for finding in findings:
-            words = tried.sub(r"\1 allows for it, and is in this average", finding.words)
-            models.setdefault(words, []).append(name)
-    return [f"{'; '.join(names)}: {line}" for line, names in models.items()]
-
-
-def of_labels(result: xr.DataTree) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the largest Monte Carlo error and R-hat of every item's label.
-
-    R-hat is that of the indicators of the classes in the joint draws, NaN without several chains.
-    """
-    error = result["label_posterior"].dataset["mcse"].max("class", skipna=False).values
-    chains = result["posterior"].sizes["chain"] if "posterior" in result.children else 1
-    worst = np.full(len(error), np.nan)
-    if joint_labels.GROUP not in result.children or chains < 2:
-        return error, worst
-    import arviz as az  # slow to import
-
-    parts = np.array_split(joint_labels.stored(result), chains)  # samples are chain by chain
-    size = min(map(len, parts))
-    drawn = np.array([part[:size] for part in parts])
-    for code in range(result["label_posterior"].sizes["class"]):
-        is_class = (drawn == code).astype(float)
-        vary = np.ptp(is_class, axis=(0, 1)) > 0.0  # others have no R-hat
-        if vary.any():
-            indicators = xr.Dataset({"label": (("chain", "draw", "item"), is_class[..., vary])})
-            with np.errstate(divide="ignore"):  # constant in every chain
-                rhat = az.rhat(indicators, method="identity")["label"].values
-            worst[vary] = np.fmax(worst[vary], rhat)
-    return error, worst
-
-
-def of_chains(error: NDArray[np.float64], rhat: NDArray[np.float64]) -> list[Finding]:
-    """Return a finding if chains of a model are too short for its labels (:func:`of_labels`)."""
-    if np.isnan(error).any():
-        return [Finding("Chains are too short to assess their agreement.")]
-    unsure = float(((error > PRECISE) | (rhat > AGREED)).mean())
-    if unsure <= FEW_LABELS:
-        return []
-    return [
-        Finding(
-            f"Of {unsure:.0%} of the items, the Monte Carlo error of a label probability exceeds "
-            f"{PRECISE} or the R-hat of the label {AGREED}: chains should run longer (minutes=, "
-            "or if time did not end them draws= in the code of fused.explain())."
-        )
-    ]
-
-
-def oddities(responses: Responses, n_known: int = 0) -> list[Advice]:
-    """Return advice on what may be wrong with a table."""
-    return [*on_classes(responses), *on_repeats(responses), *_single(responses, n_known)]
-
-
-def _single(responses: Responses, n_known: int) -> list[Advice]:
-    """Return advice on tables with one response per item."""
-    if n_known or responses.per_item.max(initial=0) > 1 or responses.stated is not None:
-        return []
-    return [
-        Advice(
-            "Ask for a second response to some items: one response per item has no information "
-            "about raters, and probabilities are those of the prior.",
-            "single responses",
-        )
-    ]

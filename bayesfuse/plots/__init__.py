@@ -1,4 +1,4 @@
-"""Plots of raters, labels, checks and models.
+"""Plots of raters, labels and checks.
 
 Every function draws into the given axes, or into a new figure of a size that suits its content, and
 returns the axes. Names are the user's; a class has the same colour in every plot. They raise
@@ -7,20 +7,13 @@ unless there is one Axes for each panel.
 """
 
 from bayesfuse.plots.checks import plot_check as plot_check, plot_dependence as plot_dependence
-from bayesfuse.plots.fits import (
-    plot_calibration as plot_calibration,
-    var_names as var_names,
-)
-from bayesfuse.plots.graphs import (
-    plot_graph as plot_graph,
-    plot_grid as plot_grid,
-)
+from bayesfuse.plots.fits import plot_calibration as plot_calibration, var_names as var_names
+from bayesfuse.plots.graphs import plot_graph as plot_graph, plot_grid as plot_grid
 from bayesfuse.plots.items import (
     plot_hard_items as plot_hard_items,
     plot_labels as plot_labels,
     plot_sequence as plot_sequence,
 )
-from bayesfuse.plots.model_graph import plot_model as plot_model
 from bayesfuse.plots.overview import plot_overview as plot_overview
 from bayesfuse.plots.panels import (
     plot_class_shares as plot_class_shares,

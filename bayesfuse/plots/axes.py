@@ -22,7 +22,7 @@ POINTS = 72.0  # points per inch
 READABLE = 6.0  # smallest font size, in points; smaller text is omitted
 TEXT = 9.0  # default font size, in points
 LETTERS = 28  # largest number of letters of a name
-WHOLE = 1000  # number of letters of a name that are looked at
+MAX_LETTERS = 1000  # number of letters of a name that are looked at
 LARGEST = 11.0  # largest size of a plot of all raters, in inches
 DISTINCT = 30  # largest number of raters drawn as regions in one plane
 
@@ -37,7 +37,7 @@ def escaped(name: Any, most: int = LETTERS) -> str:
 
 def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
     """Return names in one line, without the words with which all begin if they would be alike."""
-    long_names = [in_one_line(name, WHOLE) for name in names]
+    long_names = [in_one_line(name, MAX_LETTERS) for name in names]
     short = [in_one_line(name, most) for name in long_names]
     if len(set(short)) < len(set(long_names)):
         pairs = zip(min(long_names), max(long_names), strict=False)

@@ -13,8 +13,8 @@ from bayesfuse.errors import require_count
 from bayesfuse.plots import axes as shared
 
 ALARM, CALM = "C3", "C0"  # colours of unusual entries and of all others
-NAMED = 8  # largest number of named pairs
-LINES = 500  # largest number of pairs that all have their interval drawn
+MAX_NAMED = 8  # pairs
+MAX_INTERVALS = 500  # pairs, above which only the unusual have their interval drawn
 
 ENTRIES = {
     "pair": ("pairs of raters", "share of common items with the same label"),
@@ -26,11 +26,11 @@ ENTRIES = {
 
 
 def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Plot what a check observed against the same in replicated data.
+    """Plot the observed statistics of a check against those of replicated data.
 
     Parameters
     ----------
-    found : Dataset
+    check : Dataset
         From ``pairwise_agreement``, ``item_difficulty``, ``runs`` or ``neighbour_agreement`` of
         ``bf.checks``.
     ax : matplotlib Axes, default a new figure
@@ -56,14 +56,14 @@ def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     alarm, dim = check["unusual"].values, str(check["observed"].dims[0])
     ends = [np.nanmin(numbers), np.nanmax(numbers)]
     ax.plot(ends, ends, color="0.6", lw=1, zorder=0)
-    lines = np.flatnonzero(alarm | (len(expected) <= LINES))
+    lines = np.flatnonzero(alarm | (len(expected) <= MAX_INTERVALS))
     ax.vlines(expected[lines], low[lines], high[lines], color="0.8", lw=1, zorder=1)
     size = np.clip(4800 / len(expected), 3, 24)
     for which, colour in ((~alarm, CALM), (alarm, ALARM)):
         ax.scatter(expected[which], observed[which], s=size, lw=0, color=colour, zorder=2)
     parts = ("first", "second") if dim == "pair" else (dim,)
     order = np.lexsort((-np.abs(observed - expected), ~alarm))
-    first = order[: min(alarm.sum(), NAMED)] if dim == "pair" else order
+    first = order[: min(alarm.sum(), MAX_NAMED)] if dim == "pair" else order
     columns = (check[part].values[first].tolist() for part in parts)
     names = [
         ", ".join(f"{n:.2g}" if isinstance(n, float) else shared.escaped(n) for n in row)
@@ -88,7 +88,7 @@ def plot_dependence(
 
     Parameters
     ----------
-    found : Dataset or DataArray
+    matrix : Dataset or DataArray
         From :func:`bayesfuse.checks.conditional_dependence`; or a matrix, dims (rater, other), such
         as :func:`bayesfuse.moments.score_matrix`, :func:`bayesfuse.checks.co_assignment` or
         ``observed - implied`` of :func:`bayesfuse.checks.rater_covariance`.

@@ -14,7 +14,7 @@ from bayesfuse.checks.scores import of_known
 from bayesfuse.plots.axes import new_axes
 from bayesfuse.results.contents import require_draws
 
-MOST = 20  # largest number of bins, unless the user asks for more
+MAX_BINS = 20  # largest number of bins, unless the user asks for more
 SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
 TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]  # on that scale
 
@@ -92,7 +92,7 @@ def plot_calibration(
     """
     top = of_known(labels, truth)[0].max(axis=1)
     if bins is None:
-        bins = min(max(round(np.sqrt(len(top)) / 2), 1), MOST)
+        bins = min(max(round(np.sqrt(len(top)) / 2), 1), MAX_BINS)
     calibrated = calibration(labels, truth, bins=bins, equal="count", ci_prob=ci_prob)
     scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)

@@ -12,16 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.graph import Graph, as_graph
-from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
 from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 
 WIDTH = 4.0  # width of a panel with a grid, in inches
-SPRINGS, ROUNDS = 5000, 60  # largest component placed by springs, and their number of iterations
-
 SIZES = 6.0, 60.0  # areas, in square points, of items with uniform and with certain labels
 
 
@@ -89,8 +85,7 @@ def plot_graph(
     result : DataTree, from ``bf.sample`` or ``bf.find_map``
     graph : Graph of the same items, in any order
     layout : mapping of items to pairs, or array-like, shape (items, 2), optional
-        Positions of the items, in the graph's order. Default a spectral layout of every component,
-        refined by springs in components of up to 5,000 items.
+        Positions of the items, in the graph's order. Default ``networkx.spring_layout``.
     ax : matplotlib Axes, default a new figure
 
     Returns
@@ -146,7 +141,7 @@ def plot_graph(
     return ax
 
 
-def _checked_layout(graph: Graph, layout: Any) -> Array:
+def _checked_layout(graph: Graph, layout: Any) -> NDArray[np.float64]:
     """Return the user's position of every item, (items, 2)."""
     if isinstance(layout, Mapping):
         layout = [layout.get(name, np.nan) for name in graph.items.tolist()]
@@ -159,40 +154,14 @@ def _checked_layout(graph: Graph, layout: Any) -> Array:
     return place
 
 
-def _layout(graph: Graph) -> Array:
-    """Return positions (items, 2): components side by side in rows, the largest first."""
-    place = np.empty((graph.n_items, 2))
-    size = np.bincount(graph.component)
-    members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])
-    wide, left, top, height = 1.4 * np.sqrt(graph.n_items), 0.0, 0.0, 0.0
-    for component in sorted(members, key=len, reverse=True):
-        side = np.sqrt(len(component))
-        if left + side > wide and left > 0.0:
-            left, top, height = 0.0, top - height, 0.0
-        within = np.full((1, 2), 0.5)
-        if len(component) > 1:
-            within = _component_layout(Graph.from_scipy(graph.to_scipy()[component][:, component]))
-        place[component] = (left, top - side) + (0.1 + 0.8 * within) * side
-        left, height = left + side, max(height, side)
-    return place
-
-
-def _component_layout(graph: Graph) -> Array:
-    """Return positions of connected items between 0 and 1: eigenvectors, refined by springs."""
-    from scipy.sparse import eye_array
-    from scipy.sparse.csgraph import laplacian
-    from scipy.sparse.linalg import eigsh
-
-    n_items = graph.n_items
-    place = np.column_stack([np.arange(n_items), np.arange(n_items) % 2]) / 1.0
-    if n_items > 3:
-        smooth, begin = laplacian(graph.to_scipy(), normed=True), np.random.default_rng(0)
-        # the smallest eigenvalues of L are the largest of 2 − L, which needs no factorisation
-        smoothest = eigsh(2 * eye_array(n_items) - smooth, 3, v0=begin.random(n_items), which="LA")
-        # of the random walk, else items with few neighbours are drawn to the middle
-        place = smoothest[1][:, 1::-1] / np.sqrt(np.maximum(graph.degree, 1))[:, None]
-        place /= np.abs(place).max(axis=0)
-    if n_items <= SPRINGS:
-        springs(place, graph.start, graph.neighbour, ROUNDS)
-    place -= place.min(axis=0)
-    return place / np.where(place.any(axis=0), place.max(axis=0), 1.0)
+def _layout(graph: Graph) -> NDArray[np.float64]:
+    """Return positions of the items by a force-directed layout, (items, 2)."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise ImportError(
+            "A layout of the items needs networkx: pip install 'bayesfuse[graph]', or give layout="
+            f". Got: {error}."
+        ) from error
+    place = networkx.spring_layout(networkx.from_scipy_sparse_array(graph.to_scipy()), seed=0)
+    return np.array([place[item] for item in range(graph.n_items)])

@@ -25,7 +25,7 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 
 NAME = 14  # largest number of letters of the name of an item or class
-MOST_NAMES = 40  # largest number of items of a sequence that are named
+MAX_NAMED = 40  # largest number of items of a sequence that are named
 
 
 def plot_labels(
@@ -71,10 +71,7 @@ def plot_labels(
 
 
 def draw_items(
-    ax: Axes,
-    probability: NDArray[Any],
-    names: NDArray[Any],
-    colours: dict[Any, Any],
+    ax: Axes, probability: NDArray[Any], names: NDArray[Any], colours: dict[Any, Any]
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)
@@ -97,7 +94,7 @@ def draw_items(
 
 
 def _rows(n_items: int, named: int) -> shared.AxisRows:
-    """Return rows from below, of which the last have names, at 0, 1, …."""
+    """Return rows from below, the last of which have names, at 0, 1, …."""
     edges, last = shared.rows_of(np.arange(n_items) >= n_items - named)
     return shared.AxisRows(edges - edges[n_items - named] - 0.5, last)
 
@@ -237,14 +234,8 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    if averaged := averaged_models(result):
-        responses = responses_of(result)
-        sequences = sequences_of(result, responses) if sequences is None else sequences
-    else:
-        observation = observation_of(result, model)
-        sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
-        responses = observation.responses
-    order: Sequences = require_kind("sequences", sequences, Sequences)
+    averaged = averaged_models(result)
+    responses, order = _in_order(result, model, sequences)
     names = listed(order.names)
     if sequence is not None and sequence not in names:
         raise ModelError(
@@ -263,7 +254,7 @@ def plot_sequence(
     width += sum(max(shared.width_of(names) - 0.7, 0.0) for names in (raters, responses.classes))
     tall = min(1.0 + 0.22 * len(raters), 6.0)
     items = responses.items[place]
-    named = n_items <= MOST_NAMES
+    named = n_items <= MAX_NAMED
     height = 2.2 + tall + max(shared.width_of(items) - 0.4, 0.0) * named
     ratios: dict[str, Any] = {"height_ratios": [2.0, tall], "sharex": True}
     axes = shared.new_axes(axes, 2, (width, height / 2), 1, **ratios)
@@ -290,6 +281,20 @@ def plot_sequence(
         above, colours, above.patches[: len(colours)], title="class", fontsize="small"
     )
     return axes
+
+
+def _in_order(
+    result: xr.DataTree, model: pm.Model | None, sequences: Sequences | None
+) -> tuple[Responses, Sequences]:
+    """Return the responses and sequences of a model, or of an average of models."""
+    if averaged_models(result):
+        responses = responses_of(result)
+        order = sequences_of(result, responses) if sequences is None else sequences
+    else:
+        observation = observation_of(result, model)
+        order = observation.known_by("sequences", sequences, "This plot needs sequences")
+        responses = observation.responses
+    return responses, require_kind("sequences", order, Sequences)
 
 
 def _responses(

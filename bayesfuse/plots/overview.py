@@ -11,19 +11,13 @@ import pymc as pm
 import xarray as xr
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names
-from bayesfuse.results.contents import (
-    all_draws,
-    constants,
-    named,
-    of_all_draws,
-    require_result,
-)
+from bayesfuse.results.contents import all_draws, constants, named, of_all_draws, require_result
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
@@ -156,7 +150,7 @@ def _draw_classes(
     ax: Axes,
     result: xr.DataTree,
     labels: xr.DataArray,
-    number: Array,
+    number: NDArray[Any],
     colours: dict[Any, Any],
     ci_prob: float | None,
 ) -> None:
@@ -185,7 +179,7 @@ def _draw_classes(
     shared.set_title(ax, f"classes{some}")
 
 
-def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
+def _draw_certainty(ax: Axes, sure: NDArray[Any], number: NDArray[Any], title: str) -> None:
     """Draw how many labels are how probable, the most probable on top."""
     n_cells = len(CERTAINTY) - 1
     sure = np.clip(sure, 0.0, 1.0)
@@ -219,7 +213,11 @@ def _draw_raters(ax: Axes, raters: pd.DataFrame, measure: str) -> None:
 
 
 def _bars(
-    ax: Axes, lengths: Array, texts: list[str], ends: Array | None = None, **kwargs: Any
+    ax: Axes,
+    lengths: NDArray[Any],
+    texts: list[str],
+    ends: NDArray[Any] | None = None,
+    **kwargs: Any,
 ) -> None:
     """Draw horizontal bars from below, with words after their ends."""
     ax.barh(range(len(lengths)), lengths, height=0.75, **kwargs)

@@ -1,4 +1,4 @@
-"""Plots for panels of raters: shares by group, ranks, worth of raters and of known labels."""
+"""Plots of class shares by group, of panels and ranks of raters, and of known labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
-from bayesfuse.decisions.next_items import accept, errors_after
+from bayesfuse.decisions.next_items import accept_labels, errors_after
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.checks import plot_dependence
@@ -36,7 +36,7 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     -------
     ndarray of Axes
         Points are shares, thick lines intervals for these items, thin lines for new ones, and
-        crosses the bare shares of votes.
+        crosses the shares of votes.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
 
     Parameters
     ----------
-    found : Dataset, from :func:`bayesfuse.decisions.panel`
+    panel : Dataset, from :func:`bayesfuse.decisions.select_panel`
     axes : sequence of two matplotlib Axes, default a new figure
 
     Returns
@@ -97,7 +97,7 @@ def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.plots.plot_panel(bf.decisions.panel(result, random_seed=1))[1].get_xlabel()
+    >>> bf.plots.plot_panel(bf.decisions.select_panel(result, random_seed=1))[1].get_xlabel()
     'cost of the panel'
     """
     axes = shared.new_axes(axes, 2, (5.4, 4.6), 2)
@@ -123,7 +123,7 @@ def plot_ranks(ranks: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
 
     Parameters
     ----------
-    found : Dataset, from :func:`bayesfuse.decisions.rank_raters`
+    ranks : Dataset, from :func:`bayesfuse.decisions.rank_raters`
     most : int, optional
         Number of raters to name, half of them the best and half the worst; None for as many as
         fit. Default 40.
@@ -168,7 +168,7 @@ def plot_ranks(ranks: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
 
 
 def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
-    """Plot what known labels said of raters and models, and what more of them would buy.
+    """Plot accuracies and calibration on known labels, and errors expected after further ones.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     Returns
     -------
     ndarray of Axes, shape (4,)
-        Accuracies of raters: crosses are what the models alone believe, and circles the shares that
-        are right on known items. The calibration of known items whose label is left out. Labels
+        Accuracies of raters: crosses are by the models alone, and circles the shares that are
+        right on known items. The calibration of known items whose label is left out. Labels
         expected to be wrong after more are known (:func:`bayesfuse.decisions.errors_after`). The
         expected share of wrong labels, by the share that is accepted.
 
@@ -197,8 +197,8 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     posterior = groups["label_posterior"].dataset if "label_posterior" in groups else xr.Dataset()
     if "left_out" not in posterior:
         raise ModelError(
-            "Known labels are compared with predictions that have not seen them, of "
-            "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without such."
+            "Known labels are compared with predictions that leave them out, of "
+            "bf.fuse(gold=…) for independent items, or WeightedVotes. Got: a result without these."
         )
     axes = shared.new_axes(axes, 4, (5.0, 4.4), 2)
     _draw_raters(axes[0], result)
@@ -221,7 +221,7 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
         )
     axes[2].set(xlabel="additional known labels", ylabel="expected wrong labels", ylim=(0, None))
     axes[2].legend(frameon=False)
-    risk = accept(result, 1.0)["risk"].values
+    risk = accept_labels(result, 1.0)["risk"].values
     axes[3].plot(np.arange(1, len(risk) + 1) / max(len(risk), 1), risk)
     axes[3].set(xlabel="accepted share of the labels", ylabel="expected share of wrong ones")
     axes[3].set_ylim(bottom=0)
@@ -229,7 +229,7 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
 
 
 def picture_of_known(result: xr.DataTree) -> Figure | None:
-    """Return the same as a figure without pyplot; None where models were told, or none is known."""
+    """Return the same as a figure without pyplot, None without held-out known labels."""
     if "left_out" not in result["label_posterior"]:
         return None
     figure = Figure((11.0, 8.6), layout="constrained")

@@ -8,7 +8,7 @@ from refusals import refused
 from scipy.stats import beta
 
 import bayesfuse as bf
-from bayesfuse.decisions import accept, errors_after, next_items
+from bayesfuse.decisions import accept_labels, errors_after, next_items
 from bayesfuse.errors import ModelError
 
 
@@ -31,7 +31,7 @@ def copies():
 
 def test_correlations_are_those_of_centred_errors(copies):
     result, said, truth = copies
-    found = bf.decisions.panel(result, random_seed=1, ci_prob=0.9)
+    found = bf.decisions.select_panel(result, random_seed=1, ci_prob=0.9)
     error = (said != truth[:, None]).astype(float)
     for k in (0, 1):
         error[truth == k] -= error[truth == k].mean(axis=0)
@@ -51,7 +51,7 @@ def test_bad_raters_who_err_alone_do_not_correlate():
     wrong = rng.random((2000, 3)) < np.where(truth == 1, 0.45, 0.05)[:, None]
     said = np.where(wrong, 1 - truth[:, None], truth[:, None])
     said = np.column_stack([said, np.ones(2000, dtype=int), np.full(2000, -1)])
-    found = bf.decisions.panel(known_truth(said, truth), random_seed=1)
+    found = bf.decisions.select_panel(known_truth(said, truth), random_seed=1)
     assert float(found["mean_correlation"]) == pytest.approx(0, abs=0.04)
     assert 2.6 < found["effective_votes"] <= 3  # neither one verdict throughout counts, nor silence
     assert np.corrcoef(wrong.T)[0, 1] > 0.15
@@ -59,7 +59,7 @@ def test_bad_raters_who_err_alone_do_not_correlate():
 
 def test_the_copy_leaves_first_and_the_best_stays(copies):
     result, said, truth = copies
-    found = bf.decisions.panel(result, tolerance=0.0, random_seed=1)
+    found = bf.decisions.select_panel(result, tolerance=0.0, random_seed=1)
     assert found["removed"].values[1] in ("2", "3")
     assert found["raters"].values.tolist() == [4, 3, 2, 1]
     last = found["removed"].values[1:].tolist()
@@ -69,14 +69,14 @@ def test_the_copy_leaves_first_and_the_best_stays(copies):
     assert (found["wrong_low"] == found["wrong"]).all()  # labels are certain here
     lost = found["lost"]
     assert lost.values.argmax() == 0 and (found["lost_low"] <= lost).all()
-    assert bf.decisions.panel(result, tolerance=1.0)["kept"].values.tolist() == [1, 0, 0, 0]
+    assert bf.decisions.select_panel(result, tolerance=1.0)["kept"].values.tolist() == [1, 0, 0, 0]
 
 
 def test_costs_decide_between_equals(copies):
     result = copies[0]
-    dear = bf.decisions.panel(result, {0: 1, 1: 1, 2: 1, 3: 50}, random_seed=1)
+    dear = bf.decisions.select_panel(result, {0: 1, 1: 1, 2: 1, 3: 50}, random_seed=1)
     assert dear["removed"].values[1] == "3" and float(dear["cost"][0]) == 53
-    cheap = bf.decisions.panel(result, {0: 1, 1: 1, 2: 50, 3: 1}, random_seed=1)
+    cheap = bf.decisions.select_panel(result, {0: 1, 1: 1, 2: 50, 3: 1}, random_seed=1)
     assert cheap["removed"].values[1] == "2"
 
 
@@ -84,7 +84,7 @@ def test_missing_and_repeated_responses_and_known_labels():
     truth = np.array([0, 1, 0, 1, 0, 1])
     said = np.array([[0, 0, -1], [1, 1, -1], [1, 0, -1], [1, 0, 1], [0, -1, 0], [1, -1, 1]])
     gold = np.where(np.arange(6) < 3, truth, -1)
-    found = bf.decisions.panel(known_truth(said, truth, gold=gold), random_seed=1)
+    found = bf.decisions.select_panel(known_truth(said, truth, gold=gold), random_seed=1)
     assert np.isnan(found["correlation"].values[0, 2]) and found.attrs == {
         "items": 6,
         "known": 3,
@@ -92,7 +92,7 @@ def test_missing_and_repeated_responses_and_known_labels():
     }
     assert found["known_wrong"].values[-1] in (0, 1)
     always = known_truth(np.zeros((6, 2), dtype=int), truth)  # one verdict throughout
-    refused("one label .*bf.rater_table. Got: no others", bf.decisions.panel, always)
+    refused("one label .*bf.rater_table. Got: no others", bf.decisions.select_panel, always)
 
 
 def test_smaller_panels_are_those_of_weighted_votes_by_hand():
@@ -109,7 +109,7 @@ def test_smaller_panels_are_those_of_weighted_votes_by_hand():
     columns = {"item": item, "rater": rater, "label": label}
     responses = bf.Responses.from_long(columns, items=range(40), raters=range(4), classes=range(3))
     result = drawn_result(draws, [0, 1, 2], responses)
-    found = bf.decisions.panel(result, random_seed=1)
+    found = bf.decisions.select_panel(result, random_seed=1)
     probability = bf.label_probabilities(result).values
     common = np.maximum(np.nan_to_num(found["correlation"].values), 0) * (1 - np.eye(4))
     counts = np.full((4, 3, 3), 1 / 3)
@@ -176,14 +176,17 @@ def test_bad_input(copies):
         ({0: 1, 1: 1, 2: 1, "x": 1}, "cost must have the names"),
         ({0: 1, 1: 1, 2: 1, 3: 0}, "cost must be a positive"),
     ):
-        refused(words, bf.decisions.panel, result, cost)
+        refused(words, bf.decisions.select_panel, result, cost)
     for size in (1, 3, 4):  # of the panels on the path
-        found = bf.decisions.panel(result, size=size, random_seed=1)
+        found = bf.decisions.select_panel(result, size=size, random_seed=1)
         left = set(map(str, found["rater"].values)) - set(found["removed"].values[: 5 - size])
         assert set(map(str, found["rater"].values[found["kept"].values])) == left
         assert len(left) == size
     refused(
-        "size must be at most the number of raters, 4. Got: 5", bf.decisions.panel, result, size=5
+        "size must be at most the number of raters, 4. Got: 5",
+        bf.decisions.select_panel,
+        result,
+        size=5,
     )
     for pairs, words in (
         ([(0, 9)], r"raters of the result \(\[0, 1, 2, 3\]\)\. Got: 9"),
@@ -228,7 +231,7 @@ def test_items_to_label_next_are_unknown():
 
 
 def test_labels_are_accepted_up_to_an_expected_share_of_errors():
-    found = accept(a_result(), error=0.02, ci_prob=0.9)
+    found = accept_labels(a_result(), error=0.02, ci_prob=0.9)
     # errors .005, .01, .03, .2, .4: shares .005, .0075, .015, .06125, .129
     assert found["accepted"].values.tolist() == [True, False, True, True, False, True]
     assert int(found["items"]) == 3 and float(found["coverage"]) == 0.6
@@ -237,8 +240,10 @@ def test_labels_are_accepted_up_to_an_expected_share_of_errors():
     assert found["item_of_order"].values.tolist() == ["f", "a", "d", "e", "b"]
     # no wrong label has probability 0.956, but an interval has the expected share inside
     assert found.attrs["method"] == "independent items" and float(found["high"]) == 1 / 3
-    strict = accept(a_result(), error=0.001)
+    strict = accept_labels(a_result(), error=0.001)
     assert int(strict["items"]) == 0 and strict["accepted"].sum() == 1 and strict["high"].isnull()
+    counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
+    refused("expand", accept_labels, bf.vote_shares(counts))
 
 
 def test_intervals_of_accepted_labels_are_those_of_joint_draws():
@@ -246,18 +251,10 @@ def test_intervals_of_accepted_labels_are_those_of_joint_draws():
     drawn[:2, 0], drawn[:6, 3], drawn[:1, 5] = 1, 1, 1  # wrong as often as probable, but together
     for few in (drawn, drawn[[*range(6), *range(20, 200)]]):  # and where draws differ from these
         for ci_prob, high in ((0.5, 1), (0.985, 2)):
-            found = accept(a_result(few), error=0.02, ci_prob=ci_prob)
+            found = accept_labels(a_result(few), error=0.02, ci_prob=ci_prob)
             assert found.attrs["method"] == "joint draws of the labels"
             assert float(found["low"]) == 0 and float(found["high"]) == high / 3
-    assert float(accept(a_result(), error=0.02, ci_prob=0.985)["high"]) == 1 / 3
-
-
-def test_bad_arguments_are_refused():
-    refused("'learn' or 'correct'", next_items, a_result(), aim="both")
-    refused("n must be a whole number", next_items, a_result(), 0)
-    refused("error must be", accept, a_result(), error=1.5)
-    counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
-    refused("expand", accept, bf.vote_shares(counts))
+    assert float(accept_labels(a_result(), error=0.02, ci_prob=0.985)["high"]) == 1 / 3
 
 
 def test_more_labels_correct_those_that_are_found_out():

@@ -11,9 +11,20 @@ def crowd():
     return bf.datasets.simulate_dawid_skene(40, 6, 3, per_item=5, random_seed=2)
 
 
+INDEPENDENCE = "bayesfuse.ensemble.evidence.Evidence.independence"
+
+
+@pytest.fixture
+def shared_errors(monkeypatch):
+    """Weigh models of shared errors alone, as evidence does on most tables of people."""
+    monkeypatch.setattr(INDEPENDENCE, 0.0)
+
+
 @pytest.fixture(scope="module")
 def fused(crowd, few_draws):
-    return bf.fuse(crowd.responses, random_seed=5, minutes=10, progressbar=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(INDEPENDENCE, 0.0)
+        return bf.fuse(crowd.responses, random_seed=5, minutes=10, progressbar=False)
 
 
 @pytest.fixture

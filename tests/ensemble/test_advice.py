@@ -190,7 +190,7 @@ def test_errors_of_checks_are_warnings_and_not_in_the_answer(few_draws, monkeypa
         raise ValueError("an index of the check")
 
     broken.__name__ = "item_difficulty"
-    monkeypatch.setattr("bayesfuse.ensemble.narrative.item_difficulty", broken)
+    monkeypatch.setattr("bayesfuse.ensemble.diagnostics.item_difficulty", broken)
     with pytest.warns(UserWarning, match=r"bf\.checks\.item_difficulty failed .* report it"):
         fused = bf.fuse(noisy([0.8, 0.7]), random_seed=1, **QUIET)
     assert "an index of the check" not in fused.overview()

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,10 +14,17 @@ import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
-from bayesfuse.ensemble.average import weigh, why_less
-from bayesfuse.ensemble.candidates import Inputs, candidates, is_rules
-from bayesfuse.ensemble.evidence import Evidence, error_correlation, examine
+from bayesfuse.ensemble.candidates import Selection, candidates, sides
+from bayesfuse.ensemble.evidence import (
+    Evidence,
+    are_labelling_functions,
+    error_correlation,
+    measure_dependence,
+)
+from bayesfuse.ensemble.fits import FITTED, Fit, Fits
+from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
+from bayesfuse.ensemble.weights import model_weights, weigh, why_less
 from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed
 
@@ -26,8 +34,8 @@ def responses():
     return bf.datasets.simulate_dawid_skene(24, 5, 3, random_seed=4).responses
 
 
-def chosen(**given):
-    return [each.model for each in candidates(Inputs(**given))]
+def chosen(evidence=None, **arguments):
+    return [member.model for member in candidates(Inputs(**arguments), evidence)]
 
 
 def test_models_by_what_is_given(responses):
@@ -45,16 +53,30 @@ def test_models_by_what_is_given(responses):
     assert chosen(responses=responses, covariates=np.ones((24, 1))) == people
 
 
-def test_errors_decide(responses):
+def test_sides_have_weights_by_the_correlation_of_errors(responses):
+    types, independent = ["ItemTypes"] * 3, ["DawidSkene"] * 2
     groups = {"source 1": responses.raters[:2].tolist()}
-    for error, others in ((0.002, []), (0.02, ["ItemTypes"] * 3)):
-        found = Evidence(0.001, error, groups)
-        assert chosen(responses=responses, groups=groups, evidence=found) == [
-            "LatentGroup",
-            *others,
-        ]
-    assert chosen(responses=responses, evidence=Evidence(0.001, 0.002)) == ["DawidSkene"]
-    assert chosen(responses=responses, evidence=Evidence(0.001, 0.02)) == ["ItemTypes"] * 3
+    for correlation, expected in ((0.001, independent), (0.06, types)):
+        evidence = Evidence(correlation, 0.002)
+        assert chosen(responses=responses, evidence=evidence) == expected
+        with_groups = Evidence(correlation, 0.002, groups)
+        models_of_groups = chosen(responses=responses, groups=groups, evidence=with_groups)
+        assert models_of_groups == ["LatentGroup", *expected]
+    between = sides(Inputs(responses), Evidence(0.015, 0.002))
+    assert [side.weight for side in between] == pytest.approx([0.5, 0.5], abs=1e-4)
+    assert [len(side.candidates) for side in between] == [2, 3]
+
+
+def test_independence_is_smooth_and_needs_evidence():
+    weights = [Evidence(c, 0.01).independence for c in np.linspace(-0.05, 0.1, 50)]
+    assert np.all(np.diff(weights) < 0) and np.max(-np.diff(weights)) < 0.15
+    assert Evidence(-0.05, 0.01).independence > 0.99 > 0.01 > Evidence(0.1, 0.01).independence
+    errors = [Evidence(0.0, error).independence for error in (0.05, 0.3, 1.0, 5.0)]
+    assert np.all(np.diff(errors) < 0) and errors[-1] < 0.01
+    assert Evidence().independence == 0.0
+
+
+def test_two_classes_are_one_pair(responses):
     two = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
     assert chosen(responses=two) == ["ItemTypes"] * 2  # two classes are one pair
 
@@ -80,8 +102,8 @@ def test_raters_have_rows_by_their_last_answer_where_classes_mark_spans():
         assert ("sequential_confusion" in found[0].build(inputs).named_vars) == tags
     few = bf.models.HiddenMarkov(said.take(range(24)), bf.Sequences.from_lengths([12, 12]))
     assert "sequential_confusion" not in few.named_vars  # 48 responses for 24 rows
-    sure = candidates(Inputs(said, **given, evidence=Evidence(0.001, 0.002)))
-    assert {each.votes for each in sure} == {0.0}
+    sure = candidates(Inputs(said, **given), Evidence(-0.03, 0.002))
+    assert max(each.votes for each in sure) < 1e-4
 
 
 @pytest.mark.slow
@@ -111,19 +133,21 @@ def test_rules_speak_little_and_have_one_label_each():
     for rule in range(4):
         matrix[rng.random(100) < 0.3, rule] = rule % 2
     rules = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    assert is_rules(rules)
+    assert are_labelling_functions(rules)
     assert chosen(responses=rules) == ["LabellingFunctions"]
     speaks = matrix.copy()
     speaks[:, :2] = [0, 1]  # most cells are filled
     speaks[:60, 2:] = [0, 1]
-    assert not is_rules(bf.Responses.from_matrix(speaks, classes=[0, 1]))
+    assert not are_labelling_functions(bf.Responses.from_matrix(speaks, classes=[0, 1]))
     both = matrix.copy()
     both[both == 0] = rng.integers(0, 2, (both == 0).sum())
-    assert not is_rules(bf.Responses.from_matrix(both, classes=[0, 1]))
+    assert not are_labelling_functions(bf.Responses.from_matrix(both, classes=[0, 1]))
     one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
-    assert is_rules(one)  # silence alone speaks for class 0
+    assert are_labelling_functions(one)  # silence alone speaks for class 0
     assert candidates(Inputs(responses=one))[0].votes < candidates(Inputs(responses=rules))[0].votes
-    assert not is_rules(bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1]))
+    assert not are_labelling_functions(
+        bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1])
+    )
 
 
 def test_silence_and_statements_get_models_that_take_them(responses):
@@ -138,8 +162,8 @@ def test_silence_and_statements_get_models_that_take_them(responses):
 
 
 def test_two_structures(responses):
-    inputs = Inputs(responses, graph=object(), groups=[[0, 1]])
-    refused(r"Got: graph and groups\.", candidates, inputs)
+    graph = bf.Graph.grid((4, 6), items=responses.items)
+    refused(r"Got: graph and groups\.", bf.fuse, responses, graph=graph, groups=[[0, 1]])
     assert candidates(Inputs(responses, groups=[[0, 1]], covariates=np.ones((24, 1))))
 
 
@@ -167,13 +191,7 @@ def clock(monkeypatch):
     return now
 
 
-@pytest.fixture(scope="module")
-def model():
-    """A fit, as far as a schedule asks."""
-    return SimpleNamespace(model=None, candidate=SimpleNamespace(sweeps=(250, 200)))
-
-
-ENOUGH, LEAST = Size(250, 200), Size(schedule.LEAST, schedule.LEAST)
+ENOUGH, FEWEST = Size(250, 200), Size(schedule.MIN_DRAWS, schedule.MIN_DRAWS)
 
 
 @pytest.mark.parametrize(
@@ -184,31 +202,31 @@ ENOUGH, LEAST = Size(250, 200), Size(schedule.LEAST, schedule.LEAST)
         (0.001, 30.0, 0.01, 1.0, 1, ENOUGH, 2),  # compiling does not count twice
         # 100 steps of four chains take 80 of the 96 seconds of a first fit, with what follows 104
         (0.2, 0.0, 0.01, 2.0, 3, None, 2),
-        (0.15, 0.0, 0.01, 2.0, 3, LEAST, 2),
+        (0.15, 0.0, 0.01, 2.0, 3, FEWEST, 2),
         (10.0, 0.0, 0.01, 1.0, 1, None, 2),
         (10.0, 0.0, 0.01, 1e-9, 1, None, 0),
         (10.0, 0.0, 10.0, 1.0, 1, None, 0),  # sizes show that there is none
     ],
 )
 def test_sizes_fit_into_the_time(
-    clock, model, monkeypatch, step, compiles, cost, minutes, others, size, fits
+    clock, monkeypatch, step, compiles, cost, minutes, others, size, fits
 ):
     monkeypatch.setattr(schedule, "sweep_cost", lambda plan: cost)
     clock.step, clock.compiles = step, compiles
-    assert Schedule(minutes).size(model, 1, others) == size and clock.fits == fits
+    assert Schedule(minutes).size(None, ENOUGH, 1, others) == size and clock.fits == fits
 
 
-def test_less_time_gives_fewer_draws_that_fit(clock, model, monkeypatch):
+def test_less_time_gives_fewer_draws_that_fit(clock, monkeypatch):
     clock.step, clock.fixed = 0.05, 2.0
     left = Schedule(2.0)
-    size = left.size(model, 1, 2)
-    assert schedule.LEAST <= size.draws < 250
-    schedule.sample(model, size.draws, tune=size.tune, chains=schedule.CHAINS)
+    size = left.size(None, ENOUGH, 1, 2)
+    assert schedule.MIN_DRAWS <= size.draws < 250
+    schedule.sample(None, size.draws, tune=size.tune, chains=schedule.CHAINS)
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
     monkeypatch.setattr(
         schedule, "make_plan", lambda model: SimpleNamespace(is_fully_conjugate=False)
     )
-    assert Schedule(0.3).size(model, 1, 1) is None  # no time to compile gradients
+    assert Schedule(0.3).size(None, ENOUGH, 1, 1) is None  # no time to compile gradients
 
 
 def test_optional_work_ends_with_its_share_of_the_time():
@@ -222,11 +240,11 @@ def test_optional_work_ends_with_its_share_of_the_time():
     assert left.timed(lambda: "checked") is None
 
 
-def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):
+def test_an_interrupted_pilot_interrupts(clock, monkeypatch):
     one_draw = {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
     monkeypatch.setattr(schedule, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
     with pytest.raises(KeyboardInterrupt):
-        Schedule(1.0).size(model, 1, 1)
+        Schedule(1.0).size(None, ENOUGH, 1, 1)
 
 
 def crowd(rng, n_items, hard):
@@ -242,9 +260,10 @@ def crowd(rng, n_items, hard):
 def test_errors_on_hard_items_are_correlated():
     rng = np.random.default_rng(3)
     found = [
-        examine(bf.Responses.from_matrix(crowd(rng, 2000, hard)[0]), None, 1) for hard in (0.0, 0.4)
+        measure_dependence(bf.Responses.from_matrix(crowd(rng, 2000, hard)[0]), None, 1)
+        for hard in (0.0, 0.4)
     ]
-    assert found[0].independent and not found[1].independent
+    assert found[0].independence > 0.8 and found[1].independence < 0.01
     assert found[1].correlation > 0.03 > abs(found[0].correlation)
     assert not any(each.groups for each in found)
 
@@ -265,25 +284,25 @@ def test_correlation_is_that_of_residuals():
 
 
 def test_errors_that_nobody_sees_may_be_shared():
-    """Raters who never differ say nothing; where groups explain errors, less has to be clear."""
+    """Raters who never differ have no information."""
     same = np.repeat(np.arange(600)[:, None] % 2, 5, axis=1)
-    found = examine(bf.Responses.from_matrix(same), None, 1)
-    assert abs(found.correlation) < 0.05 and not found.independent
-    assert Evidence(0.003, 0.008, {"source 1": [0, 1]}).independent
-    assert not Evidence(0.003, 0.008).independent
+    found = measure_dependence(bf.Responses.from_matrix(same), None, 1)
+    assert abs(found.correlation) < 0.05 and found.independence < 0.1
 
 
 def test_copies_are_found():
     rng = np.random.default_rng(5)
     matrix, _ = crowd(rng, 500, 0.0)
     matrix[:, 1] = np.where(rng.random(500) < 0.95, matrix[:, 0], 1 - matrix[:, 0])
-    assert examine(bf.Responses.from_matrix(matrix), None, 1).groups == {"source 1": [0, 1]}
+    assert measure_dependence(bf.Responses.from_matrix(matrix), None, 1).groups == {
+        "source 1": [0, 1]
+    }
 
 
 @pytest.mark.parametrize("matrix", [[[0], [1]], [[0, 1]], [[0, -1, -1], [-1, 1, -1], [-1, -1, 1]]])
 def test_too_little_shows_nothing(matrix):
-    found = examine(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
-    assert found.groups == {} and not found.independent and not Evidence().independent
+    found = measure_dependence(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
+    assert found.groups == {} and found.independence < 0.1
 
 
 def test_parts_have_known_items_and_every_rater():
@@ -306,7 +325,7 @@ def test_models_that_predict_far_worse_have_no_weight():
     for behind, weights in ((0.02, [0.45, 0.45, 0.1]), half, (0.2, [0.9, 0.0, 0.1])):
         own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
         worse["log_likelihood"] = own
-        found = weigh({"good": good, "worse": worse}, 0.1, one)
+        found = model_weights({"good": good, "worse": worse}, 0.1, one)
         np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
         table = found.to_dataframe().assign(outcome=["fitted", "fitted", "counted"])
         told = [why_less(table, name, Inputs(one)) for name in ("good", "worse", "vote shares")]
@@ -314,7 +333,7 @@ def test_models_that_predict_far_worse_have_no_weight():
         gap = found["elpd"].values[0] - found["elpd"].values[1]
         assert gap == pytest.approx(behind * one.n_responses)
         other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
-        found = weigh({"worse": worse, "other": other}, 0.1, one)
+        found = model_weights({"worse": worse, "other": other}, 0.1, one)
         np.testing.assert_allclose(found["weight"], [0.45, 0.45, 0.1])  # of another kind
 
 
@@ -351,3 +370,44 @@ def test_nothing_where_nothing_can_be_said(watch, monkeypatch, capsys, shown):
         progress.say("comparing raters")
     printed = capsys.readouterr()
     assert printed.out == printed.err == ""
+
+
+def test_weights_of_sides_add_up():
+    """Sides share by the evidence, models within: votes by their side, missing sides to others."""
+    one = bf.datasets.simulate_dawid_skene(40, 5, 2, random_seed=7).responses
+    planned = sides(Inputs(one), Evidence(0.01, 0.01))
+    share = planned[0].weight
+    assert 0.5 < share < 0.9
+    quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    results = {}
+    for side in planned:
+        for member in side.candidates:
+            model = member.build(Inputs(one))
+            results[member.name] = bf.sample(model, 40, tune=20, chains=2, **quiet)
+    fits = Fits(Inputs(one), [fit_of(c, results[c.name]) for s in planned for c in s.candidates])
+    weights = weigh(fits, Selection(Inputs(one), planned), Evidence())["weight"].to_series()
+    independent = [member.name for member in planned[0].candidates]
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[independent].sum() == pytest.approx(share * 0.99)
+    assert weights["vote shares"] == pytest.approx(share * 0.01 + (1 - share) * 0.05)
+    alone = replace(fits, tried=fits.tried[2:])
+    weights = weigh(alone, Selection(Inputs(one), planned), Evidence())["weight"].to_series()
+    assert weights["vote shares"] == pytest.approx(0.05) and "independent errors" not in weights
+
+
+def fit_of(candidate, result):
+    return Fit(candidate, FITTED, result=result)
+
+
+@pytest.mark.slow
+def test_guessers_do_not_outvote_the_others():
+    """Two raters in twenty are right: votes, groups found by chance and item types do not see."""
+    rng = np.random.default_rng(1)
+    truth, answers = rng.integers(4, size=300), rng.integers(4, size=(300, 20))
+    answers[:, :2] = np.where(rng.random((300, 2)) < 0.95, truth[:, None], answers[:, :2])
+    answers = np.where(rng.random(answers.shape) < 0.5, -1, answers)
+    table = bf.Responses.from_matrix(answers, missing=-1)
+    fused = bf.fuse(table, random_seed=1, progressbar=False, checks=False)
+    probability = bf.label_probabilities(fused).values
+    right = np.mean(probability.argmax(axis=1) == truth)
+    assert right > 0.7 and abs(probability.max(axis=1).mean() - right) < 0.1

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ensemble.candidates import Inputs, candidates
+from bayesfuse.ensemble.candidates import candidates
+from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
 

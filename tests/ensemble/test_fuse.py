@@ -12,9 +12,16 @@ from rules import rules
 
 import bayesfuse as bf
 from bayesfuse.ensemble import schedule
+from bayesfuse.ensemble.advice import table_advice
 from bayesfuse.ensemble.average import SHARED, mixture
-from bayesfuse.ensemble.candidates import Inputs
-from bayesfuse.ensemble.narrative import oddities, of_chains, of_labels, of_model, of_rules
+from bayesfuse.ensemble.diagnostics import (
+    chain_findings,
+    check_model,
+    label_precision,
+    rule_findings,
+)
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.narrative import word
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -117,6 +124,7 @@ def test_what_reads_results_reads_answers(fused):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_errors")
 def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd, unchecked):
     frame = crowd.responses.to_frame().sample(frac=1.0, random_state=1)
     frame = frame.rename(columns={"item": "task", "rater": "worker", "label": "answer"})
@@ -137,23 +145,6 @@ def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
     asked = next(line for line in told.advice if line.startswith("Ask what"))
     assert "guesses" in without and "turns" not in without
     assert "turns" in asked and "guesses" not in asked
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "model"), [("graph", "MarkovRandomField"), ("groups", "LatentGroup")]
-)
-def test_structures_have_models_of_their_own(unchecked, name, model):
-    small = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
-    given = {
-        "graph": bf.Graph.grid((4, 6), items=small.items),
-        "groups": [small.raters[:2].tolist()],
-    }[name]
-    told = bf.fuse(small, **{name: given}, **QUIET)
-    code = told.explain()
-    assert set(re.findall(r"model = (\w+)", code)) == {model} and name in code
-    assert ("vote shares" in told.attrs["models"]) == (name != "graph")
-    assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 
 
 @pytest.mark.slow
@@ -221,13 +212,13 @@ def test_oddities_of_a_table_are_pointed_out():
     names[0, 0] = "yes "
     with pytest.warns(UserWarning, match="differ only in case, spaces"):
         table = bf.Responses.from_matrix(names)
-    (words,) = oddities(table)
+    (words,) = table_advice(table)
     assert "count as 2 different classes: 'yes' (" in words and "'yes ' (1)" in words
     names[0, 0] = "no"
-    assert oddities(bf.Responses.from_matrix(names)) == []
+    assert table_advice(bf.Responses.from_matrix(names)) == []
     frame = bf.Responses.from_matrix(names).to_frame()
     again = bf.Responses.from_long(pd.concat([frame, frame.head(2)]))
-    assert "Check that 2 responses are no copies" in oddities(again)[0]
+    assert "Check that 2 responses are no copies" in table_advice(again)[0]
 
 
 def test_rules_get_the_model_of_rules(unchecked):
@@ -240,9 +231,10 @@ def test_rules_get_the_model_of_rules(unchecked):
     frame = table.to_frame()
     copied = frame[frame["rater"] == frame["rater"].iloc[0]].assign(rater=99)
     model = bf.models.LabellingFunctions(pd.concat([frame, copied]), dispersion=3.0)
-    near, dependent = of_rules(bf.sample(model, 20, tune=20, chains=1, random_seed=1, **SILENT))
-    assert re.fullmatch(r"Near copies count as one rule: \d = 99\.", near.words)
-    assert "Votes are 3.0 times as dispersed" in dependent.words
+    result = bf.sample(model, 20, tune=20, chains=1, random_seed=1, **SILENT)
+    near, dependent = word(rule_findings(result))
+    assert re.fullmatch(r"Near copies count as one rule: \d = 99\.", near)
+    assert "Votes are 3.0 times as dispersed" in dependent
 
 
 @pytest.mark.parametrize("kind", ["silence", "stated", "counts"])
@@ -278,10 +270,11 @@ def test_too_little_time_gives_vote_shares(crowd):
     assert bf.class_shares(quick).shares["share"].sum() == pytest.approx(1)
 
 
+@pytest.mark.usefixtures("shared_errors")
 def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     """Models see a part with all raters; all items get labels, and known ones keep theirs."""
-    monkeypatch.setattr("bayesfuse.ensemble.fuse.PART", (80, 80))
-    monkeypatch.setattr("bayesfuse.ensemble.fuse.LEAST_PART", 80)
+    monkeypatch.setattr("bayesfuse.ensemble.candidates.PART", (80, 80))
+    monkeypatch.setattr("bayesfuse.ensemble.candidates.MIN_PART", 80)
     known = {name: crowd.responses.classes[2] for name in crowd.responses.items[[0, 39]]}
     told = bf.fuse(crowd.responses, gold=known, random_seed=5, progressbar=False)
     first = next(iter(told["models"].children.values()))
@@ -333,18 +326,20 @@ def test_chains_that_disagree_about_labels_are_seen(fused):
         "label_posterior": xr.Dataset(posterior, {"class": [0, 1]}),
         "label_draws": xr.Dataset({"label": (("sample", "item"), labels)}),
     }
-    error, rhat = of_labels(xr.DataTree.from_dict(parts))
+    error, rhat = label_precision(xr.DataTree.from_dict(parts))
     assert np.isnan(rhat[0]) and 0.9 < rhat[1] < 1.001 and rhat[2] == np.inf
-    (found,) = of_chains(error, rhat)
-    assert found.words.startswith("Of 33% of the items") and not of_chains(error[:2], rhat[:2])
-    assert of_chains(np.array([0.0, 0.03]), rhat[:2]) and of_chains(np.array([np.nan]), rhat[:1])
+    (sentence,) = word(chain_findings(error, rhat))
+    assert sentence.startswith("Of 33% of the items")
+    assert not chain_findings(error[:2], rhat[:2])
+    assert chain_findings(np.array([0.0, 0.03]), rhat[:2])
+    assert chain_findings(np.array([np.nan]), rhat[:1])
     fitted = fused["comparison"].dataset.to_dataframe().drop("vote shares")
     assert (fitted["mcse"] > 0).all() and (fitted["rhat"] > 0.9).all()
 
 
 def test_checks_without_time_are_named(fused, crowd):
     spent, own = schedule.Schedule(1e-9), fused["models/consensus"]
-    _, found = of_model(own, None, Inputs(crowd.responses), 1, spent)
+    _, sentence = word(check_model(own, None, Inputs(crowd.responses), 1, spent))
     assert re.fullmatch(
-        r"No time was left for .*item_difficulty.*: give more.*\(--time\)\.", found[0]
+        r"No time was left for .*item_difficulty.*: give more.*\(--time\)\.", sentence
     )

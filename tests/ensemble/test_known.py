@@ -7,11 +7,10 @@ import pytest
 from refusals import refused, refused_table
 
 import bayesfuse as bf
-from bayesfuse.ensemble.candidates import Inputs
-from bayesfuse.ensemble.known import hold_out_gold, mend_tags
+from bayesfuse.ensemble.inputs import Inputs, hold_out_gold, mend_tags
 from bayesfuse.errors import ModelError, QuickAnswerWarning
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
 
 
@@ -28,7 +27,8 @@ def gold(crowd):
 @pytest.fixture(scope="module")
 def told(crowd, gold, few_draws):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayesfuse.ensemble.fuse._check_all", lambda *_: None)
+        patch.setattr("bayesfuse.ensemble.fuse.check", lambda *_: {})
+        patch.setattr("bayesfuse.ensemble.evidence.Evidence.independence", 0.0)
         return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
 
 
@@ -168,12 +168,6 @@ def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp
 def test_the_first_line_says_how_the_table_was_read(told):
     assert told.overview().startswith("Read as a long table, one row per response (columns item,")
     refused_table("few classes", bf.fuse, np.arange(60).reshape(-1, 3) * 5)
-
-
-def test_the_answer_says_what_a_table_cannot_tell(crowd, few_draws):
-    alone = crowd.responses.to_frame().query("rater == 0")
-    answer = bf.fuse(alone, **QUIET)
-    assert "Limits of this table:\n* Only one rater responded" in answer.overview()
 
 
 def test_a_plain_result_is_loaded(tmp_path, crowd):

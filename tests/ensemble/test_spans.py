@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ensemble.average import weigh
-from bayesfuse.ensemble.evidence import ALONG, correlation_along
+from bayesfuse.ensemble.evidence import SPAN_THRESHOLD, correlation_along
+from bayesfuse.ensemble.weights import model_weights
 from bayesfuse.errors import CollapseWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.results.collapse import lost_spans
@@ -46,7 +46,7 @@ def test_errors_of_missed_spans_go_on(given):
     wrong = rng.random((3000, 5)) < [0.1, 0.15, 0.2, 0.3, 0.4]
     said = np.where(wrong, rng.integers(0, 3, wrong.shape), truth[:, None])
     apart = bf.Responses.from_matrix(np.array(TAGS)[said], classes=TAGS)
-    assert abs(correlation_along(apart, bf.Sequences.from_lengths([30] * 100))) < ALONG / 3
+    assert abs(correlation_along(apart, bf.Sequences.from_lengths([30] * 100))) < SPAN_THRESHOLD / 3
     plain = bf.Responses.from_matrix(np.zeros((9, 2), dtype=int), classes=[0, 1])
     assert np.isnan(correlation_along(plain, bf.Sequences.from_lengths([9])))
 
@@ -71,9 +71,9 @@ def test_a_chain_that_lost_spans_has_no_weight(given):
     with pytest.warns(CollapseWarning, match=r"lost spans: 0\.\d+% of the items .*DawidSkene"):
         chain = bf.sample(HiddenMarkov(responses, sequences, raters="sequential"), 50, **short)
     alone = bf.sample(DawidSkene(responses), 50, **short)
-    found = weigh({"chain": chain, "alone": alone}, 0.4, responses)
+    found = model_weights({"chain": chain, "alone": alone}, 0.4, responses)
     np.testing.assert_allclose(found["weight"], [0.0, 0.6, 0.4])
-    assert weigh({"chain": chain}, 0.4, responses)["weight"][0] == 0.6
+    assert model_weights({"chain": chain}, 0.4, responses)["weight"][0] == 0.6
     fused = bf.fuse(
         responses, sequences=sequences, draws=50, checks=False, random_seed=1, progressbar=False
     )

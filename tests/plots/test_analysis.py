@@ -2,20 +2,16 @@
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
-from matplotlib.patches import Ellipse, FancyArrowPatch
 from new_items import named
 from pictures import tick_names
-from pymc.model_graph import ModelGraph
 from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes
-from bayesfuse.plots import plot_model
 
 
 def pairs_found():
@@ -189,42 +185,9 @@ def test_shares_of_all_groups_and_classes(result):
 
 
 def test_a_panel(result):
-    found = bf.decisions.panel(result, random_seed=1)
+    found = bf.decisions.select_panel(result, random_seed=1)
     axes = bf.plots.plot_panel(found)
     assert sorted(tick_names(axes[0])) == ["0", "1", "2", "3"]
     np.testing.assert_allclose(axes[1].lines[0].get_ydata(), found["wrong"])
     assert axes[0].get_title().startswith("4 raters are worth ")
     plt.close("all")
-
-
-def regression():
-    """A model with long arrows, data, scalars and a potential."""
-    with pm.Model(coords={"county": range(1200)}) as model:
-        x = pm.Data("x", np.zeros(3))
-        level, spread = pm.Normal("level"), pm.HalfNormal("spread")
-        county = pm.Normal("county_level", level, spread, dims="county")
-        mean = pm.Deterministic("mean", county.sum() + level + x)
-        noise = pm.Exponential("noise", 1)
-        pm.Normal("y", mean + level, noise, observed=np.zeros(3))
-        pm.Potential("limit", -noise)
-    return model
-
-
-@pytest.mark.parametrize("make", [regression, lambda: ItemTypes(bf.datasets.anesthesia())])
-def test_a_model_shows_all_variables_and_arrows(make):
-    model = make()
-    ax = plot_model(model)
-    names = [text.get_text().split("\n")[0].split(" ~ ")[0] for text in ax.texts]
-    variables = [*model.basic_RVs, *model.deterministics, *model.potentials]
-    assert {variable.name for variable in variables} <= set(names)
-    assert len([x for x in ax.patches if isinstance(x, Ellipse)]) == len(model.basic_RVs)
-    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
-    assert len(arrows) == len(ModelGraph(model).edges())
-    for arrow in arrows:
-        (_, high), (_, low) = arrow._posA_posB
-        assert high > low
-        assert arrow.get_path().get_extents().ymax <= ax.get_ylim()[1]
-
-
-def test_a_model_without_variables():
-    refused("without any", plot_model, pm.Model())

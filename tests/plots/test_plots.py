@@ -19,7 +19,6 @@ from bayesfuse.models import DawidSkene, LabellingFunctions, LatentGroup
 from bayesfuse.plots import (
     plot_confusion,
     plot_labels,
-    plot_model,
     plot_overview,
     plot_raters,
     plot_sensitivity_specificity,
@@ -57,7 +56,6 @@ def test_given_axes_are_used_and_no_figure_is_opened(two):
     for plot in (plot_labels, plot_sensitivity_specificity):
         axes[1, 1].clear()
         assert plot(two, ax=axes[1, 1]) is axes[1, 1]
-    assert plot_model(DawidSkene(bf.datasets.caries()), ax=axes[1, 1]) is axes[1, 1]
     assert len(plt.get_fignums()) == 1
 
 

@@ -103,7 +103,7 @@ OF_DRAWS = {
 OF_LABEL_DRAWS = {
     "draw_labels without a model": lambda r: bf.draw_labels(r, draws=4),
     "class_shares": lambda r: bf.class_shares(r, np.arange(N_ITEMS) % 2, random_seed=1).shares,
-    "panel": lambda r: decisions.panel(r, draws=4, random_seed=1),
+    "select_panel": lambda r: decisions.select_panel(r, draws=4, random_seed=1),
 }
 """What takes the joint draws of the labels of a whole result."""
 

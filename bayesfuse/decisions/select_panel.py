@@ -1,4 +1,4 @@
-"""What each rater of a panel is worth, and whether judges prefer what they are shown first."""
+"""Correlation of raters' errors and smaller panels of raters, and the position bias of judges."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ from bayesfuse.results.contents import constants, evenly_spaced, known_classes, 
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
-MOST = 500  # raters: matrices of pairs are kept for every draw
-AT_ONCE = 20_000_000  # sums of votes in memory
+MAX_RATERS = 500  # matrices of pairs are stored for every draw
+MAX_SUMS = 20_000_000  # of votes, in memory
 ENDS = "", "_low", "_high"
 
-# bias and consistency of an item of unknown verdicts, a quarter each: a few items that are alike do
-# not make others certain
+# (bias, consistency) of one pseudo-item, a quarter each: a few equal items do not imply certainty
 ONE_MORE = np.array([[0, 1], [0, 1], [0.5, 0], [-0.5, 0]])
 
 
-def panel(
+def select_panel(
     result: xr.DataTree,
     cost: Any = None,
     *,
@@ -84,7 +83,7 @@ def panel(
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.decisions.panel(result, random_seed=1)["raters"].values.tolist()
+    >>> bf.decisions.select_panel(result, random_seed=1)["raters"].values.tolist()
     [5, 4, 3, 2, 1]
     """
     require_count("draws", draws)
@@ -92,28 +91,29 @@ def panel(
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, rows = joint_labels.stored(result), require_rows(result, "A panel")
     names = constants(result)["rater"].values
-    if len(names) > MOST:
+    if len(names) > MAX_RATERS:
         raise ModelError(
-            f"A panel has at most {MOST} raters, because every two of them are compared. Got: "
+            f"A panel has at most {MAX_RATERS} raters, because all pairs are compared. Got: "
             f"{len(names)}."
         )
     require_count("size", len(names) if size is None else size)
     if size is not None and size > len(names):
         raise ModelError(f"size must be at most the number of raters, {len(names)}. Got: {size}.")
-    number = int((pd.Series(rows[2]).groupby(rows[1]).nunique() > 1).sum())
-    if number == 0:
+    labels_by_rater = pd.Series(rows[2]).groupby(rows[1])
+    n_varying = int((labels_by_rater.nunique() > 1).sum())
+    if n_varying == 0:
         raise ModelError(
             "Raters of one label have no correlation: see bf.rater_table. Got: no others."
         )
     truths = labels[evenly_spaced(draws, len(labels))]
     correlation = _correlations(truths, rows, len(names), rng)
     between = correlation[:, ~np.eye(len(names), dtype=bool)]
-    some = np.isfinite(between)
-    mean = np.where(some, between, 0.0).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    worth = number / (1.0 + max(number - 1, 0) * np.maximum(mean, 0.0))
-    drawn = {"correlation": correlation, "mean_correlation": mean, "effective_votes": worth}
+    is_defined = np.isfinite(between)
+    mean = np.where(is_defined, between, 0.0).sum(axis=1) / np.maximum(is_defined.sum(axis=1), 1)
+    effective = n_varying / (1.0 + (n_varying - 1) * np.maximum(mean, 0.0))
+    estimates = {"correlation": correlation, "mean_correlation": mean, "effective_votes": effective}
     variables: dict[str, Any] = {}
-    for name, values in drawn.items():
+    for name, values in estimates.items():
         ends = np.quantile(values, level, axis=0)  # NaN where it is NaN in some draw
         dims = ("rater", "other")[: values.ndim - 1]
         for end, value in zip(ENDS, (values.mean(axis=0), *ends), strict=True):
@@ -124,11 +124,13 @@ def panel(
     order, path, lost = _path(labels_of, probability, _cost(cost, names), labels, gold, level)
     variables |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
     variables |= {str(name): ("step", column.to_numpy()) for name, column in path.items()}
-    within = np.flatnonzero(path["wrong"] <= path["wrong"].min() + tolerance * len(probability))
-    last = within[-1] if size is None else len(names) - size
+    limit = path["wrong"].min() + tolerance * len(probability)
+    n_removed = (
+        len(names) - size if size is not None else np.flatnonzero(path["wrong"] <= limit)[-1]
+    )
     removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
     variables["removed"] = ("step", np.array(removed))
-    variables["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:last]))
+    variables["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:n_removed]))
     coords = {"rater": names, "other": names, "step": np.arange(len(names))}
     attrs: dict[str, Any] = {"items": len(probability), "known": int((gold >= 0).sum())}
     attrs |= {"expected": float((1.0 - probability.max(axis=1)).sum())}
@@ -160,19 +162,19 @@ def _correlations(
     size = n_raters * n_classes
     correlations = np.empty((len(labels), n_raters, n_raters))
     cell = item * n_raters + rater
-    pair, place, repeats = np.unique(cell, return_inverse=True, return_counts=True)
-    shape, at = (n_items, n_raters), np.divmod(pair, n_raters)
-    there = csr_array((np.ones(len(pair)), at), shape)
+    cells, cell_of_response, repeats = np.unique(cell, return_inverse=True, return_counts=True)
+    shape, (items, raters) = (n_items, n_raters), np.divmod(cells, n_raters)
+    answered = csr_array((np.ones(len(cells)), (items, raters)), shape)
     for target, truth in zip(correlations, labels, strict=True):
-        weight = rng.standard_exponential(labels.shape[1:])[at[0]]  # the weight of the item
-        error = np.bincount(place, label != truth[item]) / repeats
-        kind = at[1] * n_classes + truth[at[0]]
-        total = np.bincount(kind, weight, size)
-        mean = np.bincount(kind, weight * error, size) / np.where(total > 0, total, 1.0)
-        error = np.sqrt(weight) * (error - mean[kind])
-        matrix = csr_array((error, at), shape)
-        spread = (matrix * matrix).T @ there  # of a rater, on the items of the other
-        scale = np.sqrt(spread.toarray() * spread.toarray().T)
+        weight = rng.standard_exponential(labels.shape[1:])[items]
+        error = np.bincount(cell_of_response, label != truth[item]) / repeats
+        stratum = raters * n_classes + truth[items]  # errors are centred by rater and true class
+        total = np.bincount(stratum, weight, size)
+        mean = np.bincount(stratum, weight * error, size) / np.where(total > 0, total, 1.0)
+        error = np.sqrt(weight) * (error - mean[stratum])
+        matrix = csr_array((error, (items, raters)), shape)
+        variance = ((matrix * matrix).T @ answered).toarray()  # on the items of the other rater
+        scale = np.sqrt(variance * variance.T)
         with np.errstate(divide="ignore", invalid="ignore"):
             target[:] = (matrix.T @ matrix).toarray() / np.where(scale > 1e-12, scale, np.nan)
     return correlations
@@ -197,11 +199,11 @@ def _labeller(
     votes = csr_array(((weight / repeats).ravel(), at), (n_items * n_classes, n_raters))
 
     def labels_of(panels: NDArray[np.bool_]) -> NDArray[np.int64]:
-        step = max(AT_ONCE // votes.shape[0], 1)
+        step = max(MAX_SUMS // votes.shape[0], 1)
         chunks = []
         for first in range(0, len(panels), step):
-            some = panels[first : first + step].astype(float)
-            total = votes @ (some / (1.0 + some @ common)).T
+            chunk = panels[first : first + step].astype(float)
+            total = votes @ (chunk / (1.0 + chunk @ common)).T
             total = total.reshape(n_items, n_classes, -1) + prior[:, None]
             chunks.append(total.argmax(axis=1).T)
         return np.concatenate(chunks)
@@ -217,36 +219,37 @@ def _path(
     gold: NDArray[np.int64],
     level: tuple[float, float],
 ) -> tuple[NDArray[np.int64], pd.DataFrame, list[NDArray[Any]]]:
-    """Remove one rater after the other; return these, their panels, and errors without each."""
+    """Return the order of removal, the panels left, and the errors without each rater."""
 
     def expected(labels: NDArray[np.int64]) -> NDArray[Any]:
         right = probability[np.arange(len(probability)), labels]
         return np.asarray(len(probability) - right.sum(axis=1))
 
-    left, order, rows, lost = np.ones(len(cost), dtype=bool), [], [], []
+    panel, order, rows, lost = np.ones(len(cost), dtype=bool), [], [], []
     for step in range(len(cost)):
-        now, choice = labels_of(left[None]), np.flatnonzero(left)
-        without = labels_of(left & ~np.eye(len(cost), dtype=bool)[choice])
-        more = expected(without) - expected(now)
-        wrong = (draws != now).sum(axis=1)
+        current, members = labels_of(panel[None]), np.flatnonzero(panel)
+        without = labels_of(panel & ~np.eye(len(cost), dtype=bool)[members])
+        increase = expected(without) - expected(current)
+        wrong = (draws != current).sum(axis=1)
         if step == 0:
-            added = np.stack([(draws != then).sum(axis=1) - wrong for then in without])
-            lost = [more, *np.quantile(added, level, axis=1)]
+            added = np.stack([(draws != labels).sum(axis=1) - wrong for labels in without])
+            lost = [increase, *np.quantile(added, level, axis=1)]
         low, high = np.quantile(wrong, level)
         rows.append(
             {
-                "raters": len(choice),
-                "cost": cost[left].sum(),
-                "wrong": expected(now)[0],
+                "raters": len(members),
+                "cost": cost[panel].sum(),
+                "wrong": expected(current)[0],
                 "wrong_low": low,
                 "wrong_high": high,
-                "known_wrong": int(((gold >= 0) & (gold != now[0])).sum()),
+                "known_wrong": int(((gold >= 0) & (gold != current[0])).sum()),
             }
         )
-        # the increase per cost saved; where there is none, the dearest rater goes first
-        rate = np.where(more > 0, more / cost[choice], more - 1e-9 * cost[choice])
-        order.append(choice[rate.argmin()])
-        left[order[-1]] = False
+        # errors per cost saved; without an increase, the most expensive rater is removed first
+        saved = cost[members]
+        rate = np.where(increase > 0, increase / saved, increase - 1e-9 * saved)
+        order.append(members[rate.argmin()])
+        panel[order[-1]] = False
     return np.array(order[:-1], np.int64), pd.DataFrame(rows), lost
 
 
@@ -298,8 +301,8 @@ def position_bias(
     labels, triples = joint_labels.stored(result), require_rows(result, "The bias of a position")
     first, second = _shown(result, shown)
     frame = pd.DataFrame(dict(zip(("item", "rater", "label"), triples, strict=True)))
-    worth = np.full(result["label_posterior"].sizes["class"], 0.5)
-    worth[[first, second]] = 1.0, 0.0
+    preference = np.full(result["label_posterior"].sizes["class"], 0.5)
+    preference[[first, second]] = 1.0, 0.0
     rows = []
     for pair in _pairs(result, pairs_of_raters):
         sides = (frame[frame["rater"] == rater] for rater in pair)
@@ -311,7 +314,7 @@ def position_bias(
                 f"{names}."
             )
         original, swapped = both["label"].to_numpy(), both["label_swapped"].to_numpy()
-        bias = (worth[original] - worth[swapped]) / 2
+        bias = (preference[original] - preference[swapped]) / 2
         table = np.stack([bias, original == swapped], axis=1)
         table = pd.DataFrame(table).groupby(both["item"].to_numpy()).mean().to_numpy()
         kinds, place = np.unique(np.concatenate([table, ONE_MORE]), axis=0, return_inverse=True)

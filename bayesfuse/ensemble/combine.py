@@ -1,0 +1,134 @@
+"""Combine the models of an answer: average, known labels, and what is stated about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.checks.advice import Advice
+from bayesfuse.ensemble import advice, diagnostics
+from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
+from bayesfuse.ensemble.candidates import INDEPENDENT, ONE_ACCURACY
+from bayesfuse.ensemble.diagnostics import chain_findings
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.explanation import code_of_answer
+from bayesfuse.ensemble.fits import Fits, Session
+from bayesfuse.ensemble.fused import Fused
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.known import correct
+from bayesfuse.ensemble.narrative import Finding, headline, word, word_by_model
+from bayesfuse.ensemble.schedule import Schedule
+from bayesfuse.ensemble.weights import compare
+from bayesfuse.results.difficulty import difficulty, with_labels
+
+HASTE = 0.8  # share of the time after which fewer draws predict labels
+
+
+def combine(
+    inputs: Inputs,
+    evidence: Evidence,
+    fits: Fits,
+    weights: xr.Dataset,
+    findings: Mapping[str, list[Finding]],
+    session: Session,
+) -> Fused:
+    """Return the average of the complete fits and vote shares, corrected by the known labels."""
+    precision = {fit.name: diagnostics.label_precision(fit.result) for fit in fits.complete}
+    by_model = {}
+    for fit in fits.complete:
+        first = [Finding("approximation")] if fit.code else chain_findings(*precision[fit.name])
+        by_model[fit.name] = first + list(findings.get(fit.name, []))
+    shares: dict[str, float] = weights["weight"].to_series().to_dict()
+    average = _average(inputs, fits, shares, session)
+    groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
+    worst = {name: (mcse.max(), np.fmax.reduce(rhat)) for name, (mcse, rhat) in precision.items()}
+    groups["comparison"] = compare(fits, weights, worst, inputs)
+    members = {name: result for name, result in fits.results.items() if shares[name] > 0.0}
+    draws = mixture(members, shares, np.random.default_rng(session.seed))
+    if draws is not None:
+        groups["posterior"] = draws
+    groups |= {f"models/{name}": result for name, result in fits.results.items()}
+    hardness = _difficulty(inputs, fits, session)
+    correction = correct(groups, inputs, session.seed)
+    groups |= correction.groups
+    if hardness is not None:
+        labels = groups["label_posterior"]["probability"].transpose("item", "class").values
+        groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
+    fused = Fused.from_dict(groups)
+    notes = word(_subset(inputs, fits) + _dependence(evidence, fits))
+    kinds = {type(fit.model).__name__ for fit in fits.complete}
+    fused.attrs = average.attrs | {
+        "models": list(shares),
+        "weights": list(shares.values()),
+        "random_seed": session.seed,
+        "known": "\n".join(word(correction.findings)),
+        "checks": "\n".join(word_by_model(by_model, kinds)),
+        "code": code_of_answer(inputs, fits, evidence, by_model, shares, session.seed, notes),
+    }
+    first_line = headline(fused, inputs, evidence)  # before what time may end
+    steps, prior = _advice(fused, inputs, evidence, fits, session.schedule)
+    interrupted = fits.was_interrupted or session.interruption.requested
+    if interrupted and fits.complete:
+        first_line = f"Interrupted, so incomplete. {first_line}"
+    fused.attrs |= {
+        "interrupted": int(interrupted),
+        "headline": first_line,
+        "limits": "\n".join([*inputs.limits, *prior, *notes]),
+        "prior": "\n".join(prior),
+        "advice": "\n".join(steps),
+        "advice_calls": "\n".join(step.call for step in steps),
+    }
+    return fused
+
+
+def _average(
+    inputs: Inputs, fits: Fits, shares: Mapping[str, float], session: Session
+) -> xr.DataTree:
+    """Return the averaged labels of all items, from fewer draws where time is short."""
+    schedule = session.schedule
+    in_haste = schedule.interrupted or schedule.used() > HASTE * schedule.seconds
+    n_draws = FEW_PREDICTED if in_haste else PREDICTED
+    return average_items(fits.results, shares, inputs, fits.inputs, session.seed, n_draws)
+
+
+def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | None:
+    """Return the difficulty of all items, None without item types or time."""
+    fit = fits.with_types
+    if fit is None or inputs.responses is not fits.inputs.responses:
+        return None
+    estimate = partial(difficulty, fit.result, fit.model, draws=diagnostics.REPLICATED)
+    hardness: xr.Dataset | None = session.schedule.timed(estimate, 1.0)
+    return hardness
+
+
+def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
+    """Return a finding if models were fitted to a part of the items."""
+    if inputs.responses is fits.inputs.responses:
+        return []
+    n_fitted, n_items = fits.inputs.responses.n_items, inputs.responses.n_items
+    return [Finding("subset", {"fitted": n_fitted, "items": n_items})]
+
+
+def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
+    """Return a finding if models of independent and of dependent errors are weighed."""
+    names = {fit.name for fit in fits.complete}
+    if len(names) < 2 or not names & {INDEPENDENT.name, ONE_ACCURACY.name}:
+        return []
+    values = {name: getattr(evidence, name) for name in ("correlation", "error", "independence")}
+    return [] if np.isnan(evidence.correlation) else [Finding("dependence", values)]
+
+
+def _advice(
+    fused: Fused, inputs: Inputs, evidence: Evidence, fits: Fits, schedule: Schedule
+) -> tuple[list[Advice], list[Advice]]:
+    """Return advice on what to do next, and how far class shares depend on the prior."""
+    if not fits.complete:
+        return [advice.warn_of_votes(fits, schedule.seconds / 60.0)], []
+    more = schedule.timed(lambda: advice.one_more_response(fits), 1.0) or []
+    steps = advice.advise(inputs, evidence, more)
+    steps += schedule.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
+    return steps, schedule.timed(lambda: advice.of_prior(inputs), 1.0) or []

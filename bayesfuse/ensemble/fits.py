@@ -1,0 +1,268 @@
+"""Fit the models of an answer, one after the other, within its time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.ensemble.candidates import (
+    Candidate,
+    Selection,
+    approximate_candidates,
+    has_rivals,
+    sample_items,
+)
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.schedule import CHAINS, DRAWING, MIN_DRAWS, Progress, Schedule, Size
+from bayesfuse.errors import (
+    CollapseWarning,
+    ImpossibleDataError,
+    LargeResultWarning,
+    ModelError,
+    PoorFitWarning,
+    require_seed,
+)
+from bayesfuse.inference import variational
+from bayesfuse.inference.sample import sample
+from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline
+from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.raters.consensus import Consensus
+
+APPROXIMATE_DRAWS, APPROXIMATE_DRAWS_ON_GRAPHS = 60, 4  # labels on graphs take long
+APPROXIMATE_ITERATIONS = 50
+START_AT = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
+
+FITTED, INTERRUPTED = "fitted", "interrupted"
+NO_TIME, NOT_TRIED = "no time was left", "not tried"
+"""Outcomes: enough draws; ended by the user; not fitted; the same, after an interruption."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """How a call of ``bf.fuse`` runs: time, seed, progress and Ctrl-C."""
+
+    schedule: Schedule
+    seed: int
+    progress: Progress
+    interruption: Interruption
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model that was tried, and its outcome."""
+
+    candidate: Candidate
+    outcome: str = NO_TIME
+    seconds: float = 0.0
+    model: LabelModel | None = None
+    result: xr.DataTree = field(default_factory=xr.DataTree)
+    size: Size | None = None
+    code: str = ""  # arguments of bf.fit, of an approximation
+    is_cut: bool = False  # by the user, after enough draws
+
+    @property
+    def name(self) -> str:
+        """Name of the model in the answer."""
+        return self.candidate.name
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has enough draws."""
+        return self.outcome == FITTED
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of all chains."""
+        if not self.is_complete:
+            return 0
+        sizes = self.result["posterior"].sizes
+        return sizes["chain"] * sizes["draw"]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """All models that were tried, and the inputs that they were fitted to."""
+
+    inputs: Inputs
+    tried: list[Fit]
+
+    @property
+    def complete(self) -> list[Fit]:
+        """The fits with enough draws."""
+        return [fit for fit in self.tried if fit.is_complete]
+
+    @property
+    def results(self) -> dict[str, xr.DataTree]:
+        """Results of the complete fits, by name."""
+        return {fit.name: fit.result for fit in self.complete}
+
+    @property
+    def with_types(self) -> Fit | None:
+        """The first complete fit of item types, which have a difficulty."""
+        for fit in self.complete:
+            if isinstance(observed(fit.model)[1].raters, Consensus):
+                return fit
+        return None
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the user interrupted a fit."""
+        return any(fit.is_cut or fit.outcome == INTERRUPTED for fit in self.tried)
+
+
+def seed_as_number(random_seed: Any) -> int:
+    """Return the user's seed, or a drawn one, as a number for the code of the answer."""
+    if isinstance(random_seed, int | np.integer) and not isinstance(random_seed, bool):
+        require_seed(random_seed)
+        return int(random_seed)
+    return int(require_seed(random_seed).integers(2**31))
+
+
+def approximate(inputs: Inputs, session: Session) -> Fits:
+    """Approximate models in seconds, the simplest first, where sampling may take too long."""
+    inputs = sample_items(inputs, Evidence(), session.schedule, session.seed)
+    size = None if inputs.graph is not None else inputs.responses.n_responses
+    fits: list[Fit] = []
+    if session.schedule.is_plenty(size):
+        return Fits(inputs, fits)
+    planned = approximate_candidates(inputs)
+    for candidate in planned:
+        session.progress.say(f"approximating: {candidate.name}")
+        fits.append(_approximate(candidate, fits[:1], inputs, session))
+        if fits[-1].outcome == INTERRUPTED:
+            break
+    return Fits(inputs, fits + [Fit(candidate) for candidate in planned[len(fits) :]])
+
+
+def _approximate(
+    candidate: Candidate, first_fit: list[Fit], inputs: Inputs, session: Session
+) -> Fit:
+    schedule = session.schedule
+    settings: dict[str, Any] = {
+        "draws": APPROXIMATE_DRAWS if inputs.graph is None else APPROXIMATE_DRAWS_ON_GRAPHS,
+        "iterations": APPROXIMATE_ITERATIONS,
+        "tolerance": 1e-5,
+        "random_seed": session.seed,
+    }
+    start: Any = candidate.start
+    start_code = repr(start)
+    if start == "first fit":
+        start, start_code = "majority", "'majority'"
+        if first_fit and first_fit[0].is_complete:
+            rows = first_fit[0].result["posterior"]["confusion"]
+            start = {"confusion": rows.mean(("chain", "draw")).values}
+            start_code = START_AT.format(first_fit[0].name)
+    began = schedule.used()
+    fit = Fit(candidate)
+    try:
+        with deadline(schedule.left()), warnings.catch_warnings():
+            # few iterations are meant, the answer states that it is approximate, and a check of
+            # collapsed labels follows
+            for category in (PoorFitWarning, CollapseWarning, LargeResultWarning):
+                warnings.simplefilter("ignore", category)
+            model = candidate.build(inputs)
+            result = variational.fit(model, "cavi", start=start, progressbar=False, **settings)
+        code = ["'cavi'", f"start={start_code}", *(f"{k}={v!r}" for k, v in settings.items())]
+        fit = replace(fit, outcome=FITTED, model=model, result=result, code=", ".join(code))
+    except TimeIsUp:
+        pass
+    except KeyboardInterrupt:
+        fit = replace(fit, outcome=INTERRUPTED)
+    except (ImpossibleDataError, ModelError) as error:
+        fit = replace(fit, outcome=str(error))
+    return replace(fit, seconds=schedule.used() - began)
+
+
+def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session) -> Fits:
+    """Sample the models of a selection while there is time; ``drafts`` replace or rival them."""
+    fits = {candidate.name: Fit(candidate) for candidate in selection.candidates}
+    # the sort is stable: the most important first
+    order = sorted(selection.candidates, key=lambda candidate: candidate.tabulates)
+    for number, candidate in enumerate(order):
+        fit = _sample(candidate, selection.inputs, len(order) - number, session)
+        fits[candidate.name] = fit
+        if fit.is_cut or fit.outcome == INTERRUPTED:
+            break
+    sampled = Fits(selection.inputs, list(fits.values()))
+    session.schedule.interrupted = session.interruption.requested or sampled.was_interrupted
+    if session.schedule.interrupted:
+        outcomes = {NO_TIME: NOT_TRIED}
+        tried = [replace(f, outcome=outcomes.get(f.outcome, f.outcome)) for f in sampled.tried]
+        sampled = replace(sampled, tried=tried)
+    n_sampled = len(sampled.complete)
+    if not n_sampled:
+        last = drafts.complete[-1:] or drafts.tried[:1]
+        used = drafts.complete if selection.inputs.graph is not None else last
+        return Fits(drafts.inputs, sampled.tried + used)
+    if has_rivals(selection.inputs, evidence) and n_sampled < len(sampled.tried):
+        return replace(sampled, tried=sampled.tried + drafts.complete)
+    return sampled
+
+
+def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session) -> Fit:
+    """Return a fit of a model, the first of so many for which the time that is left is divided."""
+    schedule, fit = session.schedule, Fit(candidate)
+    if session.interruption.requested:  # while the model before was completed
+        return replace(fit, outcome=INTERRUPTED)
+    session.progress.say(f"trying: {candidate.name}")
+    began, seconds = schedule.used(), schedule.left()
+    if seconds < 0.0:
+        return fit
+    try:
+        with deadline(seconds), warnings.catch_warnings():
+            # a mixture needs a thousand draws at most; `comparison` has their number
+            warnings.simplefilter("ignore", LargeResultWarning)
+            model = candidate.build(inputs)
+            size = schedule.size(model, Size(*candidate.sweeps), session.seed, n_left)
+            if size is not None:
+                count = session.progress.count(
+                    f"fitting: {candidate.name}", CHAINS * (size.draws + size.tune)
+                )
+                until = schedule.used() + DRAWING * schedule.left()
+                result = sample(
+                    model,
+                    size.draws,
+                    tune=size.tune,
+                    chains=CHAINS,
+                    start=candidate.start,
+                    random_seed=session.seed,
+                    progressbar=partial(_advance, count, schedule, until),
+                    precision="single",
+                    quiet=True,
+                )
+                time_is_up = schedule.used() > until
+                fit = replace(fit, model=model, result=result)
+                fit = _judged(fit, size, time_is_up, session.interruption)
+    except ImpossibleDataError as error:
+        fit = replace(fit, outcome=str(error))
+    except TimeIsUp:
+        pass
+    except KeyboardInterrupt:
+        fit = replace(fit, outcome=INTERRUPTED)
+    return replace(fit, seconds=schedule.used() - began)
+
+
+def _judged(fit: Fit, planned: Size, time_is_up: bool, interruption: Interruption) -> Fit:
+    """Return a fit with its outcome: whether time or the user left it with too few draws."""
+    sizes, thin = fit.result["posterior"].sizes, fit.result.attrs["thin"]
+    n_stored = planned.draws // thin
+    is_short = sizes["chain"] < CHAINS or sizes["draw"] < min(MIN_DRAWS, n_stored)
+    if is_short or "label_posterior" not in fit.result.children:
+        by_time = time_is_up and not interruption.requested
+        return Fit(fit.candidate, NO_TIME if by_time else INTERRUPTED)
+    size = Size(sizes["draw"] * thin, planned.tune)
+    is_cut = sizes["draw"] < n_stored and not time_is_up
+    return replace(fit, outcome=FITTED, size=size, is_cut=is_cut)
+
+
+def _advance(count: Callable[[int], None], schedule: Schedule, until: float, made: int) -> None:
+    count(made)
+    if schedule.used() > until:
+        raise TimeIsUp

@@ -1,0 +1,184 @@
+"""Read the arguments of ``bf.fuse``: the table, its structure, and known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.checks import identifiability
+from bayesfuse.checks.repeats import collapse_repeats, in_words
+from bayesfuse.data.gold_tables import read_gold
+from bayesfuse.data.graph import Graph, as_graph
+from bayesfuse.data.known import gold_labels, read_covariates
+from bayesfuse.data.names import listed
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.tables import Table, read_table, require_few_classes
+from bayesfuse.data.tags import legal_tags, spans_begin_with_b
+from bayesfuse.ensemble.evidence import are_labelling_functions
+from bayesfuse.errors import (
+    ModelError,
+    require_choice,
+    require_flag,
+    require_kind,
+    require_number,
+)
+from bayesfuse.raters.dependence import Groups
+
+STRUCTURES = "sequences", "graph", "groups", "covariates"
+COMBINATIONS = {"groups", "covariates"}, {"sequences", "covariates"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments of ``bf.fuse``.
+
+    Models are fitted with ``gold``, and ``known`` labels are used on top of them. ``mended`` are
+    the known tags that were corrected. ``read`` and ``calls`` state how the table was read, in
+    words and as code, and ``limits`` what it cannot identify.
+    """
+
+    responses: Responses
+    sequences: Sequences | None = None
+    graph: Graph | None = None
+    groups: Any = None
+    covariates: Any = None
+    gold: Mapping[Any, Any] | None = None
+    ordered: bool | None = None
+    mended: Mapping[Any, Any] = field(default_factory=dict)
+    known: Mapping[Any, Any] | None = None
+    gold_error: float = 0.0
+    read: str = ""
+    calls: str = ""
+    limits: Sequence[str] = ()
+
+    @property
+    def has_only_labels(self) -> bool:
+        """Whether the table has labels only: neither silence nor stated probabilities."""
+        return self.responses.silent is None and self.responses.stated is None
+
+    @property
+    def has_order(self) -> bool:
+        """Whether items are in sequence or on a graph."""
+        return self.sequences is not None or self.graph is not None
+
+    @property
+    def user_groups(self) -> Any:
+        """Groups of raters, unless they are to be estimated."""
+        return None if isinstance(self.groups, str) else self.groups
+
+    @property
+    def graded(self) -> bool:
+        """Whether classes are grades; numbers may be codes, so these need ``ordered``."""
+        if self.ordered is not None:
+            return self.ordered
+        return self.responses.ordered and self.responses.classes.dtype.kind not in "iuf"
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which items have responses, or statements of probabilities."""
+        answered: NDArray[np.bool_] = self.responses.per_item > 0
+        stated = self.responses.stated
+        return answered if stated is None else answered | (stated.per_item > 0)
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Which items have known labels."""
+        gold_items = np.asarray([*(self.gold or ()), *(self.known or ())], dtype=object)
+        return np.isin(self.responses.items, gold_items)
+
+    @property
+    def n_known(self) -> int:
+        """Number of known labels."""
+        return len(self.gold or self.known or ())
+
+
+def read(
+    table: Table,
+    columns: dict[str, Any],
+    structure: dict[str, Any],
+    gold: Any,
+    gold_error: float,
+    ordered: bool | None,
+) -> Inputs:
+    """Return the table, its structure and known labels, after their checks."""
+    if ordered is not None:
+        require_flag("ordered", ordered)
+    if structure["sequences"] is not None:
+        require_kind("sequences", structure["sequences"], Sequences)
+    responses, how, calls = read_table(table, **columns)
+    require_few_classes(responses)
+    if ordered and how and not responses.ordered:
+        raise ModelError(
+            "Text has only alphabetical order: for ordered=True give the labels as an ordered "
+            "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
+            f"classes {responses.classes.tolist()}."
+        )
+    gold = read_gold(gold, responses, columns["item"], columns["label"])
+    if gold is not None:
+        gold_labels(responses, gold)  # before repeated names of a Series are lost
+        gold = dict(gold.items())
+    groups = structure["groups"]
+    has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
+    copies = not has_groups and not are_labelling_functions(responses)
+    responses, repeats = collapse_repeats(responses, copies=copies)
+    if len(repeats):
+        calls += f"\nresponses, repeats = bf.checks.collapse_repeats(responses, copies={copies})"
+    inputs = Inputs(responses, **structure, gold=gold, ordered=ordered, read=how, calls=calls)
+    inputs = _with_checked_structure(inputs)
+    limits: list[str] = []
+    if not inputs.has_order:
+        limits += identifiability(responses, gold, inputs.user_groups).problems
+    inputs = replace(mend_tags(inputs), limits=[*limits, *in_words(repeats)])
+    return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
+
+
+def _with_checked_structure(inputs: Inputs) -> Inputs:
+    """Raise errors of structure here, because there may be no time for a model that would."""
+    if inputs.covariates is not None:
+        read_covariates(inputs.responses, inputs.covariates)
+    if isinstance(inputs.groups, str):
+        require_choice("groups", inputs.groups, "moments", "posterior")
+    elif inputs.groups is not None:
+        Groups.read(inputs.groups, inputs.responses)
+    present = {name for name in STRUCTURES if getattr(inputs, name) is not None}
+    if len(present) > 1 and present not in COMBINATIONS:
+        raise ModelError(
+            "bf.fuse takes sequences or groups, each with or without covariates, or a graph, "
+            "because no model of this package has labels of two structures. Got: "
+            f"{' and '.join(sorted(present))}."
+        )
+    return inputs if inputs.graph is None else replace(inputs, graph=as_graph(inputs.graph))
+
+
+def mend_tags(inputs: Inputs) -> Inputs:
+    """Return inputs whose known tags are legal: a span of known tags begins with its B."""
+    responses, sequences = inputs.responses, inputs.sequences
+    if not inputs.gold or sequences is None or not spans_begin_with_b(responses, sequences):
+        return inputs
+    known_tags = gold_labels(responses, inputs.gold)
+    legal = legal_tags(known_tags, responses, sequences)
+    at = np.flatnonzero(legal != known_tags)
+    tags = listed(responses.classes[legal[at]])
+    mended = dict(zip(listed(responses.items[at]), tags, strict=True))
+    return replace(inputs, gold=dict(inputs.gold) | mended, mended=mended)
+
+
+def hold_out_gold(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
+    """Return inputs with known labels in ``known``, where they are used on top of the models."""
+    if inputs.gold is None:
+        return inputs
+    if inputs.graph is not None or not inputs.responses.is_unweighted:
+        if gold_error:
+            raise ModelError(
+                "On graphs and in tables of counts models take known labels as certain: leave out "
+                f"the doubtful ones. Got: gold_error={gold_error:g}."
+            )
+        return inputs
+    if not (inputs.answered & (gold_labels(inputs.responses, inputs.gold) >= 0)).any():
+        return inputs
+    return replace(inputs, gold=None, known=inputs.gold, gold_error=gold_error)
