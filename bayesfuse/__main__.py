@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
-from bayesfuse.command_line.console import finish, tell
+from bayesfuse.command_line.console import finish, write_stderr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,14 +21,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(parse(argv))
     except KeyboardInterrupt:
-        tell("bayesfuse: interrupted before there was a result to write")
+        write_stderr("bayesfuse: interrupted before there was a result to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
-        from bayesfuse.errors import discreet  # which imports NumPy
+        from bayesfuse.errors.messages import discreet  # which imports NumPy
 
-        tell(f"bayesfuse: error: {discreet(str(error))}")
+        write_stderr(f"bayesfuse: error: {discreet(str(error))}")
     except MemoryError as error:
-        tell(f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}")
+        write_stderr(
+            f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}"
+        )
     finally:
         finish()
     return FAILED
@@ -41,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: tell(
+            warnings.showwarning = lambda message, *_: write_stderr(
                 f"bayesfuse: {in_options(str(message))}"
             )
             tables = read_tables(arguments) if "responses" in arguments else None

@@ -75,8 +75,8 @@ def caries() -> Responses:
     patterns, counts = zip(*(entry.split(":") for entry in _CARIES.split()), strict=True)
     names = np.array(["sound", "carious"])
     return Responses.from_counts(
-        names[[[int(digit) for digit in pattern] for pattern in patterns]],
-        [int(count) for count in counts],
+        names[np.array(list(map(list, patterns)), dtype=int)],
+        list(map(int, counts)),
         items=patterns,
         raters=[f"dentist {number}" for number in range(1, 6)],
         classes=names,

@@ -22,7 +22,7 @@ from bayesfuse.errors import (
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 
-WEIGHT = 1.5  # prior responses of a row of confusion, beside one for every class
+WEIGHT = 1.5  # prior responses of a confusion row, besides one for every class
 
 IDENTIFIED = 3  # raters whose agreement identifies their accuracies
 
@@ -236,7 +236,7 @@ def bio_transitions(classes: Iterable[str], *, outside: str = "O") -> dict[str, 
 
 def confusion(prior: Any, responses: Responses, base: Any = None) -> Array | DirichletMixture:
     """Return the prior of confusion rows (raters, classes, labels); zeros under ``own`` default."""
-    zeros = base is not None  # structural ones, of sources that never say some label
+    zeros = base is not None  # structural zeros, of labels that a source never gives
     default = usual_rows(responses) if base is None else base
     axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     if isinstance(prior, DirichletMixture):

@@ -149,35 +149,12 @@ def alarms(result, model, draws, seed):
 # ---------------------------------------------------------------- checks with data of their own
 
 
-def sample(model, draws, random_seed):
+def draw(model, random_seed):
     """Return draws of two chains."""
-    return bf.sample(model, draws, chains=2, random_seed=random_seed, **QUIET)
+    return bf.sample(model, 100, chains=2, random_seed=random_seed, **QUIET)
 
 
-def drift(share=0.0, rare=False, fit=sample, **options):
-    """Return alarms of rater_drift: a share of a rater's new answers is at random."""
-
-    def alarm(seed):
-        rng = np.random.default_rng(seed)
-        made = bf.datasets.simulate_dawid_skene(
-            1000, 6, 3, per_item=4, prevalence=[0.5, 0.3, 0.2], accuracy=(0.6, 0.9), random_seed=rng
-        )
-        new = made.responses.take(np.arange(600, 1000))
-        chosen, label = (new.rater == 2) & (rng.random(len(new.rater)) < share), new.label
-        label[chosen] = rng.integers(3, size=chosen.sum())
-        new = new.relabelled(label)
-        if rare:
-            truth = made.truth[600:]
-            new = new.take(np.flatnonzero((truth == 2) | (rng.random(400) < 0.25)))
-        model = DawidSkene(made.responses.take(np.arange(600)))
-        result = fit(model, draws=200, random_seed=seed, **options)
-        found = bf.checks.rater_drift(result, new, draws=99, random_seed=seed)
-        return bool(found["unusual"].any())
-
-    return alarm
-
-
-def collapses(model, rules):
+def collapses(model, rules, fit=lambda model, random_seed: bf.find_map(model)):
     """Return alarms of collapse: a rare class by raters, or rules of one label each."""
 
     def alarm(seed):
@@ -189,7 +166,7 @@ def collapses(model, rules):
         else:
             matrix = answers(rng, (rng.random(400) < 0.1).astype(int), 0.8, 5)
         fitted = model(table(matrix))
-        return bf.checks.collapse(bf.find_map(fitted), fitted).attrs["collapsed"]
+        return bf.checks.collapse(fit(fitted, seed), fitted).attrs["collapsed"]
 
     return alarm
 
@@ -203,7 +180,7 @@ def phases(**options):
         matrix = answers(rng, truth, 2 / 3, 4, 3)
         matrix[rng.random(matrix.shape) > 0.7] = -1
         model = MarkovRandomField(table(matrix, 3), bf.Graph.grid((16, 16)), **options)
-        result = bf.sample(model, 100, chains=2, random_seed=seed, **QUIET)
+        result = draw(model, seed)
         return bf.checks.phase_transition(result, model, random_seed=seed).attrs["trouble"]
 
     return alarm
@@ -227,16 +204,10 @@ def switches(planted):
 
 
 OTHERS: dict[tuple[str, str], tuple[Callable[[int], bool], float]] = {
-    ("rater_drift", "no drift"): (drift(), 1.0),
-    ("rater_drift", "no drift, after bf.fit"): (drift(fit=bf.fit, progressbar=False), 1.0),
-    ("rater_drift", "no drift, after bf.fit(sweeps=5)"): (
-        drift(fit=bf.fit, sweeps=5, progressbar=False),
-        1.0,
-    ),
-    ("rater_drift", "no drift, other class shares"): (drift(rare=True), 1.0),
-    ("rater_drift", "two fifths of a rater's answers at random"): (drift(0.4), 0.5),
     ("collapse", "a class of one item in ten"): (collapses(DawidSkene, False), 1.0),
+    ("collapse", "a class of one item in ten, draws"): (collapses(DawidSkene, False, draw), 1.0),
     ("collapse", "rules of one label each"): (collapses(DawidSkene, True), 0.5),
+    ("collapse", "rules of one label each, draws"): (collapses(DawidSkene, True, draw), 0.5),
     ("collapse", "these, by LabellingFunctions"): (collapses(LabellingFunctions, True), 0.5),
     ("phase_transition", "regions, coupling inferred"): (phases(), 0.5),
     ("phase_transition", "regions, far too strong a coupling"): (phases(trust=20.0), 0.5),

@@ -99,7 +99,6 @@ def test_seeds(fitted):
         "collapse_repeats": (THREE,),
         "prior_dependence": (THREE,),
         "update": (fitted["plain"][0], THREE),
-        "rater_drift": (fitted["plain"][0], THREE),
         "simulate_dawid_skene": (20, 4, 3),
         "simulate_responses": ([0, 1], 4, 2),
     }
@@ -125,7 +124,6 @@ def calls(fitted):
     yield partial(bf.find_map, model), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
     yield partial(bf.update, result, THREE), {"forgetting": (*NO_NUMBER, 1.5), "draws": NO_COUNT}
-    yield partial(bf.checks.rater_drift, result, THREE), {"draws": (*NO_COUNT, 1)}
     yield partial(bf.sample, model), {"log_likelihood": NO_FLAG}
     yield partial(bf.moments.confusion, THREE), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield bf.moments.confusion, {"responses": NO_KIND}

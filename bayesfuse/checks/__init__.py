@@ -16,7 +16,6 @@ from bayesfuse.checks.identifiability import identifiability as identifiability
 from bayesfuse.checks.label_switching import align_labels as align_labels, switching as switching
 from bayesfuse.checks.predictive import neighbour_agreement as neighbour_agreement, runs as runs
 from bayesfuse.checks.prior_dependence import prior_dependence as prior_dependence
-from bayesfuse.checks.rater_drift import rater_drift as rater_drift
 from bayesfuse.checks.rater_pairs import (
     conditional_dependence as conditional_dependence,
     item_difficulty as item_difficulty,

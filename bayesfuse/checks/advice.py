@@ -12,8 +12,8 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 
-RARE = 0.005  # share of the responses below which a class may be a spelling mistake
-LISTED = 5  # names that a sentence lists
+MAX_RARE_SHARE = 0.005  # share of the responses below which a class may be a spelling mistake
+MAX_LISTED = 5  # names that a sentence lists
 
 
 class Advice(str):
@@ -39,7 +39,7 @@ def on_classes(responses: Responses) -> list[Advice]:
         return [Advice(note, "spelling", "responses.classes") for note in notes]
     copies = responses.multiplicity[responses.item]
     number = np.bincount(responses.label, copies, minlength=responses.n_classes)
-    rare = responses.classes[(number > 0) & (number < RARE * number.sum())]
+    rare = responses.classes[(number > 0) & (number < MAX_RARE_SHARE * number.sum())]
     if not len(rare) or mark_spans(responses.classes.tolist()):
         return []
     return [
@@ -61,17 +61,17 @@ def on_repeats(responses: Responses) -> list[Advice]:
     other = len(pd.unique(pair * responses.n_classes + responses.label)) - n_pairs
     return [
         Advice(
-            f"Check that {again:,} responses are no copies: their raters responded to the same "
-            f"item before (with another label: {other:,}). A rater who responds again is weaker "
-            "evidence than another rater; responses.to_frame().drop_duplicates() leaves exact "
-            "copies out.",
+            f"Check that {again:,} responses are not copies: their raters responded to the same "
+            f"item before (with another label: {other:,}). A repeated response of a rater is "
+            "weaker evidence than one of another rater; responses.to_frame().drop_duplicates() "
+            "leaves exact copies out.",
             "repeats",
             "bf.Responses.from_long(responses.to_frame().drop_duplicates())",
         )
     ]
 
 
-def listed(names: Any, most: int = LISTED) -> str:
+def listed(names: Any, most: int = MAX_LISTED) -> str:
     """Return the first of some names in one line, and the number of the others."""
     words = [in_one_line(name) for name in names]
     more = len(words) - most

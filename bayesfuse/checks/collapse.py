@@ -16,15 +16,23 @@ from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
+from bayesfuse.observation import ResponseModel
 from bayesfuse.results.collapse import lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
-from bayesfuse.results.contents import evenly_spaced, stored_label_draws
+from bayesfuse.results.contents import (
+    all_draws,
+    evenly_spaced,
+    joint_labels,
+    stored_label_draws,
+)
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
-FAR = 4.0  # standard deviations by which raters agree more than collapsed labels explain
-LOST = 0.2  # share of the responses for a class below which its share of the labels counts as lost
-NEARLY_ALL = 0.95  # share of the items without responses in one class that is reported
+MIN_Z = 4.0  # standard deviations by which raters agree more than collapsed labels explain
+MAX_LOST_RATIO = (
+    0.2  # share of the responses for a class below which its share of the labels counts as lost
+)
+MIN_ONE_CLASS_SHARE = 0.95  # share of the items without responses in one class that is reported
 PHASE_DISTANCE = 0.1  # share of the items (of the coupling) between chains in different phases
 MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
@@ -49,7 +57,10 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
         whether it is favoured for at least 5 % of the items (and 20) but expected to have less than
         one item or 2 % of the favoured. By rater: ``one_label``, whether all responses (ten or
         more) give the same label. Only items of unknown class with responses count. Attributes:
-        ``collapsed``, whether any class is lost, or (of tags) half of the spans; ``verdict``.
+        ``lost_share``, the share of the joint draws of the labels in which a class is lost,
+        whatever its name (NaN without joint draws); ``collapsed``, whether any class is lost, or
+        is in half of the draws (classes that are permuted between draws have similar means), or
+        (of tags) half of the spans are; ``verdict``.
 
     Examples
     --------
@@ -60,7 +71,7 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     """
     observation = observation_of(result, model)
     probability = label_probabilities(result, model).transpose("item", "class")
-    return lost_classes(probability.values, observation)
+    return lost_classes(probability.values, observation, joint_labels(result))
 
 
 def phase_transition(
@@ -99,24 +110,9 @@ def phase_transition(
     False
     """
     observation = expanded(observation_of(result, model))
-    labels = observation.labels
-    if not isinstance(labels, Potts):
-        raise ModelError(
-            "The model must have labels on a graph, because only these have phases. Got: a model "
-            f"of {type(labels).__name__} labels."
-        )
-    if not labels.graph.n_edges:
-        raise ModelError(
-            "The graph must have edges, because only neighbours can agree. Got: a graph of "
-            f"{labels.graph.n_items} items without edges."
-        )
+    table = _critical_table(observation)
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
-    table = labels.table
-    if table is None:  # the model's coupling is fixed
-        graph = labels.graph.ordered(responses)
-        prevalence = observation.label_structure[0]
-        table = log_partition(graph, prevalence, reach(graph, len(prevalence)))
     probability = label_probabilities(result, model).values
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
@@ -125,40 +121,31 @@ def phase_transition(
     if label_draws is None:
         share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
     else:  # (chain, draw, class)
-        share = np.stack(
-            [(label_draws == k).mean(axis=2) for k in range(responses.n_classes)], axis=2
-        )
+        shares = [(label_draws == k).mean(axis=2) for k in range(responses.n_classes)]
+        share = np.stack(shares, axis=2)
     require_count("draws", draws)
-    rng, up_to = require_seed(random_seed), probability.cumsum(axis=1)
-    draws = max(draws, 2 * len(coupling))
-    chain, draw = np.divmod(evenly_spaced(draws, coupling.size), coupling.shape[1])
-    replicated = np.empty(draws)
-    for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
-        if label_draws is None:  # labels of the same draw are unknown
-            truth = invert(up_to, rng.random(len(up_to)))
-        else:
-            truth = label_draws[chain[n], draw[n]].astype(np.int64)
-        channel, _ = observation.raters.at(rows, observation.rater_structure)
-        label = channel.simulate(observation.tables(rows), truth, responses, rng)
-        replicated[n] = responses.relabelled(label).agreement()
-    agreement_by_chain = [
-        replicated[(chain == c) | (label_draws is None)] for c in range(len(coupling))
-    ]
-    expected = np.array([one.mean() for one in agreement_by_chain])
+    chain, replicated = _replicated(
+        result, model, observation, max(draws, 2 * len(coupling)), require_seed(random_seed)
+    )
+    if label_draws is None:
+        agreement_by_chain = [replicated] * len(coupling)
+    else:
+        agreement_by_chain = [replicated[chain == c] for c in range(len(coupling))]
+    expected = np.array([agreement.mean() for agreement in agreement_by_chain])
     deviation = max(float(np.mean([one.std() for one in agreement_by_chain])), 1e-12)
     z = np.nan_to_num((responses.agreement() - expected) / deviation)  # 0 without shared items
     by_chain = share.mean(axis=1)
-    lost = (voted > 0) & (by_chain < LOST * voted)
+    lost = (voted > 0) & (by_chain < MAX_LOST_RATIO * voted)
     attrs: dict[str, Any] = {
         "critical": table.critical,
         "above": float((coupling >= table.critical).mean()),
         "agreement": responses.agreement(),
-        "collapsed": bool((lost.any(axis=1) & (z > FAR)).any()),
+        "collapsed": bool((lost.any(axis=1) & (z > MIN_Z)).any()),
         "apart": _is_bimodal(coupling, share),
-        "one_class": bool(np.nanmax(alone, initial=0.0) > max(NEARLY_ALL, by_chain.max())),
+        "one_class": bool(np.nanmax(alone, initial=0.0) > max(MIN_ONE_CLASS_SHARE, by_chain.max())),
     }
     attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
-    lost_names = responses.classes[(lost & (z > FAR)[:, None]).any(axis=0)]
+    lost_names = responses.classes[(lost & (z > MIN_Z)[:, None]).any(axis=0)]
     attrs["verdict"] = _in_words(attrs, float(coupling.mean()), lost_names)
     variables = {
         "voted": ("class", voted),
@@ -174,6 +161,50 @@ def phase_transition(
     }
     coords = {"class": responses.classes, "chain": np.arange(len(coupling))}
     return xr.Dataset(variables, coords, attrs)
+
+
+def _critical_table(observation: ResponseModel) -> Any:
+    """Return the log partition function by the coupling, and the critical coupling."""
+    labels = observation.labels
+    if not isinstance(labels, Potts):
+        raise ModelError(
+            "The model must have labels on a graph, because only these have phases. Got: a model "
+            f"of {type(labels).__name__} labels."
+        )
+    if not labels.graph.n_edges:
+        raise ModelError(
+            "The graph must have edges, because only neighbours can agree. Got: a graph of "
+            f"{labels.graph.n_items} items without edges."
+        )
+    if labels.table is not None:
+        return labels.table
+    graph = labels.graph.ordered(observation.responses)  # the model's coupling is fixed
+    prevalence = observation.label_structure[0]
+    return log_partition(graph, prevalence, reach(graph, len(prevalence)))
+
+
+def _replicated(
+    result: xr.DataTree,
+    model: pm.Model,
+    observation: ResponseModel,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the chains of evenly spaced draws, and the agreement of responses drawn at these."""
+    sizes, labels = all_draws(result).sizes, stored_label_draws(result)
+    up_to = label_probabilities(result, model).values.cumsum(axis=1)
+    chosen = evenly_spaced(draws, sizes["chain"] * sizes["draw"])
+    chain, draw = np.divmod(chosen, sizes["draw"])
+    agreement = np.empty(draws)
+    for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
+        if labels is None:  # those of the same draw are unknown
+            truth = invert(up_to, rng.random(len(up_to)))
+        else:
+            truth = labels[chain[n], draw[n]].astype(np.int64)
+        channel, _ = observation.raters.at(rows, observation.rater_structure)
+        label = channel.simulate(observation.tables(rows), truth, observation.responses, rng)
+        agreement[n] = observation.responses.relabelled(label).agreement()
+    return chain, agreement
 
 
 def _is_bimodal(coupling: Array, share: Array) -> bool:

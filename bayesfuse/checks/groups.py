@@ -26,7 +26,7 @@ from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, 
 from bayesfuse.results.contents import all_draws, constants, evenly_spaced, named
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
-MOST_DRAWS = 200  # evenly spaced draws for passes over pairs of raters or over all items
+MAX_DRAWS = 200  # evenly spaced draws for passes over pairs of raters or over all items
 
 
 def co_assignment(result: xr.DataTree) -> xr.DataArray:
@@ -136,7 +136,7 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
     table = observation.table
     total = np.zeros((table.n_items, groups.sizes["group"], table.n_classes))
     *arranged, _ = observation.rater_structure
-    n_draws = min(groups.sizes["chain"] * groups.sizes["draw"], MOST_DRAWS)
+    n_draws = min(groups.sizes["chain"] * groups.sizes["draw"], MAX_DRAWS)
     for rows in evenly_spaced_rows(result, model, observation, n_draws):
         probability = observation.marginal(rows).probability
         add_verdicts(total, probability, *observation.tables(rows), *arranged)
@@ -191,11 +191,13 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         variables += ["group_confusion", "rater_confusion"]
     draws = posterior_draws(result, *variables)
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
-    chosen = evenly_spaced(min(n_draws, MOST_DRAWS), n_draws)
+    chosen = evenly_spaced(min(n_draws, MAX_DRAWS), n_draws)
     sources = _by_draw(result)[0][chosen]
     drawn = [value.values.reshape(n_draws, *value.shape[2:])[chosen] for value in draws.values()]
-    points = zip(sources, *drawn, strict=True)
-    values = np.array([sum(_implied(c, *point) for c in classes) for point in points])
+    values = np.zeros((len(sources), *observed.shape))
+    for value, *point in zip(values, sources, *drawn, strict=True):
+        for label in classes:
+            value += _implied(label, *point)
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (observed - implied) / np.sqrt(variance + values.var(axis=0))
@@ -222,13 +224,15 @@ def _sampling_variance(responses: Responses) -> Array:
         index_of[:] = -1
         index_of[item[rater == m]] = np.flatnonzero(rater == m)
         shared = np.flatnonzero(index_of[item] >= 0)
-        who = rater[shared]
-        at = who, np.arange(len(who))
-        common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(who)))
+        other_rater = rater[shared]
+        at = other_rater, np.arange(len(other_rater))
+        common = scipy.sparse.csr_array((weight[shared], at), shape=(n_raters, len(other_rater)))
         size = common.sum(axis=1)
         size[size < 2] = np.nan
         both = np.stack([answer[index_of[item[shared]]], answer[shared]])
-        centred = both - np.stack([common @ vector / size[:, None] for vector in both])[:, who]
+        centred = (
+            both - np.stack([common @ vector / size[:, None] for vector in both])[:, other_rater]
+        )
         product = centred.prod(axis=0).sum(axis=1)
         mean, square = common @ product / size, common @ product**2 / size
         variance[m] = (square - mean**2) / (size - 1.0)
@@ -244,14 +248,14 @@ def _implied(
     inner: Array | None = None,
 ) -> Array:
     """Return the covariances of the ±1 indicators of ``label`` of all pairs at one draw."""
-    says = confusion[:, :, label]  # (raters, classes)
-    both = (says * prevalence) @ says.T
+    label_probability = confusion[:, :, label]  # (raters, classes)
+    both = (label_probability * prevalence) @ label_probability.T
     if outer is not None and inner is not None:
         for g in range(assignment.max() + 1):
             members = np.flatnonzero(assignment == g)
-            heard = inner[members, :, label]  # (members, verdicts)
-            both[np.ix_(members, members)] = (heard * (prevalence @ outer[g])) @ heard.T
-    mean = says @ prevalence
+            by_verdict = inner[members, :, label]  # (members, verdicts)
+            both[np.ix_(members, members)] = (by_verdict * (prevalence @ outer[g])) @ by_verdict.T
+    mean = label_probability @ prevalence
     return 4 * (both - np.outer(mean, mean))
 
 

@@ -1,4 +1,4 @@
-"""What a table of responses can tell, before any model is fitted."""
+"""Identifiability: questions that a table of responses can answer before any fit."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from bayesfuse.results.contents import gold_of, responses_of
 
 YES, ASSUMED, NO = "yes", "with assumptions", "no"
 
-OF_CLASS = 5  # known labels of a class that show how raters answer it
-OF_RATER = 20  # responses of a rater to known items that show how often the rater is right
+MIN_GOLD_OF_CLASS = 5  # known labels of a class that show how raters answer it
+MIN_GOLD_OF_RATER = 20  # responses of a rater to known items that show how often the rater is right
 
-SUBSETS = 12  # raters up to which every subset that responds to an item is counted
-PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
+MAX_RATERS_FOR_SUBSETS = 12  # raters up to which every subset that responds to an item is counted
+MAX_PAIRS = 50_000_000  # pairs of responses above which pairs of raters are not counted
 
 FACT_NAMES = {
     "meetings": "pairs of responses to one item",
@@ -43,8 +43,8 @@ FACT_NAMES = {
 MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
 """Names of classes that may be marks of missing responses."""
 
-FEW_AGREED = 20  # items with several responses on which raters may agree by chance
-LISTED = 3  # names or parts that a sentence lists
+MIN_UNANIMOUS = 20  # items with several responses on which raters may agree by chance
+MAX_LISTED = 3  # names or parts that a sentence lists
 WIDTH = 88
 
 
@@ -59,7 +59,7 @@ class Identifiability:
     def __repr__(self) -> str:
         facts = [[FACT_NAMES.get(str(name), str(name)), f"{n:,}"] for name, n in self.facts.items()]
         lines = []
-        for name, (answer, because, remedy) in self.questions.iterrows():
+        for name, answer, because, remedy in self.questions.itertuples():
             more = f". Needed for more: {remedy}" if remedy else ""
             lines.append(f"{name}: {answer}, {because}{more}.")
         lines += self.problems or ["No other problem of the table was found."]
@@ -124,41 +124,25 @@ def identifiability(
         of_prior = [Advice(line, "prior") for line in responses.attrs.get("prior", "").splitlines()]
         result, responses = responses, responses_of(responses)
         gold = gold_of(result, responses) if gold is None else gold
-    names: dict[str, Any] = {"item": item, "rater": rater, "label": label}
-    table = read_table(responses, **names, missing=missing)[0]
+    table = read_table(responses, item=item, rater=rater, label=label, missing=missing)[0]
     codes = gold_labels(table, read_gold(gold, table, item, label))
-    of_item = np.zeros(table.n_items, dtype=np.int64)
+    population = np.zeros(table.n_items, dtype=np.int64)
     if populations is not None:
-        of_item = read_populations(table.items, populations)[1]
+        population = read_populations(table.items, populations)[1]
     source = np.arange(table.n_raters)
     if groups is not None:
         assignment = Groups.read(groups, table).assignment
         source = np.where(assignment >= 0, table.n_raters + assignment, source)
         source = np.unique(source, return_inverse=True)[1]
     visits = _Visited(table, source)
-    others, n_populations = table.n_classes - 1, int(of_item.max()) + 1
-    facts = {
-        "raters": table.n_raters,
-        "classes": table.n_classes,
-        "items": int(table.multiplicity.sum()),
-        "responses": int(table.multiplicity[table.item].sum())
-        + (0 if table.stated is None else len(table.stated.rater)),
-        "meetings": int((table.multiplicity * visits.number * (visits.number - 1) // 2).sum()),
-        "parts": len(np.unique(visits.part[visits.active])),
-        "populations": n_populations,
-        "known": int((codes[np.unique(visits.item)] >= 0).sum()),
-        "parameters": (visits.n_sources * table.n_classes + n_populations) * others,
-        "degrees_of_freedom": sum(
-            visits.freedom(others, of_item == n) for n in range(n_populations)
-        ),
-    }
+    facts = _facts(table, visits, codes, population)
     short = facts["degrees_of_freedom"] < facts["parameters"]
-    # a lower bound for many raters, and silence says more than is counted here
-    few = short and visits.n_sources <= SUBSETS and table.silent is None
+    # a lower bound for many raters, and silence is informative, too
+    few = short and visits.n_sources <= MAX_RATERS_FOR_SUBSETS and table.silent is None
     judged = visits.odd & (not few)
-    if n_populations > 1 and visits.n_sources > 1 and facts["parts"] == 1 and not short:
+    if facts["populations"] > 1 and visits.n_sources > 1 and facts["parts"] == 1 and not short:
         judged[:] = True
-    questions = _questions(table, visits, codes, judged, n_populations)
+    questions = _questions(table, visits, codes, judged, facts["populations"])
     problems = _classes(table, codes) + _silent(table, visits, codes) + of_prior
     problems += on_repeats(table)
     if not any(problem.kind == "classes" for problem in problems):
@@ -166,6 +150,26 @@ def identifiability(
     if questions["answer"]["labels"] != YES:
         problems = _of_raters(table, visits, judged, facts, few) + problems
     return Identifiability(pd.Series(facts, name="number"), questions, problems)
+
+
+def _facts(
+    table: Responses, visits: _Visited, codes: NDArray[np.int64], population: NDArray[np.int64]
+) -> dict[str, int]:
+    others, n_populations = table.n_classes - 1, int(population.max()) + 1
+    n_statements = 0 if table.stated is None else len(table.stated.rater)
+    freedom = [visits.freedom(others, population == n) for n in range(n_populations)]
+    return {
+        "raters": table.n_raters,
+        "classes": table.n_classes,
+        "items": int(table.multiplicity.sum()),
+        "responses": int(table.multiplicity[table.item].sum()) + n_statements,
+        "meetings": int((table.multiplicity * visits.number * (visits.number - 1) // 2).sum()),
+        "parts": len(np.unique(visits.part[visits.active])),
+        "populations": n_populations,
+        "known": int((codes[np.unique(visits.item)] >= 0).sum()),
+        "parameters": (visits.n_sources * table.n_classes + n_populations) * others,
+        "degrees_of_freedom": sum(freedom),
+    }
 
 
 class _Visited:
@@ -199,7 +203,7 @@ class _Visited:
         """Return the degrees of freedom of the responses, with ``others`` + 1 classes, to items."""
         is_among = among[self.item]
         item, source = self.item[is_among], self.source[is_among]
-        if self.n_sources <= SUBSETS:
+        if self.n_sources <= MAX_RATERS_FOR_SUBSETS:
             masks = np.bincount(item, 2.0**source, self.n_items)
             subsets: set[int] = set()
             for mask in np.unique(masks.astype(np.int64)).tolist():
@@ -209,7 +213,7 @@ class _Visited:
                     part = (part - 1) & mask
             return sum(others ** part.bit_count() for part in subsets)
         singles = len(np.unique(source))
-        if int((self.number[among].astype(np.int64) ** 2).sum()) > PAIRS:
+        if int((self.number[among].astype(np.int64) ** 2).sum()) > MAX_PAIRS:
             return singles * others
         ones, shape = np.ones(len(item), dtype=np.int32), (self.n_items, self.n_sources)
         responded = coo_array((ones, (item, source)), shape).tocsr()
@@ -235,16 +239,16 @@ def _questions(
     known = codes[np.unique(visits.item)]
     per_class = np.bincount(known[known >= 0], minlength=table.n_classes)
     is_used = np.bincount(table.label, minlength=table.n_classes) > 0
-    every_class = bool((per_class[is_used] >= OF_CLASS).all()) and is_used.any()
+    every_class = bool((per_class[is_used] >= MIN_GOLD_OF_CLASS).all()) and is_used.any()
     per_rater = np.bincount(table.rater, codes[table.item] >= 0, minlength=table.n_raters)
     assumed = "raters err independently given the class, and most are better than guessing"
     if n_populations > 1:
-        assumed += ", and alike in all populations"
-        assumed += "" if visits.odd.any() else ", whose class shares differ"
+        differ = "" if visits.odd.any() else ", whose class shares differ"
+        assumed += f", and alike in all populations{differ}"
     items = judged[visits.source[np.unique(visits.item, return_index=True)[1]]]
-    more = f"{OF_CLASS} known labels of every class"
+    more = f"{MIN_GOLD_OF_CLASS} known labels of every class"
     if every_class:
-        labels = YES, f"at least {OF_CLASS} items of every class are known", ""
+        labels = YES, f"at least {MIN_GOLD_OF_CLASS} items of every class are known", ""
         shares = YES, "items are known; if these were chosen at random", ""
     elif items.any():
         why = f"if {assumed}{_but_not(items, 'items')}"
@@ -254,96 +258,99 @@ def _questions(
         if visits.number.max(initial=0) <= 1:
             why = "no item has responses of two raters"
         labels = shares = NO, why, "three raters on the same items, or known labels"
-    by_gold = per_rater >= OF_RATER
+    by_gold = per_rater >= MIN_GOLD_OF_RATER
     by_agreement = judged[visits.source_of]
     if by_gold.all():
-        raters = YES, f"every rater answered {OF_RATER} known items or more", ""
+        raters = YES, f"every rater answered {MIN_GOLD_OF_RATER} known items or more", ""
     elif (by_gold | by_agreement).any():
         why = f"only of {int(by_gold.sum()):,} raters, by known items"
         if by_agreement.any():
             why = f"if {assumed}{_but_not(by_gold | by_agreement, 'raters')}"
-        raters = ASSUMED, why, f"responses of every rater to {OF_RATER} known items"
+        raters = ASSUMED, why, f"responses of every rater to {MIN_GOLD_OF_RATER} known items"
     else:
-        why = "agreement of fewer than three connected raters is no evidence of who is right"
-        remedy = f"three raters on the same items, or responses to {OF_RATER} known items each"
+        why = "agreement of fewer than three connected raters does not show who is right"
+        remedy = (
+            f"three raters on the same items, or responses to {MIN_GOLD_OF_RATER} known items each"
+        )
         raters = NO, why, remedy
-    rows = {"labels": labels, "raters": raters, "shares": shares}
-    answers = pd.DataFrame.from_dict(rows, "index", columns=["answer", "because", "remedy"])
-    return answers.rename_axis("question")
+    return pd.DataFrame(
+        [labels, raters, shares],
+        pd.Index(["labels", "raters", "shares"], name="question"),
+        ["answer", "because", "remedy"],
+    )
 
 
-def _but_not(these: NDArray[np.bool_], what: str) -> str:
-    left = int((~these).sum())
-    return f"; not of {left:,} {what}" if left else ""
+def _but_not(is_included: NDArray[np.bool_], what: str) -> str:
+    return "" if is_included.all() else f"; not of {(~is_included).sum():,} {what}"
 
 
 def _of_raters(
     table: Responses, visits: _Visited, judged: NDArray[np.bool_], facts: dict[str, int], few: bool
 ) -> list[Advice]:
-    """Return in a sentence why responses do not show who is right, with the remedy."""
+    """Return advice if the responses do not identify the accuracies of the raters."""
     raters = "raters" if facts["raters"] == visits.n_sources else "sources of raters"
     alone = f"No item has responses of two {raters}"
     if len(visits.active) == 1:
         alone = "Only one rater responded"
-    several, rows_alike = int((visits.number > 1).sum()), np.diff(table.item) == 0
-    unanimous = table.stated is None and not np.diff(table.label)[rows_alike].any()
-    collect = "bf.fuse(responses, gold=gold)"
-    cases = [
-        (
-            facts["meetings"] == 0,
+    several, is_next = int((visits.number > 1).sum()), np.diff(table.item) == 0
+    is_unanimous = table.stated is None and not np.diff(table.label)[is_next].any()
+    words, call = "", ""
+    if facts["meetings"] == 0:
+        words = (
             f"{alone}, so accuracy cannot be estimated: label probabilities follow from the "
             "prior. Collect responses of three raters to the same items, or give known labels "
-            "(gold=).",
-            collect,
-        ),
-        (
-            len(visits.active) == 2 and few,
+            "(gold=)."
+        )
+        call = "bf.fuse(responses, gold=gold)"
+    elif len(visits.active) == 2 and few:
+        call = "bf.models.DawidSkene(responses, populations=populations)"
+        words = (
             f"With two {raters} the table shows how often they agree, not which is right where "
             "they differ: that depends on the prior. Add a third rater, known labels (gold=), or "
-            "items of several populations with different class shares "
-            "(bf.models.DawidSkene(responses, populations=populations)).",
-            "bf.models.DawidSkene(responses, populations=populations)",
-        ),
-        (facts["parts"] > 1, *_of_parts(table, visits)),
-        (
-            few,
+            f"items of several populations with different class shares ({call})."
+        )
+    elif facts["parts"] > 1:
+        words = _of_parts(table, visits)
+    elif few:
+        words = (
             f"The model has {facts['parameters']:,} parameters and the table only "
             f"{facts['degrees_of_freedom']:,} degrees of freedom, so part of the answer depends on "
             "the prior. Add raters or known labels, or use fewer parameters "
-            '(bf.models.DawidSkene(responses, raters="coin")).',
-            "bf.models.DawidSkene(responses, raters='coin')",
-        ),
-        (
-            not judged[visits.active].any(),
+            '(bf.models.DawidSkene(responses, raters="coin")).'
+        )
+        call = "bf.models.DawidSkene(responses, raters='coin')"
+    elif not judged[visits.active].any():
+        words = (
             f"No three {raters} have items in common pair by pair, so their agreement does not "
-            "show who is right. Let some items have three responses.",
-            "",
-        ),
-        (
-            unanimous and (several >= FEW_AGREED or len(np.unique(table.label)) == 1),
+            "show who is right. Let some items have three responses."
+        )
+    elif is_unanimous and (several >= MIN_UNANIMOUS or len(np.unique(table.label)) == 1):
+        words = (
             f"All responses to an item agree (of {several:,} items with several), so the table "
             "does not show how often raters are wrong together, and labels look too certain: known "
-            "labels (gold=) would show it.",
-            collect,
-        ),
-    ]
-    beyond = f" Only {facts['known']:,} labels are known." if facts["known"] else ""
-    return [Advice(words + beyond, "raters", call) for holds, words, call in cases if holds][:1]
+            "labels (gold=) would show it."
+        )
+        call = "bf.fuse(responses, gold=gold)"
+    if not words:
+        return []
+    if facts["known"]:
+        words += f" Only {facts['known']:,} labels are known."
+    return [Advice(words, "raters", call)]
 
 
-def _of_parts(table: Responses, visits: _Visited) -> tuple[str, str]:
-    """Return a sentence on parts of raters who never respond to the same items, and no call."""
-    part = np.where(np.isin(visits.source_of, visits.active), visits.part[visits.source_of], -1)
+def _of_parts(table: Responses, visits: _Visited) -> str:
+    """Return a sentence on parts of raters who never respond to the same items."""
+    is_active = np.isin(visits.source_of, visits.active)
+    part = np.where(is_active, visits.part[visits.source_of], -1)
     parts = np.unique(visits.part[visits.active]).tolist()
-    named = "; ".join(listed(table.raters[part == n], LISTED) for n in parts[:LISTED])
-    more = f"; and {len(parts) - LISTED:,} more" if len(parts) > LISTED else ""
+    named = "; ".join(listed(table.raters[part == n], MAX_LISTED) for n in parts[:MAX_LISTED])
+    more = f"; and {len(parts) - MAX_LISTED:,} more" if len(parts) > MAX_LISTED else ""
     weak = sum(not visits.odd[visits.part == n].any() for n in parts)
     lacks = f" In {weak:,} of them no three raters meet." if weak else ""
     return (
         f"The raters form {len(parts):,} parts that never respond to the same items ({named}"
         f"{more}), so only the prior compares raters of different parts.{lacks} Let raters of "
-        "different parts respond to some items in common.",
-        "",
+        "different parts respond to some items in common."
     )
 
 
@@ -353,36 +360,29 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     if positive_class(table.classes) is not None:  # such as "-" beside "+"
         names = [name for name in names if name not in NEGATIVE]
     if marks := [repr(name) for name in names if name.strip().casefold() in MARKS]:
-        return [
-            Advice(
-                f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
-                "responses out if it is.",
-                "classes",
-            )
-        ]
+        words = (
+            f"The class {', '.join(marks)} looks like a mark of missing responses: leave these "
+            "responses out if it is."
+        )
+        return [Advice(words, "classes")]
     if table.n_classes > 2 and 2 * len(np.unique(table.label)) > table.n_responses:
-        return [
-            Advice(
-                f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
-                "look like measurements or free text: labels must be few classes, shared by "
-                "responses.",
-                "classes",
-            )
-        ]
+        words = (
+            f"There are {table.n_classes:,} classes for {table.n_responses:,} responses, which "
+            "look like measurements or free text: labels must be few classes, shared by responses."
+        )
+        return [Advice(words, "classes")]
     is_named = np.bincount(table.label, minlength=table.n_classes) > 0
     is_named[codes[codes >= 0]] = True
     if table.stated is not None:
         is_named |= table.stated.votes().sum(axis=0) > 0
     if is_named.all():
         return []
-    return [
-        Advice(
-            f"No response names the class {listed(table.classes[~is_named], LISTED)}, so only the "
-            "prior determines its share: leave it out of classes= of bf.Responses if it "
-            "does not occur, or give known labels.",
-            "unused class",
-        )
-    ]
+    words = (
+        f"No response names the class {listed(table.classes[~is_named], MAX_LISTED)}, so only the "
+        "prior determines its share: leave it out of classes= of bf.Responses if it does not "
+        "occur, or give known labels."
+    )
+    return [Advice(words, "unused class")]
 
 
 def _silent(table: Responses, visits: _Visited, codes: NDArray[np.int64]) -> list[Advice]:
@@ -390,13 +390,10 @@ def _silent(table: Responses, visits: _Visited, codes: NDArray[np.int64]) -> lis
     silent = (visits.number == 0) & (codes < 0)
     if not silent.any():
         return []
-    return [
-        Advice(
-            f"Items without responses: {table.multiplicity[silent].sum():,} "
-            f"({listed(table.items[silent], LISTED)}). Unless their neighbours tell more "
-            "(sequences=, graph=), their labels have the probabilities of the class shares: "
-            "collect responses, or leave them out.",
-            "silent items",
-            "bf.fuse(responses, graph=graph)",
-        )
-    ]
+    words = (
+        f"Items without responses: {table.multiplicity[silent].sum():,} "
+        f"({listed(table.items[silent], MAX_LISTED)}). Unless their neighbours are informative "
+        "(sequences=, graph=), their labels have the probabilities of the class shares: collect "
+        "responses, or leave them out."
+    )
+    return [Advice(words, "silent items", "bf.fuse(responses, graph=graph)")]

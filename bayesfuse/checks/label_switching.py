@@ -22,10 +22,12 @@ from bayesfuse.results.summaries import assignment, posterior_draws, responses_p
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"  # a permutation changes them
-NEARER = 0.5  # a permutation must reduce the squared distance to the reference to this share
-CANDIDATES = 50  # draws among which the most central one is the initial reference
-SMALLEST = 1e-9  # probability of which a logarithm is taken
-ROUNDS = 20  # largest number of times that the reference is updated
+MAX_DISTANCE_RATIO = (
+    0.5  # a permutation must reduce the squared distance to the reference to this share
+)
+N_CANDIDATES = 50  # draws among which the most central one is the initial reference
+MIN_PROBABILITY = 1e-9  # of which a logarithm is taken
+MAX_ROUNDS = 20  # largest number of times that the reference is updated
 
 
 def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
@@ -93,7 +95,7 @@ def align_labels(
     label probabilities and log likelihoods are computed anew. Labels given by raters, known labels
     and verdicts of groups stay. Where a chain changes modes by itself, aligned draws leave out the
     doubt which class is which. Unless the prior is the same for all classes and no label is known,
-    a permuted draw has another posterior density: ``bf.find_map`` tells which mode the prior
+    a permuted draw has another posterior density: ``bf.find_map`` finds the mode that the prior
     prefers.
 
     Parameters
@@ -122,7 +124,7 @@ def align_labels(
     """
     contents.require_draws(result, "Aligning classes")
     if model is not None:
-        observation_of(result, model)  # refuses a model of something else
+        observation_of(result, model)  # raises if the model does not belong to the result
     order = _orders(_profiles(result), _target(result, reference))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
@@ -224,10 +226,10 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
                 )
     profile = _profiles(result if reference is None else reference, _weights(result))
     profile = profile.reshape(-1, *profile.shape[2:])
-    few = profile[contents.evenly_spaced(min(CANDIDATES, len(profile)), len(profile))]
-    distance = [np.trace(_costs(few, one), axis1=1, axis2=2).sum() for one in few]
+    few = profile[contents.evenly_spaced(min(N_CANDIDATES, len(profile)), len(profile))]
+    distance = [np.trace(_costs(few, candidate), axis1=1, axis2=2).sum() for candidate in few]
     target = few[np.argmin(distance)]
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         order = _orders(profile, target)
         before = target
         target = np.take_along_axis(profile, order[..., None], axis=1).mean(axis=0)
@@ -252,7 +254,7 @@ def _log_score(result: xr.DataTree, target: Array) -> Array:
     weight, (n_classes, _) = _weights(result), target.shape
     used = np.flatnonzero(weight)
     rows = target[:, 1:].reshape(n_classes, len(weight), -1)[:, used]
-    log_rows = np.log(np.maximum(rows / np.sqrt(weight[used])[:, None], SMALLEST))
+    log_rows = np.log(np.maximum(rows / np.sqrt(weight[used])[:, None], MIN_PROBABILITY))
     prior = robust(n_classes)
     logs = np.tensordot(prior.concentration - 1.0, log_rows, axes=(2, 2))
     score = np.logaddexp.reduce(logs + prior.log_weight[..., None, None]).sum(axis=-1)
@@ -260,7 +262,7 @@ def _log_score(result: xr.DataTree, target: Array) -> Array:
     if gold is not None and (columns := contents.observed_rows(result)) is not None:
         item, rater, label = columns
         known = gold.values
-        share = np.log(np.maximum(target[:, 0], SMALLEST))
+        share = np.log(np.maximum(target[:, 0], MIN_PROBABILITY))
         at = known[item] >= 0
         place = np.searchsorted(used, rater[at])
         np.add.at(score, known[known >= 0], share)
@@ -280,10 +282,12 @@ def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
     """Return the class that matches each class of the target at every draw, (…, class)."""
     flat, identity = profile.reshape(-1, *target.shape), np.arange(len(target))
     order = np.tile(identity, (len(flat), 1))
-    for n, one in enumerate(flat):
-        cost = _costs(one, target)
+    for n, draw in enumerate(flat):
+        cost = _costs(draw, target)
         _, best = scipy.optimize.linear_sum_assignment(cost)
-        if cost[identity, best].sum() < NEARER * np.trace(cost):  # rare classes are similar
+        if cost[identity, best].sum() < MAX_DISTANCE_RATIO * np.trace(
+            cost
+        ):  # rare classes are similar
             order[n] = best
     return order.reshape(profile.shape[:-1])
 
@@ -291,9 +295,8 @@ def _orders(profile: Array, target: Array) -> NDArray[np.int64]:
 def _uses_names(target: Array, weight: Array) -> bool:
     """Return whether no permutation of the classes makes more raters mostly right."""
     identity = np.arange(len(target))
-    label = (
-        target[:, 1:].reshape(len(identity), len(weight), -1).argmax(axis=-1)
-    )  # (classes, raters)
+    rows = target[:, 1:].reshape(len(identity), len(weight), -1)
+    label = rows.argmax(axis=-1)  # (classes, raters)
     votes = (label[..., None] == identity).swapaxes(1, 2) @ weight
     _, best = scipy.optimize.linear_sum_assignment(votes, maximize=True)
     return bool(votes[identity, best].sum() <= np.trace(votes) + 1e-9)

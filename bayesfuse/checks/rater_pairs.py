@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import predictive
+from bayesfuse.checks.advice import listed
 from bayesfuse.checks.predictive import Replicated
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import InapplicableError, require_count
@@ -23,11 +24,11 @@ from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.latent_groups import LatentGroups
 
 ITEM_TYPES = "bayesfuse.models.ItemTypes"
-BINS = 10  # bins of the agreement of an item's raters
-LEAST = 10  # items that two raters must share to be compared: fewer carry little information
+N_BINS = 10  # bins of the agreement of an item's raters
+MIN_ITEMS = 10  # items that two raters must share to be compared: fewer carry little information
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
 
-MOST_MEETINGS = 10_000_000
+MAX_MEETINGS = 10_000_000
 """Meetings of two raters at an item that are kept in memory; if there are more, those of evenly
 spaced items."""
 
@@ -38,7 +39,7 @@ def pairwise_agreement(
     result: xr.DataTree,
     model: pm.Model | None = None,
     *,
-    least: int = LEAST,
+    least: int = MIN_ITEMS,
     draws: int = predictive.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
@@ -94,7 +95,7 @@ def conditional_dependence(
     result: xr.DataTree,
     model: pm.Model | None = None,
     *,
-    least: int = LEAST,
+    least: int = MIN_ITEMS,
     draws: int = predictive.DRAWS,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -156,14 +157,11 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
     if not groups and _is_saturated(observation):
         return (
             f"{observation.responses.n_raters} raters cannot show shared mistakes: the model "
-            "explains their agreement by accuracies, whatever they share."
+            "can explain any agreement by accuracies."
         )
     if not groups:
         return f"No pair of {n_pairs} shares more mistakes than the model expects."
-    named = "; ".join(
-        ", ".join(map(str, g[:6])) + (f" and {len(g) - 6} more" if len(g) > 6 else "")
-        for g in groups
-    )
+    named = "; ".join(listed(group, 6) for group in groups)
     sentence = f"These raters share more mistakes than the model expects: {named}."
     if not _has_only_labels(observation.responses):  # which no other model takes
         return f"{sentence} Some items may be harder than others, or these raters share a source."
@@ -223,26 +221,23 @@ def item_difficulty(
     data = Replicated(result, model, draws, random_seed)
     n_items = len(_agreement(data.responses))
     if n_items == 0:
-        raise InapplicableError(
-            "Agreement needs items with two or more responses. Got: no such item."
-        )
-    edges = np.linspace(0, 1, BINS + 1)
+        raise InapplicableError("Agreement needs items with two responses. Got: no such item.")
+    edges = np.linspace(0, 1, N_BINS + 1)
 
     def by_agreement(responses: Responses) -> tuple[Array, float, float]:
         agreement = _agreement(responses)
         counts = np.histogram(agreement, edges)[0].astype(float)
         return counts, float(agreement.std()), float(agreement.mean())
 
-    entries, total = ("agreement", (edges[1:] + edges[:-1]) / 2), np.full(BINS, float(n_items))
+    entries, total = ("agreement", (edges[1:] + edges[:-1]) / 2), np.full(N_BINS, float(n_items))
     comparison, (deviation, mean) = data.compared(by_agreement, entries, total, ci_prob)
     attrs = deviation | {f"mean_{name}": value for name, value in mean.items()}
     return comparison.assign_attrs(attrs, verdict=_of_difficulty(deviation, mean, data.observation))
 
 
 def _of_difficulty(deviation: dict[str, float], mean: dict[str, float], observation: Any) -> str:
-    sentence = (
-        f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
-    )
+    observed = f"{deviation['observed']:.3f}"
+    sentence = f"The agreement of raters has standard deviation {observed} over items"
     if mean["p_value"] <= predictive.LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
         model = _model_of_hard_items(observation)
@@ -310,16 +305,14 @@ def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], 
     require_count("least", least)
     n_raters, per_item = responses.n_raters, responses.per_item
     number = (per_item * (per_item - 1) // 2).sum()
-    part = np.arange(responses.n_items) % max(-(-int(number) // MOST_MEETINGS), 1) == 0
+    part = np.arange(responses.n_items) % max(-(-int(number) // MAX_MEETINGS), 1) == 0
     rows = np.flatnonzero(part[responses.item])
     rows = rows[np.lexsort((responses.rater[rows], responses.item[rows]))]
     item, rater = responses.item[rows].astype(np.int64), responses.rater[rows].astype(np.int64)
     cells = np.unique(item * n_raters + rater)
     shape = responses.n_items, n_raters
     answered = scipy.sparse.csr_array((np.ones(len(cells)), np.divmod(cells, n_raters)), shape)
-    shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr()
-    shared.sort_indices()
-    shared = shared.tocoo()
+    shared = scipy.sparse.triu(answered.T @ answered, 1).tocsr().sorted_indices().tocoo()
     is_frequent = shared.data >= least
     if not is_frequent.any():
         raise InapplicableError(
@@ -382,8 +375,8 @@ def _common_mistake(observation: ResponseModel, rows: LogParameters, pairs: Pair
         group = channel.assignment
         for g in range(group.max() + 1):
             (within,) = np.nonzero((group[first] == g) & (group[second] == g))
-            heard = inner[first[within]] * inner[second[within]]
-            common[within] = np.einsum("kv,pvc,kc->pk", outer[g], heard, wrong)
+            by_verdict = inner[first[within]] * inner[second[within]]
+            common[within] = np.einsum("kv,pvc,kc->pk", outer[g], by_verdict, wrong)
     return common
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,11 +31,11 @@ from bayesfuse.results.contents import known_classes, responses_of
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
-AT_ONCE = 10_000_000  # numbers in memory for bootstrap weights
+MAX_WEIGHTS = 10_000_000  # numbers in memory for bootstrap weights
 
 FLOOR = 1e-4  # probability of a true class that a log-loss counts at least
 
-MOST_PAIRS = 20_000_000  # pairs of responses to one item above which no raters are compared
+MAX_PAIRS = 20_000_000  # pairs of responses to one item above which no raters are compared
 
 
 def label_scores(
@@ -96,7 +97,8 @@ def _scores(
     top = probability.max(axis=1)
     tied = np.isclose(probability, top[:, None], rtol=1e-12, atol=0)
     right = tied[every, true] / tied.sum(axis=1)
-    _, count, stated, accuracy = _reliability(top, right, np.arange(bins) / bins)
+    filled = _reliability(top, right, np.arange(bins) / bins)
+    error = np.abs(filled.stated - filled.right)
     with np.errstate(divide="ignore"):
         log_loss = -np.log(np.maximum(true_probability, floor)).mean()
     residual = probability - np.eye(probability.shape[1])[true]
@@ -104,7 +106,7 @@ def _scores(
         "accuracy": float(right.mean()),
         "log_loss": float(log_loss),
         "brier": float((residual**2).sum(axis=1).mean()),
-        "ece": float((count * np.abs(stated - accuracy)).sum() / count.sum()),
+        "ece": float((filled.count * error).sum() / filled.count.sum()),
         "items": len(true),
         "floor": float(floor),
         "clipped": int((true_probability < floor).sum()),
@@ -153,35 +155,43 @@ def calibration(
     scores, lower = _scores(probability, true, bins), np.arange(bins) / bins
     if equal == "count":  # bins with about the same number of items each
         lower = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
-    number, count, stated, share = _reliability(top, right, lower)
-    hits = share * count
-    low, high = (scipy.stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
+    filled = _reliability(top, right, lower)
+    hits = filled.right * filled.count
+    misses = filled.count - hits
+    low, high = (scipy.stats.beta.ppf(q, hits + 0.5, misses + 0.5) for q in tails(ci_prob))
     bins_of = {
-        "lower": lower[number],
-        "upper": np.append(lower, 1.0)[number + 1],
-        "count": count,
-        "stated": stated,
-        "right": share,
+        "lower": lower[filled.index],
+        "upper": np.append(lower, 1.0)[filled.index + 1],
+        "count": filled.count,
+        "stated": filled.stated,
+        "right": filled.right,
         "low": np.where(hits > 0, low, 0.0),
-        "high": np.where(hits < count, high, 1.0),
+        "high": np.where(misses > 0, high, 1.0),
     }
     by_bin = {name: ("bin", values) for name, values in bins_of.items()}
-    return xr.Dataset(by_bin, {"bin": number}, scores)
+    return xr.Dataset(by_bin, {"bin": filled.index}, scores)
 
 
-def _reliability(
-    top: Array, right: NDArray[Any], lower: Array
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """Return index, count, mean probability and share of right labels of the non-empty bins."""
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Bins of probabilities that are not empty."""
+
+    index: NDArray[np.int64]
+    count: NDArray[np.int64]
+    stated: Array  # mean probability
+    right: Array  # share of right labels
+
+
+def _reliability(top: Array, right: NDArray[Any], lower: Array) -> Reliability:
     bin_of = np.searchsorted(lower, top, side="right") - 1
     count = np.bincount(bin_of)
     used = np.flatnonzero(count)
-    stated, share = (np.bincount(bin_of, values)[used] / count[used] for values in (top, right))
-    return used, count[used], stated, share
+    means = (np.bincount(bin_of, values)[used] / count[used] for values in (top, right))
+    return Reliability(used, count[used], *means)
 
 
 def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:
-    """Return probability, true class and name of the known items that the result was not told."""
+    """Return probability, true class and name of the known items that were not gold in the fit."""
     probability = label_probabilities(labels)
     names, inputs_gold = Names(probability["item"].values, probability["class"].values), set[Any]()
     if isinstance(labels, xr.DataTree):
@@ -192,10 +202,8 @@ def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray
         raise ResponsesError(
             f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
         )
-    columns = zip(("item", "class"), zip(*pairs, strict=True), strict=True)
-    item, code = (
-        places(as_array(list(names_of)), probability[dim].values) for dim, names_of in columns
-    )
+    items, classes = (as_array(list(column)) for column in zip(*pairs, strict=True))
+    item, code = places(items, names.items), places(classes, names.classes)
     for what, place in (("items", item), ("classes", code)):
         if place.min() < 0:
             name, label = pairs[place.argmin()]
@@ -276,19 +284,18 @@ def agreement(
     parts = [(ALL, responses)]
     if by is not None:
         names, code = read_populations(responses.items, by, what="by=", group="group")
-        parts += [
-            (name, responses.take(np.flatnonzero(code == at)))
-            for at, name in enumerate(names.tolist())
-        ]
-    tables = []
-    for name, part in parts:
-        tables.append((_measures(part, draws, level, rng), _kappas(part, level)))
-        for table in tables[-1]:
-            table.insert(0, "group", [name] * len(table))
-    measures, pairs = (
-        pd.concat(tables_of, ignore_index=True) for tables_of in zip(*tables, strict=True)
-    )
-    return Agreement(measures, pairs)
+        for at, name in enumerate(names.tolist()):
+            parts.append((name, responses.take(np.flatnonzero(code == at))))
+    measures = [(name, _measures(part, draws, level, rng)) for name, part in parts]
+    pairs = [(name, _kappas(part, level)) for name, part in parts]
+    return Agreement(_with_groups(measures), _with_groups(pairs))
+
+
+def _with_groups(tables: list[tuple[Any, pd.DataFrame]]) -> pd.DataFrame:
+    """Return tables in one, with the group of every row as the first column."""
+    for name, table in tables:
+        table.insert(0, "group", [name] * len(table))
+    return pd.concat([table for _, table in tables], ignore_index=True)
 
 
 def _measures(
@@ -301,7 +308,7 @@ def _measures(
     ordered = responses.ordered and responses.n_classes > 2
     coefficients = _coefficients(votes, number[None], ordered)
     total = int(number.sum())
-    step = max(AT_ONCE // len(votes), 1)
+    step = max(MAX_WEIGHTS // len(votes), 1)
     sampled = [
         _coefficients(votes, rng.multinomial(total, number / total, min(step, draws - at)), ordered)
         for at in range(0, draws, step)
@@ -310,7 +317,7 @@ def _measures(
     for name, (value,) in coefficients.items():
         values = np.concatenate([sample[name] for sample in sampled])
         known = values[np.isfinite(values)]
-        differs = np.isfinite(value) and np.ptp(known) > 0  # alike items say nothing of others
+        differs = np.isfinite(value) and np.ptp(known) > 0  # no interval from equal items
         low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
         rows.append([name, value, low, high, int(number[several].sum())])
     return pd.DataFrame(rows, columns=["measure", "value", "low", "high", "items"])
@@ -357,7 +364,7 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
     """Return Cohen's kappa of every two raters with common items."""
     columns = ["first", "second", "items", "agreement", "kappa", "low", "high"]
     per_item, n_classes = responses.per_item, responses.n_classes
-    if (per_item * (per_item - 1)).sum() / 2 > MOST_PAIRS or per_item.max(initial=0) < 2:
+    if (per_item * (per_item - 1)).sum() / 2 > MAX_PAIRS or per_item.max(initial=0) < 2:
         return pd.DataFrame(columns=columns)
     at = responses.item, responses.cell.astype(np.int64)
     shape = responses.n_items, responses.n_raters * n_classes
@@ -381,7 +388,7 @@ def _kappas(responses: Responses, level: tuple[float, float]) -> pd.DataFrame:
         influence = influence / (1 - chance)[:, None, None]
         influence -= ((1 - same) / (1 - chance) ** 2)[:, None, None] * pull
         error = np.sqrt((share * influence**2).sum(axis=(1, 2)) / number)
-    error[error < 1e-9] = np.nan  # items that are alike say nothing of others
+    error[error < 1e-9] = np.nan  # no interval from equal items
     low, high = (np.clip(kappa + scipy.stats.norm.ppf(q) * error, -1, 1) for q in level)
     names = [responses.raters[end] for end in np.divmod(pair, responses.n_raters)]
     values = [*names, number.astype(np.int64), same, kappa, low, high]

@@ -34,7 +34,7 @@ OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
 """Options without ``--model``, and their defaults."""
 
 OF_TABLES = ("sequence", "position", "graph")
-"""Options of models that say what the data are, so that they need no model."""
+"""Options that describe the data, valid with and without a model."""
 
 ROBUST = {"robust": False}
 
@@ -49,13 +49,13 @@ MODELS: dict[str, dict[str, Any]] = {
 """Models by name, with their options and defaults."""
 
 CALLS = """calls that most people need:
-  bayesfuse doctor table.csv                      what the table can tell
+  bayesfuse doctor table.csv                      which questions it answers
   bayesfuse fit table.csv                         labels and raters: table-labels.csv
   bayesfuse fit table.csv --report report.html    the same as a page with pictures
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
-# Options as the help shows them, with what it says: --name METAVAR, --name {a,b,c} or a flag.
+# Options and their help: --name METAVAR, --name {a,b,c} or a flag.
 
 TABLE = {
     "--item --item-column COLUMN": "column of the items (%(default)s)",
@@ -64,7 +64,7 @@ TABLE = {
     "--wide": "the table has one row per item and one column per rater (recognised, too, where no "
     "column is called rater or label, or alike)",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
-    "--ignore A,B,...": "columns of a wide table that are no raters",
+    "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",
 }
 
@@ -72,7 +72,7 @@ KNOWN = {
     "--items FILE": "all items, in order, including those without responses: a table with one row "
     "per item, its column of items named as in the responses",
     "--classes A,B,...": "all classes in order, the positive one of two last",
-    "--positive CLASS": "the positive one of two classes, of which sensitivities are",
+    "--positive CLASS": "the positive one of two classes, to which sensitivities refer",
     "--normalise": "classes that differ only in case, spaces or Unicode form are one",
     "--ordered": "classes are grades, from the lowest to the highest (of text, as in --classes)",
     "--gold FILE": "known labels: a table with columns item, label, or named as in the responses; "
@@ -235,7 +235,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor = commands.add_parser(
         "doctor",
-        help="what a table can tell, before any model is fitted",
+        help="which questions a table can answer, before any fit",
         description="Say which questions the table can answer (labels, raters, shares), which only "
         "with assumptions and which not, and what would help.",
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.console import tell
+from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import open_table
 from bayesfuse.data.arrays import MISSING, quoted, shown
 from bayesfuse.data.column_roles import KNOWN, known_names
@@ -59,12 +59,12 @@ def read_text_table(
 
 
 def _as_wanted(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.DataFrame:
-    """Rename columns that have another usual name, and say so."""
+    """Rename columns that have another usual name, with a message."""
     renamed = {}
     for role in {*columns} & {*KNOWN} - {*frame.columns}:
         if len(alike := known_names(frame.columns.tolist(), role)) == 1:
             renamed[alike[0]] = role
-            tell(f"bayesfuse: column {alike[0]!r} of {path} is read as {role}")
+            write_stderr(f"bayesfuse: column {alike[0]!r} of {path} is read as {role}")
     return frame.rename(columns=renamed)
 
 
@@ -93,11 +93,8 @@ def require_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: P
         for row, cell in broken.items():
             first, *middle, last = (line.count(sep) for line in LINE_BREAK.split(cell))
             n_other = frame.shape[1] - 1
-            if name in columns or (first, last, {*middle, n_other}) == (
-                n_other - place,
-                place,
-                {n_other},
-            ):
+            has_rows = (first, last) == (n_other - place, place) and {*middle} <= {n_other}
+            if name in columns or has_rows:
                 raise CommandError(
                     "a cell must be on one line, because an unclosed quote would merge rows. Got: "
                     f"{quoted(cell)} in column {name!r}, {_line(row, path)} of {path}"

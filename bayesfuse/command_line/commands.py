@@ -1,4 +1,4 @@
-"""The commands: fit models to a user's tables, or to example data; say what a table can tell."""
+"""The commands: fit models to tables, or to example data; check what a table identifies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
-from bayesfuse.command_line.console import Step, carry_out, say, tell
+from bayesfuse.command_line.console import Step, carry_out, write_stderr, write_stdout
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.command_line.outputs import (
     draw,
@@ -27,7 +27,7 @@ from bayesfuse.command_line.outputs import (
     write_asked,
     write_labels,
     write_netcdf,
-    write_page,
+    write_raters,
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
@@ -61,11 +61,15 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     groups = tables.groups
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels
-    show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
+    show = (
+        partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else write_stdout
+    )
     result: xr.DataTree
     schedule = Schedule(arguments.time or math.inf, not arguments.no_checks)
     with Interruption(ANSWER) as interruption, warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {in_options(str(message))}")
+        warnings.showwarning = lambda message, *_: write_stderr(
+            f"bayesfuse: {in_options(str(message))}"
+        )
         if model is None:
             result, note = _fuse(arguments, tables), ""
         else:
@@ -85,19 +89,13 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             if note:
                 show(note)
 
-        def write_raters(path: Path) -> None:
-            table = bf.rater_table(result)
-            if (positive := table.attrs.get("positive")) is not None:
-                table["positive"] = positive
-            table.to_csv(path, index=False, float_format="%.6g")
-
         picture = None if interruption.requested else arguments.picture
         labels = partial(write_labels, result, model, tables.places)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
-            Step("raters", write_raters, arguments.rater_table),
-            Step("report", partial(write_page, result), arguments.report),
+            Step("raters", partial(write_raters, result), arguments.rater_table),
+            Step("report", lambda path: result.report(path), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
             Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
             # after the labels: it takes most of the disk
@@ -109,7 +107,9 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             show(f"\nWritten: {', '.join(written)}")
     if model is not None and interruption.requested:
         drawn = result["posterior"].sizes
-        tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
+        write_stderr(
+            f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws"
+        )
     early = interruption.requested or (model is None and result.attrs["interrupted"])
     return INTERRUPTED if early else 0
 
@@ -153,7 +153,7 @@ def _fit_one(
         chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
         if arguments.chains != chains or arguments.thin > 1:
             where = f"{arguments.output}, which hold one draw in {arguments.thin}"
-            tell(f"bayesfuse: --resume continues the {chains} chains in {where}")
+            write_stderr(f"bayesfuse: --resume continues the {chains} chains in {where}")
         arguments.chains = chains
     storage: dict[str, Any] = {"precision": arguments.precision, "thin": arguments.thin}
     size = arguments.chains, draws
@@ -251,7 +251,9 @@ def _sample(
                 raise
             if interruption.requested:
                 if before is not None:
-                    tell("bayesfuse: chains go on together, so the saved ones are unchanged")
+                    write_stderr(
+                        "bayesfuse: chains go on together, so the saved ones are unchanged"
+                    )
                 raise KeyboardInterrupt from None
             raise CommandError(
                 f"no draw could be made in this time; give more --time. Got: {schedule.seconds:g} s"
@@ -304,14 +306,14 @@ def _lengthened(model: pm.Model, before: xr.DataTree, more: list[xr.DataTree]) -
 
 
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
-    """Say what a table can tell."""
-    say(f"{fill(tables.read, WIDTH)}\n")
+    """Print which questions a table can answer."""
+    write_stdout(f"{fill(tables.read, WIDTH)}\n")
     table = bf.checks.identifiability(tables.responses, tables.gold)
-    say(str(table))
+    write_stdout(str(table))
     n_known = 0 if tables.gold is None else len(tables.gold)
     for line in table_advice(tables.responses, n_known):
         if line not in table.problems:
-            say(bullet(line))
+            write_stdout(bullet(line))
     return 0
 
 

@@ -19,7 +19,7 @@ class Step(NamedTuple):
     """A step after sampling, with its output, None to leave it out; ``needed`` despite Ctrl-C."""
 
     what: str
-    work: Callable[[Path], str | None]  # returns what is said of its file
+    work: Callable[[Path], str | None]  # returns a remark on its file
     path: Path | None
     needed: bool = False
 
@@ -43,7 +43,7 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
             written += [f"{line[:-1]}{remark or ''})" for line in file]
         except KeyboardInterrupt:
             if file:
-                tell(f"bayesfuse: not written: {file[0]}")
+                write_stderr(f"bayesfuse: not written: {file[0]}")
         except CommandError as error:
             failed.append(str(error))
         except OSError as error:
@@ -64,12 +64,12 @@ ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
 """ASCII replacements of the other characters in reports."""
 
 
-def say(text: str) -> None:
-    """Print on stdout at once; a closed pipe, as after ``head``, is no error, a full disk is."""
+def write_stdout(text: str) -> None:
+    """Print on stdout at once, without an error for a closed pipe, as after ``head``."""
     _print(text, sys.stdout)
 
 
-def tell(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Print one line on stderr."""
     _print(" ".join(text.split()), sys.stderr)
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 from bayesfuse.command_line import CommandError
@@ -27,18 +26,56 @@ ENDINGS = {
 }
 """Suffixes of output files, by option."""
 
+OUTPUTS = "output", "labels", "spans", "picture", "report", "ask_file", "rater_table"
+"""Options of output files."""
+
+MAX_ASK_FILES = 1000  # names that are tried
 PACKED = (".gz", ".bz2", ".xz", ".zip")
 BOOKS = (".xlsx", ".xls", ".ods", ".parquet", ".json")  # not written as text with commas
 
 
 def place(arguments: argparse.Namespace) -> None:
     """Fill in the names of output files, and check all files before anything is read."""
-    table, output, picture = arguments.responses, arguments.output, arguments.picture
-    if output is not None:
-        if output.is_dir():
-            raise CommandError(f"cannot write {output}: it is a folder")
-        if arguments.resume and not output.is_file():
-            raise CommandError(f"--resume continues the chains in {output}. Got: no such file")
+    table, output = arguments.responses, arguments.output
+    _check_suffixes(arguments)
+    stem = Path(table.stem if table.suffix in PACKED else table.name).stem
+    if arguments.labels is None and output is not None:
+        arguments.labels = output.with_name(f"{output.stem}-labels.csv")
+    elif arguments.labels is None:
+        arguments.labels = STDOUT if table == STDIN else Path(f"{stem}-labels.csv")
+    if arguments.ask is not None and arguments.ask_file is None:
+        numbers = ("", *(f"-{number}" for number in range(2, MAX_ASK_FILES)))
+        names = [Path(f"{stem}-ask{number}.csv") for number in numbers]
+        arguments.ask_file = next((name for name in names if not name.exists()), names[-1])
+    if arguments.ask_file is not None and arguments.ask_file.is_file():
+        raise CommandError(
+            "--ask-file is a new file, because an old one may hold labels that were filled in. "
+            f"Got: {arguments.ask_file}, which exists"
+        )
+    if arguments.model is not None and arguments.picture is None and output is not None:
+        arguments.picture = output.with_suffix(".png")
+    options = table, arguments.items, arguments.gold, arguments.graph
+    inputs = [path for path in options if path is not None]
+    if inputs.count(STDIN) > 1:
+        raise CommandError("only one table can come from standard input. Got: - for several")
+    for path in inputs:
+        try:
+            _ = path == STDIN or path.stat()
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    outputs = [getattr(arguments, name) for name in OUTPUTS]
+    if arguments.labels == STDOUT:
+        outputs.remove(STDOUT)
+    check_outputs([path for path in outputs if path is not None], inputs)
+
+
+def _check_suffixes(arguments: argparse.Namespace) -> None:
+    """Check the names of output files that are given."""
+    output = arguments.output
+    if output is not None and output.is_dir():
+        raise CommandError(f"cannot write {output}: it is a folder")
+    if arguments.resume and not output.is_file():
+        raise CommandError(f"--resume continues the chains in {output}. Got: no such file")
     for option, endings in ENDINGS.items():
         path = getattr(arguments, option)
         if path is not None and path.suffix.lower() not in endings.split():
@@ -50,37 +87,6 @@ def place(arguments: argparse.Namespace) -> None:
         raise CommandError(
             f"--labels is a file with commas (.csv) or tabs (.tsv). Got: {arguments.labels}"
         )
-    stem = Path(table.stem if table.suffix in PACKED else table.name).stem
-    if arguments.labels is None and output is not None:
-        arguments.labels = output.with_name(f"{output.stem}-labels.csv")
-    elif arguments.labels is None:
-        arguments.labels = STDOUT if table == STDIN else Path(f"{stem}-labels.csv")
-    if arguments.ask is not None and arguments.ask_file is None:
-        names = (
-            Path(f"{stem}-ask{'' if number == 1 else f'-{number}'}.csv") for number in count(1)
-        )
-        arguments.ask_file = next(name for name in names if not name.exists())
-    if arguments.ask_file is not None and arguments.ask_file.is_file():
-        raise CommandError(
-            "--ask-file is a new file, because an old one may hold labels that were filled in. "
-            f"Got: {arguments.ask_file}, which exists"
-        )
-    if arguments.model is not None and picture is None and output is not None:
-        arguments.picture = output.with_suffix(".png")
-    options = table, arguments.items, arguments.gold, arguments.graph
-    inputs = [path for path in options if path is not None]
-    if inputs.count(STDIN) > 1:
-        raise CommandError("only one table can come from standard input. Got: - for several")
-    for path in inputs:
-        try:
-            _ = path == STDIN or path.stat()
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-    outputs = [output, arguments.labels, arguments.spans, arguments.picture, arguments.report]
-    outputs += [arguments.ask_file, arguments.rater_table]
-    if arguments.labels == STDOUT:
-        outputs.remove(STDOUT)
-    check_outputs([path for path in outputs if path is not None], inputs)
 
 
 def open_table(path: Path) -> Callable[[], Path | io.BytesIO]:

@@ -14,7 +14,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.checks.collapse import MIXED
-from bayesfuse.command_line.console import say, tell
+from bayesfuse.command_line.console import write_stderr, write_stdout
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
@@ -29,21 +29,21 @@ from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import require_draws
 from bayesfuse.results.summaries import VISIBLE, coverage, least_certain, posterior_draws
 
-LARGE = 200_000_000  # bytes of an answer above which its models are left out
+MAX_BYTES = 200_000_000  # bytes of an answer above which its models are left out
 
-ITEMS = 10  # number of the least certain items to print
-MOST = 36  # largest number of entries of a parameter that are printed
+N_UNCERTAIN = 10  # number of the least certain items to print
+MAX_ENTRIES = 36  # largest number of entries of a parameter that are printed
 
 PARAMETERS = ("prevalence", "initial", "transition", "coupling")  # of the labels
 
-LARGE_RHAT, SMALL_ESS = 1.01, 400
+MAX_RHAT, MIN_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
 ESTIMATE = "{:.2f} ({:.2f}–{:.2f})".format  # mean and interval
 
 SEED = 1  # seed of the checks, so that the same fit gives the same report
 
-CHECKED = 1000  # approximate number of parameters whose convergence is checked
+MAX_CHECKED = 1000  # approximate number of parameters whose convergence is checked
 
 
 def write_labels(
@@ -78,14 +78,17 @@ def write_labels(
         columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
     table = pd.DataFrame(columns)
     if path == STDOUT:
-        say(table.to_csv(**settings).rstrip("\n"))
+        write_stdout(table.to_csv(**settings).rstrip("\n"))
     else:
         table.to_csv(path, **settings)
 
 
-def write_page(result: Any, path: Path) -> None:
-    """Write the answer as a page."""
-    result.report(path)
+def write_raters(result: xr.DataTree, path: Path) -> None:
+    """Write the table of raters, with the positive one of two classes."""
+    table = bf.rater_table(result)
+    if (positive := table.attrs.get("positive")) is not None:
+        table["positive"] = positive
+    table.to_csv(path, index=False, float_format="%.6g")
 
 
 def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path) -> None:
@@ -99,7 +102,9 @@ def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) 
     """Write the items to label next, with an empty column of labels, as ``--gold`` reads it."""
     asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
     if len(asked) < arguments.ask:
-        tell(f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels")
+        write_stderr(
+            f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels"
+        )
     asked[["item"]].assign(label="").to_csv(path, index=False)
 
 
@@ -109,12 +114,14 @@ def draw(result: xr.DataTree, path: Path) -> None:
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> str:
-    """Write a result as NetCDF, and say what was left out."""
+    """Write a result as NetCDF, and return a remark on what was left out."""
     left_out = ""
-    if isinstance(result, bf.Fused) and result.nbytes > LARGE and "models" in result.children:
+    if isinstance(result, bf.Fused) and result.nbytes > MAX_BYTES and "models" in result.children:
         result = result.copy(deep=False)
         del result["models"]
-        left_out = f"; its models, above {LARGE / 1e6:.0f} MB, which predictions need, are left out"
+        left_out = (
+            f"; its models, above {MAX_BYTES / 1e6:.0f} MB, which predictions need, are left out"
+        )
     content = result.to_netcdf(engine="h5netcdf")  # in memory, as a full disk would crash HDF5
     with path.open("wb") as file:
         file.write(content)
@@ -165,7 +172,7 @@ def _parameter_table(result: xr.DataTree) -> str:
     import arviz as az
 
     draws = result["posterior"].dataset
-    names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MOST]
+    names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MAX_ENTRIES]
     if not names:
         return ""
     table = az.summary(draws[names], kind="stats", ci_kind="eti", round_to="none")
@@ -181,23 +188,19 @@ def _group_table(result: xr.DataTree) -> str:
             "No raters were found to share a source, so this is the model of Dawid and Skene.\n"
             f"Groups: {result.attrs['groups']}."
         )
-    rows = [
-        [
-            in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2),
-            f"{row.probability:.2f}",
-            ESTIMATE(row.informedness, row.low, row.high),
-        ]
-        for row in groups.itertuples()
-    ]
-    header = ["raters who share a source", "probability", "informedness (0: none)"]
-    return as_columns(header, rows)
+    rows = []
+    for row in groups.itertuples():
+        names = in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2)
+        informedness = ESTIMATE(row.informedness, row.low, row.high)
+        rows.append([names, f"{row.probability:.2f}", informedness])
+    return as_columns(["raters who share a source", "probability", "informedness (0: none)"], rows)
 
 
 def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> str:
     """Return the least certain items with more than one visible class."""
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
     several = probability[(probability.values >= VISIBLE).sum(axis=1) > 1]
-    shown = least_certain(several, ITEMS, owner)
+    shown = least_certain(several, N_UNCERTAIN, owner)
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
     table = in_columns(shown) + "\n"
@@ -210,18 +213,16 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
 
     names = [variable.name for variable in model.free_RVs]
     draws = posterior_draws(result, *names)
-    step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
+    step = -(-sum(array[0, 0].size for array in draws.values()) // MAX_CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
     with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
         diagnostics = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
     if diagnostics.isna().all().any():
         return "Convergence cannot be assessed: that needs two or more chains and more draws."
     rhat, ess = diagnostics["r_hat"].max(), diagnostics["ess_bulk"].min()
-    where = (
-        in_one_line(diagnostics["r_hat"].idxmax()),
-        in_one_line(diagnostics["ess_bulk"].idxmin()),
-    )
-    line = f"Largest R-hat {rhat:.3f} ({where[0]}), smallest ESS {ess:,.0f} ({where[1]})."
+    worst_rhat = in_one_line(diagnostics["r_hat"].idxmax())
+    worst_ess = in_one_line(diagnostics["ess_bulk"].idxmin())
+    line = f"Largest R-hat {rhat:.3f} ({worst_rhat}), smallest ESS {ess:,.0f} ({worst_ess})."
     if step > 1:
         line += f" Every {step}-th rater was checked."
     return line + _advice(rhat, ess, result.attrs["sampler"])
@@ -229,12 +230,12 @@ def _convergence(model: LabelModel, result: xr.DataTree) -> str:
 
 def _advice(rhat: float, ess: float, sampler: str) -> str:
     """Return advice: longer chains if they mix slowly, more if they disagree."""
-    if rhat <= LARGE_RHAT and ess >= SMALL_ESS:
+    if rhat <= MAX_RHAT and ess >= MIN_ESS:
         return ""
     more = "more sweeps per draw (--sweeps)" if sampler == "gibbs" else "more draws (--draws)"
     words = (
-        f"The chains should run longer: R-hat should be below {LARGE_RHAT}, the effective "
-        f"sample size above {SMALL_ESS}. Try {more}."
+        f"The chains should run longer: R-hat should be below {MAX_RHAT}, the effective "
+        f"sample size above {MIN_ESS}. Try {more}."
     )
     if rhat > MIXED:
         words = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -23,15 +24,11 @@ from bayesfuse.command_line.columns import (
     require_lines,
     require_unique,
 )
-from bayesfuse.command_line.console import tell
+from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import STDIN
 from bayesfuse.data import gold_tables, tables
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.column_roles import (
-    ITEM,
-    LABEL,
-    assign_roles,
-)
+from bayesfuse.data.column_roles import ITEM, LABEL, assign_roles
 from bayesfuse.data.headings import without_headings
 
 WEIGHT = "weight"  # the column of weights in a table of edges
@@ -56,16 +53,12 @@ class Tables:
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
     """Read all input files of ``fit``."""
-    item, rater, label = names_of_columns = [arguments.item, arguments.rater, arguments.label]
+    item, rater, label = roles = [arguments.item, arguments.rater, arguments.label]
     in_sequence = arguments.sequence is not None
     place = [arguments.sequence, arguments.position] if in_sequence else []
-    if twice := [
-        name for name in names_of_columns + place if (names_of_columns + place).count(name) > 1
-    ]:
+    if twice := [name for name, number in Counter(roles + place).items() if number > 1]:
         raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
-    rows, read, column = _read_rows(
-        arguments, names_of_columns if arguments.items else names_of_columns + place
-    )
+    rows, read, column = _read_rows(arguments, roles if arguments.items else roles + place)
     listed = _read_items(arguments, rows, place)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
@@ -138,8 +131,10 @@ def _read_rows(
                 "--ignore is for a table with a column per rater (--wide); of others, columns that "
                 f"are not named are not read. Got: --ignore {','.join(arguments.ignore)}"
             )
-        hint = "give the names of columns by --item, --rater, --label, --sequence and --position, "
-        hint += "or --wide and --item for a table with a row per item and a column per rater"
+        hint = (
+            "give the names of columns by --item, --rater, --label, --sequence and --position, "
+            "or --wide and --item for a table with a row per item and a column per rater"
+        )
         require_columns(frame, [*roles, *place], path, hint, header)
         require_lines(frame, [*roles, *place], separator, path)
         long, words = _read_long(arguments, frame[[*roles, *place]].set_axis(columns, axis=1))
@@ -175,9 +170,8 @@ def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.D
     labelled = frame[frame[label].notna() & ~is_skipped]
     require_complete(labelled[[item, rater]], path, f"every row needs {item!r} and {rater!r}")
     labelled = labelled.astype("category")
-    labelled[item] = labelled[item].cat.set_categories(
-        frame[item].dropna().unique()
-    )  # none is lost
+    all_items = frame[item].dropna().unique()
+    labelled[item] = labelled[item].cat.set_categories(all_items)
     n_empty = int(frame[label].isna().sum())
     lost = sorted({*frame[rater].dropna()} - {*labelled[rater]}) if n_empty else []
     words = tables.without_labels(n_empty, lost)
@@ -306,7 +300,7 @@ def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Ser
     require_complete(item[label.notna()].to_frame(), path, "a gold label needs an item and a label")
     gold: Any = gold_tables.read_gold(gold_tables.known_as_text(item, label, responses), responses)
     if n_empty := int(item.notna().sum()) - len(gold):
-        tell(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
+        write_stderr(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
     return gold
 
 
@@ -322,10 +316,9 @@ def _read_groups(
     require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
     require_unique(frame[item], path, "an item has one group in all its rows")
     names = {str(name): name for name in responses.items.tolist()}
-    group = pd.Series(
-        frame[arguments.by].astype(str).to_numpy(), [names.get(name) for name in frame[item]]
-    )
-    return group[group.index.notna()]
+    index = pd.Index([names.get(name) for name in frame[item]])
+    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index)
+    return group[index.notna()]
 
 
 def _as_integers(names: Iterable[str]) -> dict[str, Any]:

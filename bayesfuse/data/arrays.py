@@ -14,9 +14,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.errors import SHORT, ResponsesError, abridged, brief, masked
+from bayesfuse.errors import ResponsesError
+from bayesfuse.errors.messages import SHORT, abridged, brief, masked
 
-LARGEST = 2**53  # above this, floats do not hold every whole number
+MAX_EXACT_FLOAT = 2**53  # above this, floats do not hold every whole number
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),
     "boolean": (np.bool_,),
@@ -32,7 +33,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
 SKIPPED = {"ignore", "ignored", "skip", "skipped"}
 """Labels of tools for tasks that an annotator left out, in any case."""
 
-MAX_TEXT = 40  # letters of a cell that a message shows
+MAX_LETTERS = 40  # letters of a cell that a message shows
 
 
 def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
@@ -144,22 +145,18 @@ def _times(values: NDArray[Any]) -> NDArray[Any]:
 
 def _objects(values: Any) -> NDArray[Any]:
     """Return a (nested) list as an array of objects, anything else as a scalar array."""
-    if (
-        not is_list_like(values)
-        or isinstance(values, Set | Mapping)
-        or scipy.sparse.issparse(values)
-    ):
+    is_scalar = not is_list_like(values) or isinstance(values, Set | Mapping)
+    if is_scalar or scipy.sparse.issparse(values):
         array = np.empty((), dtype=object)
         array[()] = values
         return array
-    listed = [
-        _unmasked(value).tolist() if isinstance(value, np.ma.MaskedArray) else value
-        for value in values
+    rows = [
+        _unmasked(row).tolist() if isinstance(row, np.ma.MaskedArray) else row for row in values
     ]
     try:
-        return np.array(listed, dtype=object)
-    except ValueError:  # ragged rows
-        return np.fromiter(listed, dtype=object, count=len(listed))
+        return np.array(rows, dtype=object)
+    except ValueError:  # of several lengths
+        return np.fromiter(rows, dtype=object, count=len(rows))
 
 
 def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
@@ -215,7 +212,7 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def quoted(value: Any, most: int = MAX_TEXT) -> str:
+def quoted(value: Any, most: int = MAX_LETTERS) -> str:
     """Return a cell or name as a message shows it: masked, then abridged."""
     return abridged(masked(repr(as_python(value))), most)
 
@@ -231,4 +228,6 @@ def shown(values: Any, most: int = 8) -> str:
 def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:
     """Return whether floats hold all these numbers exactly."""
     integers = [array for array in arrays if array.dtype.kind != "f" and array.size]
-    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in integers)
+    return all(
+        array.min() >= -MAX_EXACT_FLOAT and array.max() <= MAX_EXACT_FLOAT for array in integers
+    )

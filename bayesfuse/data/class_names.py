@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,8 @@ from bayesfuse.data.positive_class import (
 )
 from bayesfuse.data.reading import read_order
 from bayesfuse.data.silence import by_item
-from bayesfuse.errors import ResponsesError, abridged, require_flag, warn
+from bayesfuse.errors import ResponsesError, require_flag, warn
+from bayesfuse.errors.messages import abridged
 
 MAX_NAMES = 5  # names or groups of them that a sentence lists
 MAX_LETTERS = 60
@@ -46,20 +48,18 @@ def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
     """Return the separator of class names that are sets of labels, and the sets in two orders."""
     if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
         return None
-    bare_names = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
+    unquoted = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
     for separator in SEPARATORS:
-        parts = [[part.strip() for part in name.split(separator)] for name in bare_names]
+        parts = [list(map(str.strip, name.split(separator))) for name in unquoted]
         sets: dict[tuple[str, ...], list[int]] = {}
         several = [at for at, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
         for at in several:
             sets.setdefault(tuple(sorted(parts[at])), []).append(at)
-        twice = [group for group in sets.values() if len(group) > 1]
-        number: dict[str, int] = {}
-        for labels in parts:
-            for part in set(labels):
-                number[part] = number.get(part, 0) + 1
-        if twice or (len(several) > 1 and all(number[p] > 1 for at in several for p in parts[at])):
-            return separator, twice
+        reordered = [group for group in sets.values() if len(group) > 1]
+        number = Counter(part for labels in parts for part in set(labels))
+        are_shared = all(number[part] > 1 for at in several for part in parts[at])
+        if reordered or (len(several) > 1 and are_shared):
+            return separator, reordered
     return None
 
 
@@ -91,7 +91,7 @@ def one_spelling(
 ) -> Any:
     """Return a table in which classes that are spelt alike are one, or warn of them.
 
-    ``in_order`` says that the user chose the order of the classes, and ``marks`` are of missing
+    ``in_order``: whether the user chose the order of the classes; ``marks``: labels of missing
     responses and of silence.
     """
     require_flag("normalise", normalise)
@@ -155,8 +155,8 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
     of_marks -= {normal_form(str(name)) for name in ([] if declared is None else declared)}
     if odd := [name for name, form in zip(spellings, forms, strict=True) if form in of_marks]:
         raise ResponsesError(
-            "Labels that are spelt like a missing response or silence are no class: name them in "
-            f"missing= or abstain=, or drop them. Got: {shown(odd, 3)}."
+            "Labels that are spelt like a missing response or silence are not classes: name them "
+            f"in missing= or abstain=, or drop them. Got: {shown(odd, 3)}."
         )
     if declared is not None:
         names = unique_names(declared, "class")
@@ -233,14 +233,13 @@ def class_notes(table: Any) -> list[str]:
     if groups := spelt_alike(table.classes):
         notes.append(f"{spelling_note(table, groups)} {REMEDY}")
     if (sets := looks_like_sets(table.classes)) is not None:
-        separator, twice = sets
+        separator, reordered = sets
         what = f"Class names look like sets of labels separated by {separator!r}"
-        if not twice:
+        if not reordered:
             return [*notes, f"{what}: every set counts as a class of its own."]
-        some = "; ".join(_counted(table, group) for group in twice[:MAX_NAMES])
         notes.append(
-            f"{what}, and sets in two orders count as different classes: {_first(some, twice)}. "
-            "Sort the labels within each set."
+            f"{what}, and sets in two orders count as different classes: "
+            f"{_first(table, reordered)}. Sort the labels within each set."
         )
     return notes
 
@@ -253,29 +252,27 @@ def class_rows(table: Any) -> list[tuple[str, str]]:
         how = {None: "the last one", 0: "as declared", 1: "by its name"}[place]
         rows.append(("positive class", f"{abridged(str(name), MAX_LETTERS)} ({how})"))
     if groups := spelt_alike(table.classes):
-        rows.append(
-            ("spelt alike", "; ".join(_counted(table, group) for group in groups[:MAX_NAMES]))
-        )
+        rows.append(("spelt alike", _listed(table, groups, MAX_NAMES)))
     if (sets := looks_like_sets(table.classes)) is not None and sets[1]:
-        rows.append(
-            ("sets in two orders", "; ".join(_counted(table, group) for group in sets[1][:3]))
-        )
+        rows.append(("sets in two orders", _listed(table, sets[1], 3)))
     return rows
 
 
 def spelling_note(table: Any, groups: list[list[int]]) -> str:
     """Return a sentence that counts the spellings of classes."""
-    some = "; ".join(_counted(table, group) for group in groups[:MAX_NAMES])
-    number = sum(map(len, groups))
     return (
         "Class names that differ only in case, spaces or Unicode form count as "
-        f"{number} different classes: {_first(some, groups)}."
+        f"{sum(map(len, groups))} different classes: {_first(table, groups)}."
     )
 
 
-def _first(some: str, groups: list[list[int]]) -> str:
-    left = len(groups) - MAX_NAMES
-    return some + (f"; and {left:,} more" if left > 0 else "")
+def _first(table: Any, groups: list[list[int]]) -> str:
+    others = len(groups) - MAX_NAMES
+    return _listed(table, groups, MAX_NAMES) + (f"; and {others:,} more" if others > 0 else "")
+
+
+def _listed(table: Any, groups: list[list[int]], most: int) -> str:
+    return "; ".join(_counted(table, group) for group in groups[:most])
 
 
 def _counted(table: Any, group: list[int]) -> str:

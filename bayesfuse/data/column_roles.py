@@ -86,9 +86,9 @@ class Columns:
     def shares_labels(self, name: Any, others: list[Any]) -> bool:
         """Whether others use all the values of a column of text, as raters of a wide table do."""
         values = set(self.counts(name))
-        return not all(map(is_number, values)) and any(
-            values <= set(self.counts(other)) for other in others if other != name
-        )
+        if all(map(is_number, values)):
+            return False
+        return any(values <= set(self.counts(other)) for other in others if other != name)
 
     def is_same_partition(self, names: list[Any]) -> bool:
         """Whether columns identify the same groups of rows."""
@@ -188,15 +188,10 @@ def _candidates(table: Columns, role: str, wanted: Any) -> list[Any]:
 
 def _identifiers(table: Columns, others: list[Any]) -> list[Any]:
     """Return columns that may identify items by their names, and that do not number responses."""
-    return [
-        name
-        for name in table.names
-        if ID_SUFFIX.search(str(name))
-        and name not in others
-        and plain_name(name, ITEM) not in {*KNOWN[RATER], *KNOWN[LABEL]}
-        and table.repeats(name)
-        and table.varies(name)
-    ]
+    other_names = {*KNOWN[RATER], *KNOWN[LABEL]}
+    named = [name for name in table.names if ID_SUFFIX.search(str(name)) and name not in others]
+    named = [name for name in named if plain_name(name, ITEM) not in other_names]
+    return [name for name in named if table.repeats(name) and table.varies(name)]
 
 
 def _is_long(table: Columns, wanted: tuple[Any, Any, Any], candidates: list[list[Any]]) -> bool:
@@ -242,13 +237,9 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
 
 def _suggestions(table: Columns, role: str, taken: list[Any]) -> list[Any]:
     """Return columns that may have a role by their content, those with a similar name first."""
-    free = [
-        name
-        for name in table.names
-        if name not in taken
-        and table.varies(name)
-        and (role == ITEM or not table.is_distinct(name, MIN_ROWS))
-    ]
+    free = [name for name in table.names if name not in taken and table.varies(name)]
+    if role != ITEM:
+        free = [name for name in free if not table.is_distinct(name, MIN_ROWS)]
     words = {name: set(re.split(r"[\W_]+", str(name).casefold())) for name in free}
     alike = [name for name in free if words[name] & {*KNOWN[role]}]
     if role == ITEM:
@@ -313,45 +304,58 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | 
     """Return which column of a wide table seems to hold no labels of a rater, and why."""
     if {ITEM, RATER, LABEL} <= set(columns):
         return f"columns {sorted((ITEM, RATER, LABEL))}"
-    counts = [count_values(part) for part in parts]
-    for labels in counts:
-        for mark in marks:
-            labels.pop(as_text(mark), None)
-    n_raters = Counter(label for labels in counts for label in labels)
+    counts = [_label_counts(part, marks) for part in parts]
+    n_columns = Counter(label for labels in counts for label in labels)
+    in_no_other = {label for label, number in n_columns.items() if number == 1}
+    n_alone = [len(in_no_other.intersection(labels)) for labels in counts]
+    n_disjoint = sum(bool(labels) and in_no_other.issuperset(labels) for labels in counts)
     total = sum(labels.total() for labels in counts)
-    alone = [sum(n_raters[label] == 1 for label in labels) for labels in counts]
-    n_text = sum(not any(map(is_number, labels)) for labels in counts if labels)
-    n_disjoint = sum(one == len(labels) > 0 for one, labels in zip(alone, counts, strict=True))
     odd = []
-    for name, part, labels, n_alone in zip(columns, parts, counts, alone, strict=True):
-        size, n_labels = labels.total(), len(labels)
-        # others have as many responses and might have used the same labels
-        is_complete = size == len(part) <= total - size
-        is_free_text = n_labels >= MIN_ROWS and 2 * n_labels > size
-        why = ""
+    for name, part, labels, alone in zip(columns, parts, counts, n_alone, strict=True):
+        why = _odd_name(str(name)) or _odd_labels(part, labels, alone, total)
         if not labels and any(map(is_list_like, part)):
             why = "of lists or mappings"
-        elif str(name).startswith("Unnamed: "):
-            why = "without a name"
-        elif plain_name(name) in NO_RATERS:
-            use = " (known labels are given by gold=)" if plain_name(name) in TRUTH else ""
-            why = f"with a name that raters seldom have{use}"
-        elif (is_complete or is_free_text) and n_labels > 1 and 2 * n_alone > n_labels:
-            why = f"with {n_labels} labels, {n_alone} of them in no other"
-        elif is_complete and n_labels == size >= MIN_ROWS and _numbers_rows(part):
-            why = "which numbers the rows"
-        elif n_alone == n_labels > 0 and n_disjoint == 1 and len(columns) > 3:
-            if not any(map(is_number, labels)):  # such as remarks
-                why = "with labels of no other"
+        is_disjoint = alone == len(labels) > 0 and not any(map(is_number, labels))
+        if not why and is_disjoint and n_disjoint == 1 and len(columns) > 3:  # such as remarks
+            why = "with labels of no other"
         if why:
-            odd.append((n_labels, f"column {quoted(name)} {why}"))
-    if not odd and n_text:
-        odd = [
-            (len(labels), f"column {quoted(name)} of numbers, where others have text")
-            for name, labels in zip(columns, counts, strict=True)
-            if labels and all(map(is_number, labels))
-        ]
+            odd.append((len(labels), f"column {quoted(name)} {why}"))
+    if not odd and any(labels and not any(map(is_number, labels)) for labels in counts):
+        for name, labels in zip(columns, counts, strict=True):
+            if labels and all(map(is_number, labels)):
+                why = f"column {quoted(name)} of numbers, where others have text"
+                odd.append((len(labels), why))
     return max(odd, key=lambda entry: entry[0])[1] if odd else None
+
+
+def _label_counts(part: Any, marks: list[Any]) -> Counter[str]:
+    labels = count_values(part)
+    for mark in marks:
+        labels.pop(as_text(mark), None)
+    return labels
+
+
+def _odd_name(name: str) -> str:
+    """Return why a column of this name holds no labels of a rater, or nothing."""
+    if name.startswith("Unnamed: "):
+        return "without a name"
+    if plain_name(name) not in NO_RATERS:
+        return ""
+    use = " (known labels are given by gold=)" if plain_name(name) in TRUTH else ""
+    return f"with a name that raters seldom have{use}"
+
+
+def _odd_labels(part: Any, labels: Counter[str], n_alone: int, total: int) -> str:
+    """Return why labels, ``n_alone`` of them in no other column, are not of a rater, or nothing."""
+    size, n_labels = labels.total(), len(labels)
+    # others have as many responses and might have used the same labels
+    is_complete = size == len(part) <= total - size
+    is_free_text = n_labels >= MIN_ROWS and 2 * n_labels > size
+    if (is_complete or is_free_text) and n_labels > 1 and 2 * n_alone > n_labels:
+        return f"with {n_labels} labels, {n_alone} of them in no other"
+    if is_complete and n_labels == size >= MIN_ROWS and _numbers_rows(part):
+        return "which numbers the rows"
+    return ""
 
 
 def _numbers_rows(values: Any) -> bool:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.class_names import class_rows
-from bayesfuse.errors import abridged
+from bayesfuse.errors.messages import abridged
 
 FEW = 5  # number of the first and the last rows of long tables to show
-LETTERS = 60  # length to which printed names are cut; plots cut them shorter
+MAX_LETTERS = 60  # length to which printed names are cut; plots cut them shorter
 
 
-def in_one_line(name: Any, most: int = LETTERS) -> str:
+def in_one_line(name: Any, most: int = MAX_LETTERS) -> str:
     """Return a name without line breaks, quoted if empty, with the middle cut out if long."""
     # control characters and unpaired surrogates can be neither printed nor drawn
     text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in str(name))
@@ -88,12 +88,12 @@ def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -
 def as_columns(header: list[str], rows: list[list[str]]) -> str:
     """Return rows of text as left-aligned columns; a row may end early."""
     lines = [header, *rows]
-    columns = range(len(header))
-    widths = [max(len(line[at]) for line in lines if at < len(line)) for at in columns]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
-        for line in lines
-    )
+    widths = [0] * len(header)
+    for line in lines:
+        for at, cell in enumerate(line):
+            widths[at] = max(widths[at], len(cell))
+    padded = [map(str.ljust, line, widths) for line in lines]
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:
@@ -101,4 +101,8 @@ def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:
     left_out = len(rows) - 2 * FEW
     if left_out <= 1:
         return rows
-    return [*rows[:FEW], [f"… {left_out:,} more", *[""] * (n_columns - 1)], *rows[-FEW:]]
+    return [
+        *rows[:FEW],
+        [f"… {left_out:,} more", *[""] * (n_columns - 1)],
+        *rows[-FEW:],
+    ]

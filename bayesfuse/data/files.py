@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from bayesfuse.errors import ModelError, brief
+from bayesfuse.errors import ModelError
+from bayesfuse.errors.messages import brief
 
-SNIFFED = 20  # lines from which separator and width of a file are taken
+SNIFFED_LINES = 20  # lines from which separator and width of a file are taken
 UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas
 
 
@@ -47,7 +48,7 @@ def read_text(
     """
     settings = {"keep_default_na": False, "encoding": "utf-8-sig"} | settings  # no byte-order mark
     # whole lines, in which csv finds the cells: pandas refuses lines of several lengths
-    sniffed = {"header": None, "nrows": SNIFFED, "dtype": str, "quoting": csv.QUOTE_NONE}
+    sniffed = {"header": None, "nrows": SNIFFED_LINES, "dtype": str, "quoting": csv.QUOTE_NONE}
     lines = pd.read_csv(opened(), sep="\x1f", **settings | sniffed)
     if lines.shape[1] > 1:
         raise ValueError("control characters")
@@ -63,7 +64,7 @@ def read_text(
     if settings["skipinitialspace"]:  # as after ", "
         rows = [*csv.reader(lines[0], delimiter=separator, skipinitialspace=True)]
     n_named = len(rows[0])
-    # separators at the ends of lines are no columns
+    # separators at the ends of lines do not make columns
     width = max([n_named, *(len(row) for row in rows if not any(row[n_named:]))])
     header = [*rows[0], *[""] * (width - n_named)] if has_header else [*range(width)]
     names = [f"Unnamed: {place}" if name == "" else name for place, name in enumerate(header)]

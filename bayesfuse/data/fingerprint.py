@@ -21,29 +21,29 @@ def of_responses(responses: Any) -> dict[str, str]:
     items, raters, classes = (
         of_names(names) for names in (responses.items, responses.raters, responses.classes)
     )
-    asked = _mixed(items, responses.multiplicity.astype(np.uint64))
+    item_hash = _mixed(items, responses.multiplicity.astype(np.uint64))
     label_digest = _mixed(raters[:, None], classes).ravel()
     item, _ = responses.small_columns
     total = np.zeros(2, dtype=np.uint64)
     for at in range(0, responses.n_responses, ROWS_AT_ONCE):
         part = slice(at, at + ROWS_AT_ONCE)
-        row = _mixed(asked[item[part]], label_digest[responses.cell[part]])
+        row = _mixed(item_hash[item[part]], label_digest[responses.cell[part]])
         total += row.sum(dtype=np.uint64), (row ^ (row >> np.uint64(29))).sum(dtype=np.uint64)
-    heard = [total]
+    contents = [total]
     if (silent := responses.silent) is not None:
         word = _mixed(raters, np.ones_like(raters))  # the hash of the number 0 is 0
-        unheard = _mixed(silent.sums(word, responses.n_items), asked).sum(dtype=np.uint64)
-        heard.append(np.array([int(silent.complete), unheard], dtype=np.uint64))
+        silent_hash = _mixed(silent.sums(word, responses.n_items), item_hash).sum(dtype=np.uint64)
+        contents.append(np.array([int(silent.complete), silent_hash], dtype=np.uint64))
     if (stated := responses.stated) is not None:
         spread = pd.util.hash_array(stated.probability.ravel()).reshape(stated.probability.shape)
         word = _mixed(np.broadcast_to(classes, spread.shape), spread).sum(axis=1, dtype=np.uint64)
-        row = _mixed(asked[stated.item], _mixed(raters[stated.rater], word))
-        heard.append(np.array([len(row), row.sum(dtype=np.uint64)], dtype=np.uint64))
+        row = _mixed(item_hash[stated.item], _mixed(raters[stated.rater], word))
+        contents.append(np.array([len(row), row.sum(dtype=np.uint64)], dtype=np.uint64))
     return {
         "items": _digest([items]),
         "raters": _digest([raters]),
         "classes": _digest([classes]),
-        "responses": _digest(heard),
+        "responses": _digest(contents),
     }
 
 
@@ -93,9 +93,9 @@ def _wide(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float64 if kind == "f" else np.uint64 if kind == "u" else np.int64)
 
 
-def _mixed(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a number for each pair of numbers; the order within the pair matters."""
-    mixed = one * MIX[0] + other * MIX[1]
+    mixed = first * MIX[0] + second * MIX[1]
     mixed ^= mixed >> np.uint64(32)
     mixed *= MIX[0]
     return mixed ^ (mixed >> np.uint64(29))

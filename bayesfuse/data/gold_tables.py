@@ -39,11 +39,9 @@ def read_gold(
     if labels_by_item is None:
         return None
     if getattr(names, "normalised", False):
-        items, labels = (
-            list(labels_by_item.keys()),
-            as_spelt([label for _, label in labels_by_item.items()], names),
-        )
-        labels_by_item = pd.Series(labels, pd.Index(items, dtype=object), dtype=object)
+        items = pd.Index(list(labels_by_item.keys()), dtype=object)
+        labels = as_spelt([label for _, label in labels_by_item.items()], names)
+        labels_by_item = pd.Series(labels, items, dtype=object)
     classes = set(names.classes.tolist())
 
     def is_missing(value: Any) -> bool:
@@ -55,9 +53,8 @@ def read_gold(
 
     if isinstance(labels_by_item, Mapping):
         return {name: value for name, value in labels_by_item.items() if not is_missing(value)}
-    return labels_by_item.loc[
-        np.array([not is_missing(value) for value in labels_by_item], dtype=bool)
-    ]
+    is_known = [not is_missing(value) for value in labels_by_item]
+    return labels_by_item.loc[np.array(is_known, dtype=bool)]
 
 
 def _gold(gold: Any, names: Responses | Names, item: str, label: str) -> Any:
@@ -92,9 +89,10 @@ def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list
     """Return the columns of items and of known labels, where there is one of these."""
     pairs: list[Any] = []
     for role, wanted in ((ITEM, item), (LABEL, label)):
-        # a Series as pandas writes it has no name for its index
-        others = [n for n in names if n == UNNAMED if role == ITEM]
-        others += [n for n in names if role == LABEL and plain_name(n) in TRUTH]
+        if role == ITEM:  # a Series as pandas writes it has no name for its index
+            others = [name for name in names if name == UNNAMED]
+        else:
+            others = [name for name in names if plain_name(name) in TRUTH]
         exact = [name for name in (wanted, role) if name in names][:1]
         alike = exact or others or known_names(names, role)
         pairs += alike if len(alike) == 1 else []
@@ -103,10 +101,8 @@ def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list
 
 def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
     """Return known labels by item, from texts that stand for the names of a table."""
-    item_of, class_of = (
-        {str(name): name for name in as_array(names_of).tolist()}
-        for names_of in (names.items, names.classes)
-    )
+    item_of = {str(name): name for name in as_array(names.items).tolist()}
+    class_of = {str(name): name for name in as_array(names.classes).tolist()}
     for name in [name for name in class_of.values() if isinstance(name, bool)]:
         class_of |= {str(name).upper(): name, str(name).lower(): name}  # as spreadsheets write them
     # whole numbers have a decimal point where others of their column are missing

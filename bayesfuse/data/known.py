@@ -1,4 +1,4 @@
-"""What users know besides the responses: true classes, shares of classes, tables by item."""
+"""Inputs besides the responses: true classes, shares of classes, tables by item."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from bayesfuse.errors import ModelError, ResponsesError, require_numbers
 from bayesfuse.numerics.kernels import Array
 
 SHARES = "class_shares must be positive numbers that sum to one, or intervals (low, high) of such"
-WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
-CLOSE = 1e-3  # tolerance of sums of a classifier's probabilities, perhaps in single precision
+NORMAL_WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
+SUM_TOLERANCE = (
+    1e-3  # tolerance of sums of a classifier's probabilities, perhaps in single precision
+)
 
 
 def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
@@ -110,7 +112,7 @@ def read_shares(shares: Any, responses: Responses) -> tuple[Array | None, Array 
     if values.ndim == 1:
         return values / values.sum(), None
     mean = values.mean(axis=1) / values.mean(axis=1).sum()
-    concentration = mean * (1 - mean) / ((high - low) / WIDTH) ** 2 - 1.0
+    concentration = mean * (1 - mean) / ((high - low) / NORMAL_WIDTH) ** 2 - 1.0
     return None, mean * max(float(np.median(concentration)), 1.0)
 
 
@@ -191,7 +193,7 @@ def read_classifier(responses: Responses, classifier: Any) -> Array:
         )
     table = table[:, order]
     sound = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
-    sound &= np.abs(table.sum(axis=1) - 1) < CLOSE
+    sound &= np.abs(table.sum(axis=1) - 1) < SUM_TOLERANCE
     rule = "Every row of classifier= must be probabilities that sum to one."
     refuse(
         ~sound, rule, lambda n: f"{table[n].tolist()} for item {as_python(responses.items[n])!r}"

@@ -15,22 +15,22 @@ from bayesfuse.errors import ResponsesError
 
 
 def encode(
-    values: Any, declared: Any, what: str, column: str, left_out: NDArray[np.bool_] | None = None
+    values: Any, declared: Any, noun: str, column: str, left_out: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the index of every value among the names, and the names.
 
     Rows in messages are counted with those that were ``left_out``.
     """
     if declared is None:
-        codes, distinct = numbered(values, what, column)
-        return codes, unique_names(distinct, what)
+        codes, distinct = numbered(values, noun, column)
+        return codes, unique_names(distinct, noun)
     require_one_table(values, column)
-    names = unique_names(declared, what)
+    names = unique_names(declared, noun)
     if isinstance(values, pd.Categorical):
         codes = places(as_array(values.categories), names)[values.codes]
     else:
         codes = places(values, names)
-    rule = f"Every {what} in {column!r} must be among the declared ones {shown(names)}."
+    rule = f"Every {noun} in {column!r} must be among the declared ones {shown(names)}."
     entry = "{} in row {}, counted from 0".format
     refuse(codes < 0, rule, lambda n: entry(quoted(values[n]), numbers(left_out, n)))
     return codes, names
@@ -41,7 +41,7 @@ def numbers(left_out: NDArray[np.bool_] | None, row: int) -> int:
     return row if left_out is None else int(np.flatnonzero(~left_out)[row])
 
 
-def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], Any]:
+def numbered(values: Any, noun: str, column: str) -> tuple[NDArray[np.int64], Any]:
     """Return codes and the sorted distinct values (the categories, of a categorical)."""
     require_one_table(values, column)
     if isinstance(values, pd.Categorical):
@@ -53,7 +53,7 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
         raise ResponsesError(
-            f"Names in the {what} column {column!r} must be of one kind, because they are sorted; "
+            f"Names in the {noun} column {column!r} must be of one kind, because they are sorted; "
             f"astype(str) makes all of them text. Got: {', '.join(kinds)}."
         ) from None
     return codes.astype(np.int64), distinct
@@ -102,9 +102,9 @@ def matched(
     return place
 
 
-def unique_names(names: Any, what: str) -> NDArray[Any]:
+def unique_names(names: Any, noun: str) -> NDArray[Any]:
     """Return names as an array that can be saved with a result, checked."""
-    rule = f"Names of {_plural(what)} must"
+    rule = f"Names of {_plural(noun)} must"
     if isinstance(names, set | frozenset) or not (is_list_like(names) or isinstance(names, str)):
         raise ResponsesError(f"{rule} be a sequence, which has an order. Got: {names!r}.")
     values = as_array(names if hasattr(names, "__array__") else list(names))
@@ -112,7 +112,7 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
         values = as_array(values.to_numpy())
     if values.ndim == 1:
         refuse(pd.isna(values), f"{rule} not be missing.", lambda n: repr(as_python(values[n])))
-    array = _nameable(values, what) if values.ndim == 1 else None
+    array = _nameable(values, noun) if values.ndim == 1 else None
     if array is None:
         kinds = sorted({type(name).__name__ for name in names})
         raise ResponsesError(
@@ -120,17 +120,17 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
             "hold each, so that results can be saved; astype(str) makes a column text. Got: "
             f"{shown(list(names), 3)} ({', '.join(kinds)})."
         )
-    twice = pd.Index(array, dtype=object if array.dtype.kind in "US" else None)
-    twice = twice[twice.duplicated()]
-    if len(twice):
+    repeated = pd.Index(array, dtype=object if array.dtype.kind in "US" else None)
+    repeated = repeated[repeated.duplicated()]
+    if len(repeated):
         raise ResponsesError(
             f"{rule} differ, because they identify the results. Got: "
-            f"{quoted(twice[0])} more than once."
+            f"{quoted(repeated[0])} more than once."
         )
     return array
 
 
-def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
+def _nameable(values: NDArray[Any], noun: str) -> NDArray[Any] | None:
     """Return names as a file stores them, None if it cannot."""
     if values.dtype.kind in "biuf":
         return values + 0.0 if values.dtype.kind == "f" else values  # −0 is 0
@@ -145,20 +145,20 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
     if match := re.search(pattern, ("" if text else b"").join(listed)):
         name = next(name for name in listed if match[0] in name)
         raise ResponsesError(
-            f"Names of {_plural(what)} must be text without the character NUL and without "
+            f"Names of {_plural(noun)} must be text without the character NUL and without "
             f"surrogates, because files hold neither. Got: {quoted(name)}."
         )
     return np.array(listed, dtype=str if text else bytes)
 
 
-def names_of(count: int, declared: Any, what: str) -> NDArray[Any]:
+def names_of(count: int, declared: Any, noun: str) -> NDArray[Any]:
     """Return ``count`` names, as given or numbers from 0."""
     if declared is None:
         return np.arange(count)
-    names = unique_names(declared, what)
+    names = unique_names(declared, noun)
     if len(names) != count:
         raise ResponsesError(
-            f"There must be one {what} name for each of the {count} {_plural(what)}. Got: "
+            f"There must be one {noun} name for each of the {count} {_plural(noun)}. Got: "
             f"{len(names)} names."
         )
     return names
@@ -175,17 +175,17 @@ def require_two(classes: NDArray[Any]) -> None:
         )
 
 
-def require_32_bits(count: int, what: str) -> None:
+def require_32_bits(count: int, noun: str) -> None:
     """Raise ResponsesError if 32 bits cannot index so many rows, cells or pairs."""
     if count >= 2**32:
         raise ResponsesError(
-            f"A table must have fewer than 2³² {what}, because they are indexed with 32 bits. "
-            f"Got: {count} {what}."
+            f"A table must have fewer than 2³² {noun}, because they are indexed with 32 bits. "
+            f"Got: {count} {noun}."
         )
 
 
-def _plural(what: str) -> str:
-    return f"{what}es" if what.endswith("s") else f"{what}s"
+def _plural(noun: str) -> str:
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 def listed(names: Any) -> list[Any]:

@@ -85,9 +85,9 @@ def sorted_edges(
     low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
     key = low * len(items) + high
     order = np.argsort(key)
-    twice = np.diff(key[order]) == 0
+    is_repeated = np.diff(key[order]) == 0
     rule = "An edge must be given once, in either direction, because it has one weight."
-    refuse(twice, rule, lambda n: f"{shown(items[pairs[order[n]]])} more than once")
+    refuse(is_repeated, rule, lambda n: f"{shown(items[pairs[order[n]]])} more than once")
     return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
 
 

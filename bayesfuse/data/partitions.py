@@ -127,16 +127,15 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
     label = label[label != EMPTY]  # refused where the partition is read
     if layout.abstain is not None:
         label = label[label != layout.abstain]
-    raters, classes = (column.dropna().unique() for column in (frame[layout.rater], label))
     content = pd.util.hash_pandas_object(frame[layout.columns[:3]], index=False)
     return Survey(
-        len(frame),
-        int(frame[layout.item].nunique()),
-        raters,
-        classes,
-        (as_python(unit.min()), as_python(unit.max())),
-        tuple(_kind(frame[name]) for name in layout.columns[:3]),
-        int(content.to_numpy().sum(dtype=np.uint64)),
+        rows=len(frame),
+        items=int(frame[layout.item].nunique()),
+        raters=frame[layout.rater].dropna().unique(),
+        classes=label.dropna().unique(),
+        range=(as_python(unit.min()), as_python(unit.max())),
+        kinds=tuple(_kind(frame[name]) for name in layout.columns[:3]),
+        content=int(content.to_numpy().sum(dtype=np.uint64)),
     )
 
 
@@ -183,14 +182,14 @@ class Partitions:
     def __init__(self, layout: Layout, origins: Sequence[Any]) -> None:
         sources = [Source(*origin) for origin in enumerate(origins)]
         surveys: list[Survey | None] = _parts(layout, sources).map(survey, (layout,))
-        if not (nonempty := [one for one in surveys if one is not None]):
+        if not (nonempty := [part for part in surveys if part is not None]):
             raise ResponsesError(
                 f"A table must have at least one row. Got: {len(sources)} partitions without rows."
             )
-        self.sources = [source for source, one in zip(sources, surveys, strict=True) if one]
+        self.sources = [source for source, part in zip(sources, surveys, strict=True) if part]
         _require_kinds(nonempty, self.sources, layout)
-        self.raters = _names([one.raters for one in nonempty], layout.raters, "rater")
-        self.classes = _names([one.classes for one in nonempty], layout.classes, "class")
+        self.raters = _names([part.raters for part in nonempty], layout.raters, "rater")
+        self.classes = _names([part.classes for part in nonempty], layout.classes, "class")
         dtypes, graded = [nonempty[0].classes.dtype], bool(layout.ordered)
         if layout.normalise and layout.classes is None and self.classes.dtype.kind == "U":
             self.classes = unique_names(sorted(spelt_once(self.classes.tolist())), "class")
@@ -199,10 +198,12 @@ class Partitions:
         )
         ordered = read_order(layout.ordered, dtypes, layout.classes, self.classes)
         self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
-        self.per_partition = np.array([(one.items, one.rows) for one in nonempty], dtype=np.int64)
+        self.per_partition = np.array(
+            [(part.items, part.rows) for part in nonempty], dtype=np.int64
+        )
         self.n_partitions = len(self.sources)
         self.n_items, self.n_responses = self.per_partition.sum(axis=0).tolist()
-        self.content = f"{sum(one.content for one in nonempty) % 2**64:016x}"
+        self.content = f"{sum(part.content for part in nonempty) % 2**64:016x}"
         _require_disjoint(nonempty, self.sources, self.layout)
 
     @cached_property
@@ -226,10 +227,10 @@ class Partitions:
         return sequences
 
     def __repr__(self) -> str:
-        sizes, counts = self.per_partition[:, 1], (len(self.raters), len(self.classes))
+        sizes = self.per_partition[:, 1]
         title = (
-            f"{self.n_responses:,} responses to {self.n_items:,} items by {counts[0]:,} raters, "
-            f"{counts[1]:,} classes"
+            f"{self.n_responses:,} responses to {self.n_items:,} items by {len(self.raters):,} "
+            f"raters, {len(self.classes):,} classes"
         )
         parts = f"{self.n_partitions:,} of {sizes.min():,} to {sizes.max():,} responses"
         rows = [("partitions", parts), ("classes", shown(self.classes))]
@@ -240,16 +241,16 @@ def _parts(layout: Layout, sources: Sequence[Any]) -> Parts:
     return Parts(read, layout, sources, [2**62] * len(sources))  # too large to be kept in memory
 
 
-def _names(names: list[Any], declared: Any, what: str) -> NDArray[Any]:
+def _names(names: list[Any], declared: Any, noun: str) -> NDArray[Any]:
     """Return the declared names, or the sorted ones of all partitions."""
     if declared is None:
         declared = np.unique(np.concatenate([np.asarray(part) for part in names]))
-    return unique_names(declared, what)
+    return unique_names(declared, noun)
 
 
 def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
-    for one, source in zip(surveys, sources, strict=True):
-        for name, first, kind in zip(layout.columns, surveys[0].kinds, one.kinds, strict=False):
+    for part, source in zip(surveys, sources, strict=True):
+        for name, first, kind in zip(layout.columns, surveys[0].kinds, part.kinds, strict=False):
             if kind != first:
                 raise ResponsesError(
                     f"Column {name!r} must be of one kind in all partitions, because names are "
@@ -259,7 +260,7 @@ def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) ->
 
 def _require_disjoint(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:
     """Raise ResponsesError if an item, or a sequence, is in two partitions."""
-    spans = sorted(one.range for one in surveys)
+    spans = sorted(part.range for part in surveys)
     if all(before[1] < after[0] for before, after in pairwise(spans)):
         return
     by_partition = _parts(layout, sources).map(hashes, (layout,))
@@ -294,18 +295,13 @@ class ReadsPartitions:
             ``positive``, ``normalise``: as in :meth:`from_long`, except that undeclared names are
             always sorted.
         """
-        patterns = [
-            str(path_or_pattern)
-            for path_or_pattern in ([paths] if isinstance(paths, str | Path) else paths)
-        ]
+        patterns = list(map(str, [paths] if isinstance(paths, str | Path) else paths))
         files: list[str] = []
-        for path_or_pattern in patterns:
-            pattern = (
-                str(Path(path_or_pattern, "*.parquet"))
-                if Path(path_or_pattern).is_dir()
-                else path_or_pattern
-            )
-            files += sorted(glob(pattern)) or [path_or_pattern] * (pattern == path_or_pattern)
+        for pattern in patterns:
+            if Path(pattern).is_dir():
+                files += sorted(glob(str(Path(pattern, "*.parquet"))))
+            else:
+                files += sorted(glob(pattern)) or [pattern]
         if not files:
             raise ResponsesError(
                 f"There must be at least one parquet file. Got: none in {shown(patterns)}."

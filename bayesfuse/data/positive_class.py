@@ -11,38 +11,22 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.names import places
-from bayesfuse.errors import ResponsesError, brief
+from bayesfuse.errors import ResponsesError
+from bayesfuse.errors.messages import brief
 
 INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")  # such as a byte-order mark
 DASHES = re.compile("[\u2010-\u2015\u2212]")  # printed as minus signs
 
-POSITIVE = {
-    *("+", "+1", "1", "+ve", "p", "pos", "positive", "positives", "y", "yes", "t", "true"),
-    *("present", "detected", "case", "cases", "relevant"),
-}
-NEGATIVE = {
-    *("-", "-1", "0", "-ve", "n", "neg", "negative", "negatives", "f", "false", "irrelevant"),
-}
-"""Names that are negative beside a positive one only: "negative" and "neutral" are no such pair."""
+POSITIVE = set(
+    "+ +1 1 +ve p pos positive positives y yes t true present detected case cases relevant".split()
+)
+NEGATIVE = set("- -1 0 -ve n neg negative negatives f false irrelevant".split())
+"""Names that are negative beside a positive one only: not "negative" beside "neutral"."""
 
-ABSENCE = {
-    *(
-        "no",
-        "not",
-        "none",
-        "nein",
-        "nee",
-        "nej",
-        "non",
-        "não",
-        "nao",
-        "нет",
-        "absent",
-        "undetected",
-    ),
-    *("healthy", "normal", "control", "controls", "benign", "ham", "safe", "background"),
-    *("unaffected", "uninfected", "unexposed", "asymptomatic"),
-}
+ABSENCE = set(
+    "no not none nein nee nej non não nao нет absent undetected healthy normal control controls "
+    "benign ham safe background unaffected uninfected unexposed asymptomatic".split()
+)
 """Names that are negative beside any other: "healthy" and "glaucoma"."""
 
 NEGATION = {"no", "not", "non", "without"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import (
-    LARGEST,
+    MAX_EXACT_FLOAT,
     as_array,
     as_python,
     column_names,
@@ -26,8 +26,9 @@ from bayesfuse.data.arrays import (
 )
 from bayesfuse.data.column_roles import odd_column
 from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
-from bayesfuse.data.silence import require_abstain, silence_of, split_abstentions
-from bayesfuse.errors import ResponsesError, brief, require_flag
+from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
+from bayesfuse.errors import ResponsesError, require_flag
+from bayesfuse.errors.messages import brief
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
@@ -35,13 +36,20 @@ EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 UNDECLARED = (-1,)
 """The default mark of missing responses: −1, unless that is a declared class."""
 
-TableRows = tuple[Any, ...]
-"""``(item * raters + rater) * classes + label`` of every response, three names, and silence."""
+
+class CodedRows(NamedTuple):
+    """The rows of a table in numbers, with the names that these index."""
+
+    key: NDArray[np.int64]  # (item * raters + rater) * classes + label
+    items: NDArray[Any]
+    raters: NDArray[Any]
+    classes: NDArray[Any]
+    silent: Silence | None
 
 
 def read_long(
     frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
-) -> TableRows:
+) -> CodedRows:
     """Read the item, rater and label columns of a table."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise ResponsesError(
@@ -68,26 +76,28 @@ def read_long(
         "missing=\"drop\"), or give abstain=''.",
         lambda n: f"'' in row {numbers(quiet, n)}, counted from 0",
     )
-    return _rows(pair, labels, quiet, names_of, declared[1:], names[2])
+    return _coded(pair, labels, quiet, names_of, declared[1:], names[2])
 
 
-def _rows(
+def _coded(
     pair: NDArray[np.int64], labels: Any, quiet: Any, names: list[Any], declared: Any, column: str
-) -> TableRows:
-    """Return the rows of pairs, item × raters + rater, of which some are ``quiet``."""
+) -> CodedRows:
+    """Return the rows of pairs, item × raters + rater; those that are ``quiet`` have no label."""
     raters, classes = declared
     if classes is None and len(labels) == 0:
         raise ResponsesError(
-            "Some source must speak, or the classes must be declared with classes=, because they "
+            "Some source must respond, or the classes must be declared with classes=, because they "
             f"are unknown otherwise. Got: silence in all {len(pair)} rows."
         )
-    key, mute = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
+    key, silent_pairs = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
     code, distinct = encode(labels, classes, "class", column, quiet)
     key *= len(distinct)  # in place, to save memory
     key += code
-    names = [*names, distinct]
-    silent = None if quiet is None else silence_of(mute, key, names, raters is not None)
-    return key, *names, silent
+    items, rater_names = names
+    silent = None
+    if quiet is not None:
+        silent = silence_of(silent_pairs, key, [*names, distinct], raters is not None)
+    return CodedRows(key, items, rater_names, distinct, silent)
 
 
 def read_matrix(
@@ -97,7 +107,7 @@ def read_matrix(
     raters: Sequence[Any] | None,
     classes: Any,
     abstain: Any = None,
-) -> TableRows:
+) -> CodedRows:
     """Read a matrix of labels, shape (items, raters)."""
     matrix, declared = present(matrix), raters
     if classes is not None:
@@ -130,11 +140,9 @@ def read_matrix(
         labels = narrow(labels)
     if labels.dtype.kind == "f":
         labels = _without_decimals(labels)
-    ends = zip(values.shape, (items, raters), ("item", "rater"), strict=True)
+    names = [names_of(len(values), items, "item"), names_of(values.shape[1], raters, "rater")]
     pair = np.flatnonzero(answered)
-    return _rows(
-        pair, labels, quiet, [names_of(*end) for end in ends], (declared, classes), "labels"
-    )
+    return _coded(pair, labels, quiet, names, (declared, classes), "labels")
 
 
 def _frame_values(
@@ -179,11 +187,12 @@ def _require_cells(values: NDArray[Any], matrix: Any) -> None:
 
 def _without_decimals(labels: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers as integers and half ones unchanged, or raise ResponsesError."""
-    is_integer = (labels == np.floor(labels)) & (np.abs(labels) <= LARGEST)
+    is_exact = np.abs(labels) <= MAX_EXACT_FLOAT
+    is_integer = is_exact & (labels == np.floor(labels))
     if is_integer.all():
         return labels.astype(np.int64)
-    is_half = np.all(np.abs(labels) <= LARGEST) and np.all(2 * labels == np.floor(2 * labels))
-    if not (is_half and labels.max() > 1):  # scores such as 3.5
+    is_half = is_exact & (2 * labels == np.floor(2 * labels))
+    if not (is_half.all() and labels.max() > 1):  # scores such as 3.5
         raise ResponsesError(
             "A matrix of floats must hold whole or half numbers (the labels) and NaN or the "
             "missing mark, because probabilities are not responses; other scores are read "
@@ -242,6 +251,12 @@ def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
     return [name for name in declared[0] if name not in marks]
 
 
+def _joined(pattern: str | tuple[Any, ...]) -> str:
+    """Return the labels of a pattern as one name."""
+    labels = list(map(str, pattern))
+    return ("," if any(len(label) != 1 for label in labels) else "").join(labels)
+
+
 def read_counts(
     patterns: Any, counts: Any, items: Sequence[Any] | None
 ) -> tuple[Any, NDArray[Any], Sequence[Any] | None]:
@@ -259,15 +274,9 @@ def read_counts(
                 "A pattern in a mapping must be a tuple of labels, or text with one character per "
                 f"rater. Got: {odd[0]!r}."
             )
-        if items is None:  # labels joined, if that is unique
-            labels = [[str(label) for label in pattern] for pattern in patterns]
-            short = [
-                "" if all(len(label) == 1 for label in labels_of) else "," for labels_of in labels
-            ]
-            items = [
-                between.join(labels_of) for between, labels_of in zip(short, labels, strict=True)
-            ]
-            items = items if len(set(items)) == len(items) else [repr(row) for row in patterns]
+        items = [_joined(pattern) for pattern in patterns] if items is None else items
+        if len(set(items)) < len(items):
+            items = [repr(pattern) for pattern in patterns]
         patterns = [list(pattern) for pattern in patterns]
     count = as_array(counts)
     numbers = count.size > 0 and count.shape == (len(patterns),) and count.dtype.kind in "iuf"
@@ -277,7 +286,7 @@ def read_counts(
             f"patterns, and not all zero. Got: {shown(count)}."
         )
     most = max((np.size(pattern) for pattern in patterns), default=1)
-    if sum(map(int, count.tolist())) * most >= LARGEST:
+    if sum(map(int, count.tolist())) * most >= MAX_EXACT_FLOAT:
         raise ResponsesError(
             "Counts times raters must stay below 2⁵³, because larger sums are not exact. Got: "
             f"{shown(count)}."

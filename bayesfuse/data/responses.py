@@ -114,7 +114,7 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
             Whether the classes are grades, the lowest first. Default for increasing numbers and
             ordered categoricals; text needs classes= to define the order.
         positive : scalar, optional
-            The positive one of two classes, of which sensitivities are; it becomes the last.
+            The positive one of two classes, to which sensitivities refer; it becomes the last.
         normalise : bool, default False
             Whether class names that differ only in case, spaces or Unicode form ("yes", "Yes ") are
             one class, spelt as in ``classes`` or as most responses are. If False, they differ, with
@@ -158,17 +158,9 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
         classes, abstain, ordered, positive, normalise : optional
             As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
         """
-        return _of_matrix(
-            matrix,
-            missing=missing,
-            items=items,
-            raters=raters,
-            classes=classes,
-            abstain=abstain,
-            ordered=ordered,
-            positive=positive,
-            normalise=normalise,
-        )
+        names = {"items": items, "raters": raters, "classes": classes, "abstain": abstain}
+        spelling = {"ordered": ordered, "positive": positive, "normalise": normalise}
+        return _of_matrix(matrix, None, missing=missing, **names, **spelling)
 
     @classmethod
     def from_counts(
@@ -289,11 +281,8 @@ class Responses(ByItem, KnowsStatements, ReadsPartitions):
     def relabelled(self, label: NDArray[np.int64]) -> Responses:
         """Return the same table with other labels, given by a class index for every row."""
         codes = np.asarray(label)
-        if (
-            codes.shape != self.cell.shape
-            or codes.dtype.kind not in "iu"
-            or not np.all((codes >= 0) & (codes < self.n_classes))
-        ):
+        is_row = codes.shape == self.cell.shape and codes.dtype.kind in "iu"
+        if not is_row or not np.all((codes >= 0) & (codes < self.n_classes)):
             raise ResponsesError(
                 f"Labels must be class indices, 0 to {self.n_classes - 1}, one for each of the "
                 f"{self.n_responses} rows. Got: {shown(codes.ravel())} of shape {codes.shape}."
@@ -359,7 +348,7 @@ from_key: Callable[..., Responses] = partial(table_of, Responses)
 
 def _of_matrix(
     matrix: Any,
-    counts: NDArray[np.int64] | None = None,
+    counts: NDArray[np.int64] | None,
     *,
     missing: Any = UNDECLARED,
     items: Any = None,

@@ -82,10 +82,10 @@ def rows_of(
 
 
 def by_item(
-    key: NDArray[np.int64], n_items: int, size: int, what: str
+    key: NDArray[np.int64], n_items: int, size: int, noun: str
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return row starts of items, and the rest of a sorted ``item * size + rest`` (overwritten)."""
-    require_32_bits(len(key), what)
+    require_32_bits(len(key), noun)
     start = np.searchsorted(key, np.arange(n_items + 1, dtype=np.int64) * size)
     key %= size
     return start.astype(np.uint32), key.astype(np.uint32)
@@ -103,7 +103,7 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
     """Raise ResponsesError unless ``abstain`` is one label, not a class or a missing mark."""
     if is_list_like(abstain) or pd.isna(abstain):
         raise ResponsesError(
-            "abstain must be one label, and NaN and None mean that there is no response at all. "
+            "abstain must be one label, and NaN and None mean a missing response. "
             f"Got: abstain={abstain!r}."
         )
     for where, values in (("classes", classes), ("missing", marks)):
@@ -135,16 +135,16 @@ def silence_of(
 ) -> Silence:
     """Return the silence of pairs, item × raters + rater, in a table of responses with a key."""
     items, raters, classes = names
-    spoke = np.unique(key // len(classes))
-    mute = np.setdiff1d(pair % len(raters), spoke % len(raters))
-    if len(mute) and not declared:
+    responded = np.unique(key // len(classes))
+    silent_pairs = np.setdiff1d(pair % len(raters), responded % len(raters))
+    if len(silent_pairs) and not declared:
         raise ResponsesError(
-            "Every source must speak at least once, because nothing is learnt from silence alone: "
+            "Every source must respond at least once, because silence alone is not informative: "
             "leave the source out, or declare all with raters= (as in a few new items). "
-            f"Got: {shown(raters[mute])}, only silent ({len(mute)} such)."
+            f"Got: {shown(raters[silent_pairs])}, only silent ({len(silent_pairs)} such)."
         )
     n_pairs = len(items) * len(raters)
-    if len(spoke) + len(pair) == n_pairs and len(np.union1d(spoke, pair)) == n_pairs:
+    if len(responded) + len(pair) == n_pairs and len(np.union1d(responded, pair)) == n_pairs:
         return Silence()
     return of_pairs(pair, len(items), len(raters))
 
@@ -152,5 +152,5 @@ def silence_of(
 def of_pairs(pair: NDArray[np.int64], n_items: int, n_raters: int) -> Silence:
     """Return the silence of pairs, ``item * raters + rater``."""
     # a table in which every source was applied to every item stores none
-    what = "pairs of an item and a silent source"
-    return Silence(*by_item(np.sort(pair), n_items, n_raters, what))
+    noun = "pairs of an item and a silent source"
+    return Silence(*by_item(np.sort(pair), n_items, n_raters, noun))

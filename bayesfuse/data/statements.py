@@ -26,7 +26,7 @@ from bayesfuse.data.silence import ByItem, by_item, rows_of
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import Array
 
-TOLERANCE = 1e-6  # of the sum of probabilities, which are not rescaled
+SUM_TOLERANCE = 1e-6  # of the sum of probabilities, which are not rescaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class KnowsStatements:
         frame : dataframe, mapping of arrays, or array, shape (items, raters, classes)
             A table with one row per statement: columns ``item`` and ``rater``, and one column of
             probabilities per class, named after it, which sum to one (tolerance 1e-6). Or an array
-            or DataArray, with NaN for all classes where a source stated nothing of an item.
+            or DataArray, with NaN for all classes if a source made no statement on an item.
         item, rater : str
         items, raters, classes : sequence, optional
             All names, in order. By default items and raters of a table sorted, and classes in the
@@ -104,9 +104,9 @@ class KnowsStatements:
         """
         frame = present(frame)
         if column_names(frame) is not None and not isinstance(frame, xr.DataArray):
-            pair, names, probability = read_table(frame, (item, rater), (items, raters), classes)
+            pair, names, probability = _read_frame(frame, (item, rater), (items, raters), classes)
         else:
-            pair, names, probability = read_array(frame, items, raters, classes)
+            pair, names, probability = _read_array(frame, items, raters, classes)
         stated = statements_of(pair, probability, len(names[0]), len(names[1]))
         table = replace(table_of(cls, np.empty(0, np.int64), *names), stated=stated)
         return cast(Self, positive_last(table, classes, False, positive))
@@ -131,8 +131,8 @@ class KnowsStatements:
         place = places(as_array(second.classes), first.classes)
         if len(place) != first.n_classes or (place < 0).any():
             raise ResponsesError(
-                "Tables must have the same classes to be joined, because a source that does not "
-                "know a class cannot name it; declare the same classes= for both. Got: "
+                "Tables must have the same classes to be joined, because a source cannot name a "
+                "class that it does not have; declare the same classes= for both. Got: "
                 f"{shown(first.classes)} and {shown(second.classes)}."
             )
         items, item_codes = _united([table.items for table in both], "item")
@@ -158,7 +158,7 @@ class KnowsStatements:
         return replace(cast(Any, self), stated=None)
 
 
-def read_table(
+def _read_frame(
     frame: Any, ends: tuple[str, str], declared: tuple[Any, Any], classes: Any
 ) -> tuple[NDArray[np.int64], Any, Array]:
     """Return ``item * raters + rater`` of every row of a table, the names, and probabilities."""
@@ -178,7 +178,7 @@ def read_table(
     return pair, (items, raters, names), np.column_stack(probability)
 
 
-def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array]:
+def _read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array]:
     """Return ``item * raters + rater`` of the statements of an array, the names, and these."""
     coordinates: Any = [None] * 3
     if isinstance(values, xr.DataArray) and values.ndim == 3:
@@ -203,7 +203,7 @@ def read_array(values: Any, *chosen: Any) -> tuple[NDArray[np.int64], Any, Array
 
 
 def _numbers(values: Any, where: str) -> Array:
-    """Return values as floats, or raise ResponsesError if they are no numbers."""
+    """Return values as floats, or raise ResponsesError if they are not numbers."""
     if values.dtype.kind not in "biuf":
         raise ResponsesError(
             "Columns of classes must hold probabilities, which are numbers. Got: values of dtype "
@@ -217,11 +217,13 @@ def statements_of(
 ) -> Statements:
     """Return statements of pairs, ``item * raters + rater``, checked."""
     total = probability.sum(axis=1)
-    sound = ((probability >= 0) & (probability <= 1)).all(axis=1) & (np.abs(total - 1) <= TOLERANCE)
+    sound = ((probability >= 0) & (probability <= 1)).all(axis=1) & (
+        np.abs(total - 1) <= SUM_TOLERANCE
+    )
     refuse(
         ~sound,  # also of NaN
         f"Stated probabilities must be from 0 to 1, none missing, and sum to one up to "
-        f"{TOLERANCE:g}, because scaling them would hide mistakes: divide them by their sum if "
+        f"{SUM_TOLERANCE:g}, because scaling them would hide mistakes: divide them by their sum if "
         "that is intended.",
         lambda n: f"{probability[n].tolist()} in statement {n}, counted from 0",
     )
@@ -247,8 +249,8 @@ def table_of(
     return kind(items, raters, classes, *rows, np.ones(len(items), dtype=np.int64), silent)
 
 
-def _united(both: list[NDArray[Any]], what: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
+def _united(both: list[NDArray[Any]], noun: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
     """Return the names of two tables, and the place of each table's own names among them."""
     new = both[1][places(as_array(both[1]), both[0]) < 0]
-    names = unique_names([*both[0].tolist(), *new.tolist()], what) if len(new) else both[0]
+    names = unique_names([*both[0].tolist(), *new.tolist()], noun) if len(new) else both[0]
     return names, [places(as_array(part), names) for part in both]

@@ -38,23 +38,22 @@ from bayesfuse.data.headings import without_headings
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, ResponsesError, brief
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.errors.messages import brief
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-NAMED = 5  # raters that are named when a table is read
-KEEP = "classes= of bf.Responses"  # what declares a class that would mean none
-MANY = 20  # responses of which most are of one kind each only if they are measurements or text
+MAX_NAMED = 5  # raters whose names a description lists
+DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
+MIN_RESPONSES = 20  # of a table in which most labels occur once only if they are free text
 
 Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
 
 
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
-
-RENAMED = (
-    "responses = bf.Responses.from_long(\n    responses.to_frame(), items=responses.items, "
-    "raters=responses.raters{},\n)"
-)
+RENAMED = """responses = bf.Responses.from_long(
+    responses.to_frame(), items=responses.items, raters=responses.raters{},
+)"""
 
 
 def read_table(
@@ -81,39 +80,46 @@ def read_table(
             f"missing responses are missing= of bf.Responses.from_matrix. Got: {brief(missing)}."
         )
     if isinstance(source, Responses):
-        pairs = zip((ITEM, RATER, LABEL), wanted, strict=True)
-        if renamed := {role: name for role, name in pairs if name != role}:
+        names = {ITEM: item, RATER: rater, LABEL: label}
+        if renamed := {role: name for role, name in names.items() if name != role}:
             raise ModelError(
                 "item=, rater= and label= name the columns of a DataFrame, and Responses have "
                 f"none. Got: {brief(renamed)} with Responses."
             )
         if positive is None and normalise is False:
             return source, "", CODE
-        renamed_table = renamed_classes(source, positive, normalise)
-        return renamed_table, "", f"{CODE}\n{RENAMED.format(naming_code(naming))}"
+        code_of_names = RENAMED.format(naming_code(naming))
+        return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}"
     code = ["# frame is your table, as read by pandas"]
     frame = _as_frame(source)
     if not isinstance(frame, pd.DataFrame):
         table = Responses.from_matrix(frame, **naming)
         code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
         return table, wide(table, frame, "numbered from 0"), "\n".join(code)
-    levels = [name for name in frame.index.names if name is not None and name not in frame]
-    meant = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
-    if levels := [name for name in levels if name in meant]:  # such as items of a long table
-        frame = frame.reset_index(levels)
-        code.append(f"frame = frame.reset_index({levels})")
-    frame, note = tidy(frame, code)
+    frame, note = tidy(_with_index_columns(frame, wanted, code), code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
     if roles.is_long:
         table, words = _read_long(frame, roles, missing, naming, code)
     else:
-        where = "index" if roles.item is None else f"column {roles.item}"
+        item_source = "index" if roles.item is None else f"column {roles.item}"
         if roles.item is not None:
             frame = frame.set_index(roles.item)
             code.append(f"frame = frame.set_index({roles.item!r})")
-        table, words = read_wide(frame, where, naming, code)
+        table, words = read_wide(frame, item_source, naming, code)
     return table, words + note, "\n".join(code)
+
+
+def _with_index_columns(
+    frame: pd.DataFrame, wanted: tuple[str, str, str], code: list[str]
+) -> pd.DataFrame:
+    """Move levels of the index that are columns of a long table, such as items, to columns."""
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    known = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
+    if not (levels := [name for name in levels if name in known]):
+        return frame
+    code.append(f"frame = frame.reset_index({levels})")
+    return frame.reset_index(levels)
 
 
 def naming_code(naming: dict[str, Any]) -> str:
@@ -217,7 +223,11 @@ def _read_long(
 
 
 def read_wide(
-    frame: pd.DataFrame, where: str, naming: dict[str, Any], code: list[str], keep: str = KEEP
+    frame: pd.DataFrame,
+    item_source: str,
+    naming: dict[str, Any],
+    code: list[str],
+    keep: str = DECLARED_BY,
 ) -> tuple[Responses, str]:
     """Return the responses in a table with items in the index, and how they were read."""
     classes = naming["classes"]
@@ -230,7 +240,7 @@ def read_wide(
         code.append(f"frame = frame.mask(frame.isin({marks}))")
     table = Responses.from_matrix(frame, **naming)
     code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-    return table, wide(table, frame, where) + skipped(cells[cells.isin(skips)], keep)
+    return table, wide(table, frame, item_source) + skipped(cells[cells.isin(skips)], keep)
 
 
 def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
@@ -267,7 +277,7 @@ def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
     return labels.mask(labels.isin(marks)) if labels.dtype.kind not in "biufM" else labels
 
 
-def skipped(labels: pd.Series, keep: str = KEEP) -> str:
+def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
     """Return in words which responses were read as missing because the item was skipped."""
     return "".join(
         f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
@@ -280,7 +290,7 @@ def skipped(labels: pd.Series, keep: str = KEEP) -> str:
 def require_few_classes(table: Responses) -> None:
     """Raise ResponsesError if most responses have a label that no other has."""
     alone = int((np.bincount(table.label) == 1).sum())
-    if table.n_responses >= MANY and 2 * alone > table.n_responses:
+    if table.n_responses >= MIN_RESPONSES and 2 * alone > table.n_responses:
         raise ResponsesError(
             "Labels must be few classes, shared by responses: round measurements or cut them into "
             f"classes (pd.cut). Got: {alone:,} labels of one response among {table.n_responses:,}."
@@ -301,7 +311,8 @@ def without_labels(number: int, lost: Sequence[Any]) -> str:
 
 
 def _first(names: Sequence[Any]) -> str:
-    return ", ".join(map(in_one_line, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+    more = ", …" if len(names) > MAX_NAMED else ""
+    return ", ".join(map(in_one_line, names[:MAX_NAMED])) + more
 
 
 def wide(table: Responses, cells: Any, items: str) -> str:

@@ -10,36 +10,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import read_file, require_few_classes
-from bayesfuse.errors import SHORT, ResponsesError, require_kind
+from bayesfuse.errors import ResponsesError, require_kind
+from bayesfuse.errors.messages import SHORT
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
-"""Verdicts that are none, in any case."""
+"""Verdicts that mean no response, in any case."""
 
-KEYS = (
-    *("verdict", "winner", "choice", "preference", "preferred", "decision", "judgment"),
-    *("judgement", "score", "rating", "grade", "label", "answer", "result"),
+KEYS = tuple(
+    "verdict winner choice preference preferred decision judgment judgement score rating grade "
+    "label answer result".split()
 )
 """Names of a verdict in JSON text and before a colon."""
 
-TIES = {
-    *("tie", "draw", "equal", "same", "a=b", "b=a", "a==b", "b==a", "[[c]]", "no preference"),
-    *("tie bothbad", "tie both bad", "tie bothgood", "tie both good", "tie inconsistent"),
-    *(
-        "both",
-        "bothbad",
-        "both bad",
-        "both are bad",
-        "bothgood",
-        "both good",
-        "neither",
-        "neither one",
-    ),
-}
+TIES = set(
+    "tie,draw,equal,same,a=b,b=a,a==b,b==a,[[c]],no preference,tie bothbad,tie both bad,"
+    "tie bothgood,tie both good,tie inconsistent,both,bothbad,both bad,both are bad,bothgood,"
+    "both good,neither,neither one".split(",")
+)
 """Verdicts without a winner, in lower case, spaces for underscores, and without brackets."""
 
 SIDE = re.compile(
@@ -54,13 +48,13 @@ SCORE = re.compile(
 )
 ORDER = {"true": True, "1": True, "1.0": True, "yes": True}
 ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
-MOST = 101  # grades
+MAX_GRADES = 101
 TURNED = {"A": "B", "B": "A"}
 SWAPPED = " (swapped)"
 
 
 class Verdicts(NamedTuple):
-    """Responses of judges, what is told of the items, and the judges asked in both orders."""
+    """Responses of judges, columns of the items, and the judges asked in both orders."""
 
     responses: Responses
     items: pd.DataFrame
@@ -91,7 +85,7 @@ def read_verdicts(
     judges : sequence of str, optional
         Columns of a wide table, one for every judge, in place of ``judge`` and ``verdict``.
     swapped : str, optional
-        Column that says (true, yes, 1 or false, no, 0) whether the judge saw the two outputs in the
+        Column (true, yes, 1 or false, no, 0) of whether the judge saw the two outputs in the
         other order. Verdicts are turned back, and are of a judge with " (swapped)" in its name.
     missing : sequence
         Verdicts that count as none, in upper or lower case: silence and failures.
@@ -128,95 +122,103 @@ def read_verdicts(
     (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """
     frame = read_file(table) if isinstance(table, str | PathLike) else table
-    require_kind("A table of verdicts that is no path", frame, pd.DataFrame)
-    of_item, of_judge, wide = (
-        [value] if isinstance(value, str) else [*value] for value in (item, judge, judges or ())
-    )
-    naming = [*of_item, *([] if wide else of_judge)]
-    used = [*(wide or [*of_judge, verdict]), *([swapped] if swapped else [])]
-    if absent := [name for name in (*of_item, *used) if list(frame.columns).count(name) != 1]:
-        raise ResponsesError(
-            "item=, judge=, verdict= and swapped= name columns of the table, and judges= those of "
-            f"a table with a column per judge. Got: no or several {absent[0]!r} among "
-            f"{shown(frame.columns)}."
-        )
-    empty = (frame[naming].isna() | frame[naming].eq("")).to_numpy()
-    row_in_words = "nothing in row {}, counted from 0, of column {!r}".format
-    rule = "Every row must name an item and a judge."
-    refuse(empty.any(axis=1), rule, lambda n: row_in_words(n, naming[empty[n].argmax()]))
-    frame = frame.assign(**{"": _joined(frame, of_item, " / ")})
-    turned = np.zeros(len(frame), dtype=bool)
-    if swapped:
-        is_swapped = frame[swapped].astype(str).str.strip().str.casefold().map(ORDER)
-        odd = frame[swapped][is_swapped.isna()].unique()
-        rule = "swapped= says true, yes or 1, or false, no or 0, in every row."
-        refuse(is_swapped.isna(), rule, lambda _: shown(odd))
-        turned = is_swapped.to_numpy(dtype=bool)
-    parts = [(frame[name], name) for name in wide]
-    parts = parts or [(frame[verdict], _joined(frame, of_judge, " "))]
-    tables = [
-        pd.DataFrame({"": frame[""], "judge": by, "verdict": is_swapped})
-        for is_swapped, by in parts
+    require_kind("A table of verdicts that is not a path", frame, pd.DataFrame)
+    item_columns = [item] if isinstance(item, str) else [*item]
+    judge_columns = [judge] if isinstance(judge, str) else [*judge]
+    wide = [*(judges or ())]
+    used = [*(wide or [*judge_columns, verdict]), *([swapped] if swapped else [])]
+    _require_columns(frame, item_columns, used, [] if wide else judge_columns)
+    frame = frame.assign(**{"": _joined(frame, item_columns, " / ")})
+    is_swapped = _read_order(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
+    columns = {name: name for name in wide} or {verdict: _joined(frame, judge_columns, " ")}
+    parts = [
+        pd.DataFrame({"item": frame[""], "judge": names, "verdict": frame[column]})
+        for column, names in columns.items()
     ]
-    long = pd.concat(tables, ignore_index=True)
-    turned = np.tile(turned, len(parts))
-    silent = {normal_form(str(mark)) for mark in missing}
+    long = pd.concat(parts, ignore_index=True)
+    is_swapped = np.tile(is_swapped, len(columns))
     text = long["verdict"].map(_as_text).str.strip()
-    read = {
-        value: _read_verdict(value) for value in pd.unique(text) if normal_form(value) not in silent
-    }
-    read = {
-        value: reading
-        for value, reading in read.items()
-        if normal_form(reading.words) not in silent
-    }
-    there = (long["verdict"].notna() & text.isin(list(read))).to_numpy()
-    if not there.any():
+    verdicts = _parse(text, missing)
+    is_given = (long["verdict"].notna() & text.isin(list(verdicts))).to_numpy()
+    if not is_given.any():
         raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
-    labels, classes = _labels(long["verdict"][there], text[there], read)
-    judges_of = long["judge"].astype(str).to_numpy(dtype=object)
-    judges_of = np.where(turned, judges_of + SWAPPED, judges_of)
-    if turned[there].any():
+    labels, classes = _labels(long["verdict"][is_given], text[is_given], verdicts)
+    judge_of = long["judge"].astype(str).to_numpy(dtype=object)
+    judge_of = np.where(is_swapped, judge_of + SWAPPED, judge_of)
+    if is_swapped[is_given].any():
         if "A" not in (classes or []):
             raise ResponsesError(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
                 f"Got: verdicts {shown(pd.unique(labels))}."
             )
-        labels = np.where(turned[there], [TURNED.get(value, value) for value in labels], labels)
+        turned = [TURNED.get(label, label) for label in labels]
+        labels = np.where(is_swapped[is_given], turned, labels)
     responses = Responses.from_long(
-        {"item": long[""][there].to_numpy(), "rater": judges_of[there], "label": labels},
+        {"item": long["item"][is_given].to_numpy(), "rater": judge_of[is_given], "label": labels},
         items=list(dict.fromkeys(frame[""])),
-        raters=sorted(set(judges_of)),
+        raters=sorted(set(judge_of)),
         classes=classes,
         ordered=classes is not None and "A" not in classes,
         positive=positive,
         normalise=normalise,
     )
     require_few_classes(responses)
-    names = set(judges_of[there])
-    both = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
-    return Verdicts(responses, _constant(frame.drop(columns=used)), both)
+    names = set(judge_of[is_given])
+    orders = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
+    return Verdicts(responses, _constant(frame.drop(columns=used)), orders)
+
+
+def _require_columns(
+    frame: pd.DataFrame, item_columns: list[str], used: list[str], judge_columns: list[str]
+) -> None:
+    """Raise ResponsesError unless columns are in the table once, and those of names complete."""
+    header = list(frame.columns)
+    if absent := [name for name in (*item_columns, *used) if header.count(name) != 1]:
+        raise ResponsesError(
+            "item=, judge=, verdict= and swapped= name columns of the table, and judges= those of "
+            f"a table with a column per judge. Got: no or several {absent[0]!r} among "
+            f"{shown(header)}."
+        )
+    naming = [*item_columns, *judge_columns]
+    empty = (frame[naming].isna() | frame[naming].eq("")).to_numpy()
+    row_in_words = "nothing in row {}, counted from 0, of column {!r}".format
+    rule = "Every row must name an item and a judge."
+    refuse(empty.any(axis=1), rule, lambda n: row_in_words(n, naming[empty[n].argmax()]))
+
+
+def _read_order(column: pd.Series) -> NDArray[np.bool_]:
+    answers = column.astype(str).str.strip().str.casefold().map(ORDER)
+    rule = "swapped= must be true, yes or 1, or false, no or 0, in every row."
+    refuse(answers.isna(), rule, lambda _: shown(column[answers.isna()].unique()))
+    return answers.to_numpy(dtype=bool)
+
+
+def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
+    """Return the verdict of every distinct text that is not silence."""
+    silent = {normal_form(str(mark)) for mark in missing}
+    texts = [value for value in pd.unique(text) if normal_form(value) not in silent]
+    verdicts = {value: _read_verdict(value) for value in texts}
+    return {value: v for value, v in verdicts.items() if normal_form(v.words) not in silent}
 
 
 def _as_text(value: Any) -> str:
-    """Return a verdict as text; objects of JSON files as JSON."""
-    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)  # of JSON files
 
 
 def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> Any:
-    """Return one column as it is, several as text joined."""
-    one = len(columns) == 1
-    return frame[columns[0]] if one else frame[columns].astype(str).agg(by.join, axis=1)
+    if len(columns) == 1:
+        return frame[columns[0]]
+    return frame[columns].astype(str).agg(by.join, axis=1)
 
 
 class _Verdict(NamedTuple):
-    """What a text says: its words, and the winner, or a number of some maximum ("8/10")."""
+    """The words of a verdict, and its winner, or a number out of a maximum ("8/10")."""
 
     words: str
     is_marked: bool  # by signs that names of classes lack
     winner: str = ""
     number: float = np.nan
-    most: str = ""
+    maximum: str = ""
 
 
 def _read_verdict(text: str) -> _Verdict:
@@ -240,12 +242,11 @@ def _read_verdict(text: str) -> _Verdict:
     if side := SIDE.fullmatch(key):
         letters = set(re.findall(r"[ab](?=[<>])|(?<=[<>])[ab]", key))
         if len(letters) != 1:  # else "a>a"
-            return _Verdict(
-                words, is_marked, (side["wins"] or side["better"] or side["best"]).upper()
-            )
+            winner = side["wins"] or side["better"] or side["best"]
+            return _Verdict(words, is_marked, winner.upper())
     if number:
-        most = number[2] or number[3] or ""
-        return _Verdict(words, is_marked or bool(most), "", float(number[1]), most)
+        maximum = number[2] or number[3] or ""
+        return _Verdict(words, is_marked or bool(maximum), "", float(number[1]), maximum)
     try:
         return _Verdict(words, is_marked, "", float(words))  # such as 1e2 and inf
     except ValueError:
@@ -286,29 +287,26 @@ def _labels(
             "If verdicts are preferences (A>B, tie, [[B]]), all are; name failures in missing=. "
             f"Got: also {shown(other)}."
         )
-    is_number = [not np.isnan(verdict.number) for verdict in verdicts]
-    if all(is_number):
-        if len(most := {verdict.most for verdict in verdicts if verdict.most}) > 1:
+    if not any(np.isnan(verdict.number) for verdict in verdicts):
+        if len(maximum := {verdict.maximum for verdict in verdicts if verdict.maximum}) > 1:
             raise ResponsesError(
                 "Scores out of a maximum (8/10) have one, because grades of several scales have no "
-                f"order: convert them. Got: out of {shown(sorted(most))}."
+                f"order: convert them. Got: out of {shown(sorted(maximum))}."
             )
         numbers = text.map({key: read[key].number for key in distinct}).to_numpy(dtype=float)
         grades = np.unique(numbers)
-        if (grades == np.floor(grades)).all() and np.ptp(grades) < MOST:
+        if (grades == np.floor(grades)).all() and np.ptp(grades) < MAX_GRADES:
             numbers = numbers.astype(np.int64)
             grades = np.arange(numbers.min(), numbers.max() + 1)
-        if len(grades) > MOST or not np.isfinite(grades).all():
+        if len(grades) > MAX_GRADES or not np.isfinite(grades).all():
             raise ResponsesError(
-                f"Numbers are grades, finite and at most {MOST}: merge them into few, and name "
-                f"failures in missing=. Got: {len(grades)}, from {grades[0]:g} to {grades[-1]:g}."
+                f"Numbers are grades, finite and at most {MAX_GRADES}: merge them into few, and "
+                f"name failures in missing=. Got: {len(grades)}, from {grades[0]:g} to "
+                f"{grades[-1]:g}."
             )
         return numbers, grades.tolist()
-    marked = [n and verdict.is_marked for n, verdict in zip(is_number, verdicts, strict=True)]
-    if any(marked):
-        other = sorted(
-            verdict.words for n, verdict in zip(is_number, verdicts, strict=True) if not n
-        )
+    if any(verdict.is_marked and not np.isnan(verdict.number) for verdict in verdicts):
+        other = sorted(verdict.words for verdict in verdicts if np.isnan(verdict.number))
         raise ResponsesError(
             "If verdicts are scores ([[8]], 8/10), all are; name failures in missing=. Got: also "
             f"{shown(other)}."
@@ -321,10 +319,6 @@ def _labels(
 def _constant(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the first row of every item, of the columns that are the same in all its rows."""
     groups = frame.groupby("", sort=False)
-    constant = [
-        name
-        for name in frame.columns.drop("")
-        if frame[name].map(pd.api.types.is_hashable).all()
-        and groups[name].nunique(dropna=False).max() == 1
-    ]
+    names = [name for name in frame.columns.drop("") if frame[name].map(is_hashable).all()]
+    constant = [name for name in names if groups[name].nunique(dropna=False).max() == 1]
     return frame.drop_duplicates("").set_index("")[constant].rename_axis("item")

@@ -12,7 +12,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 
 CLIP = 1e-3
-"""Smallest probability of a class whose logarithm enters: a model's zeros are no certainties."""
+"""Smallest probability of which the logarithm is taken: zeros of a model are not certain."""
 
 
 class Agreement(NamedTuple):
@@ -51,9 +51,7 @@ class Terms:
         centre, votes = _centred(mean), _votes(responses)
         differences = np.zeros((*centre.shape, 0))
         if len(probabilities) > 1:
-            differences = np.stack(
-                [_centred(probability) - centre for probability in probabilities], axis=-1
-            )
+            differences = np.stack(list(map(_centred, probabilities)), axis=-1) - centre[..., None]
         competence, agreement = _competence(votes, mean, agreement)
         return cls(centre, differences, votes, competence, agreement, responses)
 

@@ -21,9 +21,12 @@ from bayesfuse.errors import ModelError, ResponsesError, require_count, require_
 
 def _shape(word: str) -> str:
     """Return the word with X, x and d for capitals, other letters and digits, none repeated."""
-    kinds = ((str.isupper, "X"), (str.isalpha, "x"), (str.isdigit, "d"))
-    marks = (next((mark for of, mark in kinds if of(letter)), letter) for letter in word)
-    return re.sub(r"(.)\1+", r"\1", "".join(marks))
+    shape = ""
+    for letter in word:
+        if letter.isalpha():
+            letter = "X" if letter.isupper() else "x"
+        shape += "d" if letter.isdigit() else letter
+    return re.sub(r"(.)\1+", r"\1", shape)
 
 
 KINDS = {

@@ -15,7 +15,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
-from bayesfuse.errors import ModelError, brief
+from bayesfuse.errors import ModelError
+from bayesfuse.errors.messages import brief
 from bayesfuse.results.contents import class_names, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans

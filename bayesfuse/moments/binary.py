@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -17,7 +18,7 @@ from bayesfuse.moments.views import incidence
 from bayesfuse.numerics.kernels import Array
 
 EDGE = 0.01  # imbalances within this of ±1 look like a missing class
-SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
+MIN_RATE = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
 
 
 def sml(responses: Responses) -> xr.Dataset:
@@ -49,23 +50,21 @@ def sml(responses: Responses) -> xr.Dataset:
     return fused.assign_coords(rater=responses.raters)
 
 
-def accuracies(
-    responses: Responses, prevalence: float | None = None, method: str = "likelihood"
-) -> xr.Dataset:
+def accuracies(responses: Responses, prevalence: float | None = None) -> xr.Dataset:
     """Estimate the accuracies of all raters, without true labels.
 
     Parameters
     ----------
     responses : Responses of two classes; the last one is the positive one
-    prevalence : float, optional: share of items whose true class is positive, if known, in (0, 1)
-    method : str: that of :func:`class_imbalance`, which estimates it otherwise; also for errors
+    prevalence : float, optional
+        Share of items whose true class is positive, if known, in (0, 1). Default the estimate of
+        :func:`class_imbalance`, also for errors.
 
     Returns
     -------
     xarray.Dataset
         ``sensitivity[rater]``, ``specificity[rater]`` and their mean ``balanced_accuracy[rater]``,
-        clipped to [0, 1], NaN for undetermined raters. Attributes: ``prevalence``, ``method``
-        (``"given"`` for a known prevalence) and ``positive``.
+        clipped to [0, 1], NaN for undetermined raters. Attributes: ``prevalence``, ``positive``.
 
     References
     ----------
@@ -78,24 +77,18 @@ def accuracies(
     array([0.43, 0.73, 0.6 , 0.49, 0.92])
     """
     moments = covariance(responses)
-    return accuracies_of(responses, moments, rank_one(moments), prevalence, method)
+    return accuracies_of(responses, moments, rank_one(moments), prevalence)
 
 
 def accuracies_of(
-    responses: Responses,
-    moments: xr.Dataset,
-    v: xr.DataArray,
-    prevalence: float | None,
-    method: str = "likelihood",
+    responses: Responses, moments: xr.Dataset, v: xr.DataArray, prevalence: float | None
 ) -> xr.Dataset:
     """Return :func:`accuracies` from responses, their covariance and v."""
     if prevalence is None:
-        prevalence = estimate_imbalance(responses, moments, v, method).prevalence
-    else:
-        method = "given"
-        prevalence = errors.require_probability("prevalence", prevalence)
-    raw = quality(moments["mean"].values, v.values, prevalence)
-    sensitivity, specificity = np.clip(raw, 0.0, 1.0)
+        prevalence = estimate_imbalance(responses, moments, v, "likelihood").prevalence
+    prevalence = errors.require_probability("prevalence", prevalence)
+    rates = quality(moments["mean"].values, v.values, prevalence)
+    sensitivity, specificity = np.clip(rates, 0.0, 1.0)
     return xr.Dataset(
         {
             "sensitivity": ("rater", sensitivity),
@@ -103,20 +96,12 @@ def accuracies_of(
             "balanced_accuracy": ("rater", (sensitivity + specificity) / 2),
         },
         coords={"rater": responses.raters},
-        attrs={
-            "prevalence": prevalence,
-            "method": method,
-            "positive": responses.classes.tolist()[-1],
-        },
+        attrs={"prevalence": prevalence, "positive": responses.classes.tolist()[-1]},
     )
 
 
 def improved_sml(
-    responses: Responses,
-    prevalence: float | None = None,
-    method: str = "likelihood",
-    *,
-    prior: bool = False,
+    responses: Responses, prevalence: float | None = None, *, prior: bool = False
 ) -> xr.Dataset:
     """Fuse labels by i-SML: the maximum-likelihood vote at the estimated accuracies.
 
@@ -125,7 +110,7 @@ def improved_sml(
 
     Parameters
     ----------
-    responses, prevalence, method : as in :func:`accuracies`, also for errors
+    responses, prevalence : as in :func:`accuracies`, also for errors
     prior : bool
         Whether to add the log odds of the prevalence, which minimises the errors. The default is
         the published vote with equal classes, which suits balanced accuracy.
@@ -146,13 +131,11 @@ def improved_sml(
     array(['carious', 'carious'], dtype='<U7')
     """
     errors.require_flag("prior", prior)
-    estimate = accuracies(responses, prevalence, method)
+    estimate = accuracies(responses, prevalence)
     share = estimate.attrs["prevalence"]
+    votes = log_odds(estimate.sensitivity.values, estimate.specificity.values)
     start = float(np.log(share / (1 - share))) if prior else 0.0
-    fused = _fuse(
-        responses, log_odds(estimate.sensitivity.values, estimate.specificity.values), start
-    )
-    return fused.assign_attrs(estimate.attrs)
+    return _fuse(responses, votes, start).assign_attrs(estimate.attrs)
 
 
 def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
@@ -172,7 +155,7 @@ def labels_by_sign(responses: Responses, score: Array) -> NDArray[Any]:
     return names
 
 
-def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
+def one_vs_rest(responses: Responses) -> xr.Dataset:
     """Estimate the prevalence of every class and the sensitivity of every rater, class by class.
 
     The binary estimators compare each class k with the rest. They give the diagonals of the
@@ -182,7 +165,7 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
 
     Parameters
     ----------
-    responses, method : as in :func:`accuracies`, also for errors; of two or more classes
+    responses : Responses of two or more classes; as in :func:`accuracies`, also for errors
 
     Returns
     -------
@@ -205,19 +188,15 @@ def one_vs_rest(responses: Responses, method: str = "likelihood") -> xr.Dataset:
     by_class = []
     for k, name in enumerate(responses.classes.tolist()):
         try:
-            by_class.append(accuracies(against_rest(responses, k), method=method))
+            by_class.append(accuracies(against_rest(responses, k)))
         except errors.MomentsError as error:
             raise errors.MomentsError(f"Class {name!r} against the rest: {error}") from error
     prevalence = np.array([part.attrs["prevalence"] for part in by_class])
-    rates = {
-        name: (("rater", "class"), np.stack([part[quantity].values for part in by_class], axis=1))
-        for name, quantity in (("diagonal", "sensitivity"), ("specificity", "specificity"))
-    }
-    return xr.Dataset(
-        {"prevalence": ("class", prevalence / prevalence.sum()), **rates},
-        coords={"rater": responses.raters, "class": responses.classes},
-        attrs={"method": method, "total": float(prevalence.sum())},
-    )
+    classes = pd.Index(responses.classes, name="class")
+    rates = xr.concat(by_class, classes, combine_attrs="drop").transpose("rater", "class")
+    rates = rates.rename(sensitivity="diagonal").drop_vars("balanced_accuracy")
+    rates["prevalence"] = "class", prevalence / prevalence.sum()
+    return rates.assign_attrs(total=float(prevalence.sum()))
 
 
 @dataclass(frozen=True)
@@ -301,7 +280,7 @@ def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
 def log_table(sensitivity: Array, specificity: Array) -> Array:
     """Return log P(response | class), with clipped rates, (2 raters, 2); zero if unknown (NaN)."""
     says_positive = np.stack([1 - specificity, sensitivity], axis=-1)
-    says_positive = np.clip(says_positive, SMALLEST, 1 - SMALLEST)
+    says_positive = np.clip(says_positive, MIN_RATE, 1 - MIN_RATE)
     table = np.log(np.stack([1 - says_positive, says_positive], axis=1)).reshape(-1, 2)
     return np.nan_to_num(table)
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.fingerprint import first_occurrences
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.errors import MomentsError, require_count, require_flag
+from bayesfuse.errors import MomentsError, require_count
 from bayesfuse.moments import binary
 from bayesfuse.moments.pairs import covariance, least_squares, orient, require_binary, scaled
 from bayesfuse.moments.partition import PairMoments, find_groups, fit_groups
@@ -24,9 +24,7 @@ from bayesfuse.numerics.kernels import Array
 Assignment = xr.Dataset | Mapping[Any, Any] | ArrayLike
 
 
-def latent_sml(
-    responses: Responses, groups: Assignment | None = None, *, prior: bool = False
-) -> xr.Dataset:
+def latent_sml(responses: Responses, groups: Assignment | None = None) -> xr.Dataset:
     r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
 
     Raters of a group report on its hidden verdict, and the verdicts are independent given the
@@ -40,7 +38,6 @@ def latent_sml(
     groups : Dataset, mapping or array-like, optional
         The result of :func:`find_groups` (default), a mapping from raters to groups, or the group
         of every rater in order, shape (raters,).
-    prior : bool: as in :func:`improved_sml`
 
     Returns
     -------
@@ -70,34 +67,10 @@ def latent_sml(
     >>> fused.verdict_sensitivity.round(2).values
     array([1.  , 0.71, 1.  , 1.  , 0.91])
     """
-    require_flag("prior", prior)
     require_binary(responses)
     group = _assignment(responses, groups)
     several = np.flatnonzero(np.bincount(group) > 1)
-    evidence = np.zeros((responses.n_items, len(several)))
-    verdict = np.full_like(evidence, np.nan)
-    inner = np.ones((2, responses.n_raters))  # sensitivity and specificity for the verdict
-    sources = []
-    # Within a group v is proportional to ψ + η - 1, for the verdict as for the truth (eq. 24).
-    directions = np.zeros(responses.n_raters)
-    if len(several):
-        directions = fit_groups(PairMoments.of(responses), group).v_off[0]
-    for column, g in enumerate(several):
-        members = group == g
-        rater = np.where(members, np.cumsum(members) - 1, -1)
-        within_group = _table(
-            responses, rater, responses.raters[members], np.zeros((3, 0), dtype=np.int64)
-        )
-        source = _source(within_group, directions[members])
-        inner[:, members] = source.quality
-        votes = binary.log_odds(*source.quality)[within_group.cell]
-        evidence[:, column] = np.bincount(within_group.item, votes, len(evidence))
-        answered = within_group.per_item > 0
-        verdict[answered, column] = scipy.special.expit(
-            evidence[answered, column] + scipy.special.logit(source.prevalence)
-        )
-        sources.append(source)
-
+    inner, evidence, verdict, determined = _verdicts(responses, group, several)
     alone = ~np.isin(group, several)
     item, at = np.nonzero(evidence)  # no evidence, no verdict
     verdicts = np.stack([item, several[at], evidence[item, at] > 0])
@@ -115,8 +88,6 @@ def latent_sml(
     votes = np.where(np.repeat(alone, 2), binary.log_odds(*overall), 0.0)
     score = np.bincount(responses.item, votes[responses.cell], len(evidence))
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
-    if prior:
-        score += scipy.special.logit(top.prevalence)
     return xr.Dataset(
         {
             "label": ("item", binary.labels_by_sign(responses, score)),
@@ -129,7 +100,7 @@ def latent_sml(
             "verdict": (("item", "group"), verdict),
             "group_sensitivity": ("group", outer[0, several]),
             "group_specificity": ("group", outer[1, several]),
-            "determined": ("group", np.array([source.determined for source in sources], bool)),
+            "determined": ("group", determined),
         },
         coords={"item": responses.items, "rater": responses.raters, "group": several},
         attrs={
@@ -138,6 +109,43 @@ def latent_sml(
             "determined": top.determined,
         },
     )
+
+
+class Verdicts(NamedTuple):
+    """Verdicts of the groups of several raters."""
+
+    quality: Array  # sensitivity and specificity for the verdict, (2, raters)
+    evidence: Array  # log odds of the responses (items, groups)
+    probability: Array  # of a positive verdict (items, groups), NaN without responses
+    determined: NDArray[np.bool_]
+
+
+def _verdicts(responses: Responses, group: Indices, several: Indices) -> Verdicts:
+    evidence = np.zeros((responses.n_items, len(several)))
+    verdicts = Verdicts(
+        np.ones((2, responses.n_raters)),
+        evidence,
+        np.full_like(evidence, np.nan),
+        np.zeros(len(several), dtype=bool),
+    )
+    # Within a group v is proportional to ψ + η - 1, for the verdict as for the truth (eq. 24).
+    directions = np.zeros(responses.n_raters)
+    if len(several):
+        directions = fit_groups(PairMoments.of(responses), group).v_off[0]
+    no_rows = np.zeros((3, 0), dtype=np.int64)
+    for column, g in enumerate(several):
+        members = group == g
+        rater = np.where(members, np.cumsum(members) - 1, -1)
+        table = _table(responses, rater, responses.raters[members], no_rows)
+        source = _source(table, directions[members])
+        verdicts.quality[:, members] = source.quality
+        votes = binary.log_odds(*source.quality)[table.cell]
+        evidence[:, column] = np.bincount(table.item, votes, len(evidence))
+        odds = evidence[:, column] + scipy.special.logit(source.prevalence)
+        probability = np.where(table.per_item > 0, scipy.special.expit(odds), np.nan)
+        verdicts.probability[:, column] = probability
+        verdicts.determined[column] = source.determined
+    return verdicts
 
 
 def select_raters(responses: Responses, size: int, groups: Assignment | None = None) -> list[Any]:
@@ -253,14 +261,14 @@ def _corrected(
         return observed
     agreement = (weight * right).sum(axis=1) / total
     informed = agreement.sum() - 1
-    if informed < binary.SMALLEST:
+    if informed < binary.MIN_RATE:
         return observed
     return np.clip((observed - (1 - agreement[::-1])) / informed, 0.0, 1.0)
 
 
 def _summed_out(evidence: Array, rates: Array) -> Array:
     """Return the log odds of the truth given every group's evidence on its verdict."""
-    rates = np.clip(np.nan_to_num(rates, nan=0.5), binary.SMALLEST, 1 - binary.SMALLEST)
+    rates = np.clip(np.nan_to_num(rates, nan=0.5), binary.MIN_RATE, 1 - binary.MIN_RATE)
     sensitive, specific = np.log(rates)
     insensitive, unspecific = np.log1p(-rates)
     positive = np.logaddexp(sensitive + evidence, insensitive)

@@ -17,7 +17,7 @@ from bayesfuse.moments.least_squares import RowGroups, simplex_least_squares, sy
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.numerics.kernels import Array
 
-FIRST_CHUNK = 500_000  # responses of the sample of items that chooses a start
+MAX_PILOT_RESPONSES = 500_000  # responses of the sample of items that chooses a start
 
 # The objective is (17) with its squares expanded, for items n with raters m ∈ n:
 #
@@ -216,15 +216,12 @@ def confusion(
             "and pairs do not determine them. Got: at most "
             f"{together.max(initial=0)} raters of one item, {responses.n_raters} in all."
         )
-    if responses.n_responses > FIRST_CHUNK:
-        n_items = max(1, round(responses.n_items * FIRST_CHUNK / responses.n_responses))
+    if responses.n_responses > MAX_PILOT_RESPONSES:
+        n_items = max(1, round(responses.n_items * MAX_PILOT_RESPONSES / responses.n_responses))
         pilot = responses.take(np.sort(rng.choice(responses.n_items, n_items, replace=False)))
     small = table if pilot is responses else Table.build(pilot)
-    fits = [
-        (match(small, point, iterations, tolerance), name)
-        for name in STARTS
-        for point in starting_points(name, pilot, rng)
-    ]
+    points = [(name, point) for name in STARTS for point in starting_points(name, pilot, rng)]
+    fits = [(match(small, point, iterations, tolerance), name) for name, point in points]
     fit, start = min(fits, key=lambda candidate: candidate[0].objective)
     if small is not table:
         fit = match(table, fit.confusion, iterations, tolerance)
@@ -246,8 +243,8 @@ def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
             "prevalence": ("class", fit.prevalence[order]),
             "confusion": (("rater", "class", "answer"), confusion),
         },
-        coords={"rater": responses.raters, "class": responses.classes, "answer": responses.classes},
-        attrs={
+        {"rater": responses.raters, "class": responses.classes, "answer": responses.classes},
+        {
             "objective": fit.objective,
             "iterations": fit.iterations,
             "start": start,

@@ -14,7 +14,7 @@ from bayesfuse.errors import MomentsError, require_choice, require_kind
 from bayesfuse.numerics.kernels import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
-LARGE = 100  # raters above which the starting eigenvector is approximate
+MAX_EXACT_RATERS = 100  # raters above which the starting eigenvector is approximate
 
 
 def require_binary(responses: Responses) -> None:
@@ -39,7 +39,7 @@ def pair_sums(start, cell, multiplicity, n_raters):
     most = np.uint64(0)
     for n in range(n_items):
         most = max(most, np.uint64(start[n + 1] - start[n]))
-    who = np.empty(most, np.uint64)
+    rater_of = np.empty(most, np.uint64)
     answer = np.empty(most)
     for n in range(n_items):
         size = np.float64(multiplicity[n])
@@ -51,12 +51,12 @@ def pair_sums(start, cell, multiplicity, n_raters):
                 total += 2.0 * (cell[r] & 1) - 1.0
                 times += 1
                 r += 1
-            who[distinct], answer[distinct] = rater, total / times
+            rater_of[distinct], answer[distinct] = rater, total / times
             distinct += 1
         for a in range(distinct):
             weighted_answer = size * answer[a]
             for b in range(a + 1):
-                entry = sums[who[a], who[b]]
+                entry = sums[rater_of[a], rater_of[b]]
                 entry[0] += size
                 entry[1] += weighted_answer
                 entry[2] += size * answer[b]
@@ -276,7 +276,7 @@ def least_squares(q: Array, weight: Array) -> Array:
 
     observed = np.where(weight > 0, q, 0.0)
     matrix = weight * observed
-    if len(q) <= LARGE or not matrix.any():
+    if len(q) <= MAX_EXACT_RATERS or not matrix.any():
         direction = leading(matrix)[1]
     else:
         begin = np.random.default_rng(0).standard_normal(len(q))

@@ -17,8 +17,8 @@ from bayesfuse.moments.pairs import class_moments, least_squares, orient
 from bayesfuse.moments.score import Indices, score_matrix
 from bayesfuse.numerics.kernels import Array
 
-MOST_CLUSTERS = 100  # tried
-EVERY = 30  # every number of clusters up to this is tried
+MAX_CLUSTERS = 100  # tried
+DENSE_SIZES = 30  # every number of clusters up to this is tried
 
 
 def find_groups(
@@ -84,15 +84,15 @@ def find_groups(
         return fit_groups(pair, np.frombuffer(group, dtype=np.int64))
 
     fitted = [fit(group.tobytes()) for group in clusters]
-    residual = value = np.array([fit_of_size.residual for fit_of_size in fitted])
+    residual = value = np.array([group_fit.residual for group_fit in fitted])
     dispersion = 1.0
     if criterion == "penalised":
         dispersion = max(
-            1.0, min(fit_of_size.error / max(fit_of_size.freedom, 1) for fit_of_size in fitted)
+            1.0, min(group_fit.error / max(group_fit.freedom, 1) for group_fit in fitted)
         )
-        fitted = [_dissolve(fit_of_size, fit, dispersion) for fit_of_size in fitted]
+        fitted = [_dissolve(group_fit, fit, dispersion) for group_fit in fitted]
         value = np.array(
-            [fit_of_size.error / dispersion + fit_of_size.cost.sum() for fit_of_size in fitted]
+            [group_fit.error / dispersion + group_fit.cost.sum() for group_fit in fitted]
         )
     best = fitted[int(np.argmin(value))]
     return xr.Dataset(
@@ -113,14 +113,14 @@ def find_groups(
 def _sizes(n_raters: int, min_groups: int, criterion: str) -> Indices:
     """Return the numbers of clusters to try, with "all independent" for the penalised criterion."""
     require_count("min_groups", min_groups, least=2)  # one group means independent raters
-    if min_groups > min(MOST_CLUSTERS, n_raters):
+    if min_groups > min(MAX_CLUSTERS, n_raters):
         raise MomentsError(
-            f"min_groups must not exceed {MOST_CLUSTERS} or the number of raters. Got: "
+            f"min_groups must not exceed {MAX_CLUSTERS} or the number of raters. Got: "
             f"{min_groups} for {n_raters} raters."
         )
-    sizes = np.arange(min_groups, min(MOST_CLUSTERS, n_raters - 1) + 1)
-    tenths = np.floor(np.log(sizes / EVERY) / np.log(1.1))
-    sizes = sizes[(sizes <= EVERY) | np.append(np.diff(tenths) > 0, True)]
+    sizes = np.arange(min_groups, min(MAX_CLUSTERS, n_raters - 1) + 1)
+    tenths = np.floor(np.log(sizes / DENSE_SIZES) / np.log(1.1))
+    sizes = sizes[(sizes <= DENSE_SIZES) | np.append(np.diff(tenths) > 0, True)]
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 
@@ -192,9 +192,8 @@ def fit_groups(pair: PairMoments, group: Indices) -> GroupFit:
         v_off[c] = orient(least_squares(q, np.where(together, 0.0, w)))
         for raters in members:
             if len(raters) > 1:
-                v_on[c, raters] = orient(
-                    least_squares(q[np.ix_(raters, raters)], w[np.ix_(raters, raters)])
-                )
+                part = np.ix_(raters, raters)
+                v_on[c, raters] = orient(least_squares(q[part], w[part]))
     on, off = (pair.q - v[:, :, None] * v[:, None, :] for v in (v_on, v_off))
     left = np.where(together, on, off) ** 2
     saved = (pair.precision * np.where(together, off**2 - on**2, 0.0)).sum(axis=(0, 2)) / 2

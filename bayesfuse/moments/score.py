@@ -17,8 +17,8 @@ from bayesfuse.numerics.kernels import Array, kernel
 
 Indices = NDArray[np.int64]
 
-EXACT = 300  # raters up to which all determinants are summed: a second or two
-SAMPLED = 5_000  # pairs (k, l) above that, drawn with replacement
+MAX_EXACT_RATERS = 300  # raters up to which all determinants are summed: a second or two
+N_SAMPLED_PAIRS = 5_000  # pairs (k, l) above that, drawn with replacement
 
 
 def score_matrix(responses: Responses) -> xr.DataArray:
@@ -75,10 +75,10 @@ def scores(covariance: Array, seed: int = 0) -> Array:
     """Return the scores (raters, raters) of covariances, which are NaN where unknown."""
     n_raters = len(covariance)
     first, second = np.triu_indices(n_raters, 1)
-    if n_raters > EXACT:
+    if n_raters > MAX_EXACT_RATERS:
         rng = np.random.default_rng(seed)
-        first = rng.integers(n_raters, size=SAMPLED)
-        second = (first + rng.integers(1, n_raters, size=SAMPLED)) % n_raters
+        first = rng.integers(n_raters, size=N_SAMPLED_PAIRS)
+        second = (first + rng.integers(1, n_raters, size=N_SAMPLED_PAIRS)) % n_raters
     total, used = _sum_determinants(covariance, first, second)
     total, used = total + total.T, used + used.T  # pair (k, l) of (i, j) is (l, k) of (j, i)
     with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
@@ -177,11 +177,9 @@ def spectrum(
     p_value = np.nan
     if isinstance(source, Responses):
         estimate = accuracies_of(source, moments, fitted, prevalence)
-        says_positive = np.stack(
-            [1 - estimate.specificity.values, estimate.sensitivity.values], axis=-1
-        )
+        rates = 1 - estimate.specificity.values, estimate.sensitivity.values
         # covariances of raters of unknown quality are not used, so any draw will do
-        chance = np.nan_to_num(says_positive, nan=0.5)
+        chance = np.nan_to_num(np.stack(rates, axis=-1), nan=0.5)
         table = source.expand()
         item, rater, beyond = table.item, table.rater, 0
         for _ in range(draws):  # with the truth as the only target

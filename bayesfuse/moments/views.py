@@ -12,8 +12,8 @@ from bayesfuse.numerics.rows import shares
 
 STARTS = ("algebraic", "votes", "diagonal")
 
-DIVISIONS = 5  # random divisions into teams: in some, the information of the members may cancel
-AT_ONCE = 1000  # items whose products of views are added up at a time, in a processor's cache
+N_DIVISIONS = 5  # random divisions into teams: in some, the information of the members may cancel
+ITEMS_AT_ONCE = 1000  # items whose products of views are added up at a time, in a processor's cache
 
 
 def starting_points(name: str, responses: Responses, rng: np.random.Generator) -> list[Array]:
@@ -25,7 +25,7 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
         one = np.full((n_classes, n_classes), 0.3 / (n_classes - 1))
         np.fill_diagonal(one, 0.7)
         return [np.tile(one, (responses.n_raters, 1, 1))]
-    divisions = DIVISIONS if np.count_nonzero(responses.per_rater) > 3 else 1
+    divisions = N_DIVISIONS if np.count_nonzero(responses.per_rater) > 3 else 1
     used = incidence(responses).tocsc()
     starts = [from_teams(responses, used, rng) for _ in range(divisions)]
     return [confusion for confusion in starts if confusion is not None]
@@ -68,8 +68,8 @@ def from_teams(
     a, b, c = views.transpose(1, 0, 2)
     a_common = (weight * has_view.all(axis=1))[:, None] * a
     pair, triple = a_common.T @ b, np.zeros((a.shape[1], a.shape[1] ** 2))
-    for first in range(0, len(a), AT_ONCE):
-        part = slice(first, first + AT_ONCE)
+    for first in range(0, len(a), ITEMS_AT_ONCE):
+        part = slice(first, first + ITEMS_AT_ONCE)
         both = c[part, :, None] * b[part, None, :]
         triple += a_common[part].T @ both.reshape(len(both), -1)
     triple = triple.reshape(-1, *pair.shape).transpose(1, 0, 2)
@@ -100,24 +100,22 @@ def _views(
     label = np.eye(n_classes)[np.arange(len(team)) % n_classes]
     votes = np.stack([used @ (label * (team == t)[:, None]) for t in range(3)], axis=1)
     others = votes.sum(axis=1, keepdims=True) - votes
-    mine, heard = votes.sum(axis=2), others.sum(axis=2)
-    others *= (weight[:, None] / np.maximum(heard, 1.0))[:, :, None]
+    n_votes, n_others = votes.sum(axis=2), others.sum(axis=2)
+    others *= (weight[:, None] / np.maximum(n_others, 1.0))[:, :, None]
     views = np.empty_like(votes)
     for t in range(3):
         team_responses = used[:, team == t]
-        asked = team_responses.T @ (weight * (heard[:, t] > 0))
-        views[:, t] = team_responses @ (
-            (team_responses.T @ others[:, t]) / np.maximum(asked, 1.0)[:, None]
-        )
-    return views / np.maximum(mine, 1.0)[:, :, None], mine > 0
+        n_items = team_responses.T @ (weight * (n_others[:, t] > 0))
+        predicted = (team_responses.T @ others[:, t]) / np.maximum(n_items, 1.0)[:, None]
+        views[:, t] = team_responses @ predicted
+    return views / np.maximum(n_votes, 1.0)[:, :, None], n_votes > 0
 
 
 def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -> Array:
     """Return the eigenvectors of T(η) P⁻¹ for the η, among many, with the largest eigengap."""
     scaled = np.linalg.solve(pair.T, triple.transpose(0, 2, 1)).transpose(0, 2, 1)
-    values, vectors = np.linalg.eig(
-        np.tensordot(rng.standard_normal((10 * len(pair), len(pair))), scaled, axes=1)
-    )
+    directions = rng.standard_normal((10 * len(pair), len(pair)))
+    values, vectors = np.linalg.eig(np.tensordot(directions, scaled, axes=1))
     ordered = np.sort(values.real, axis=1)
     gap = np.diff(ordered, axis=1).min(axis=1) / np.abs(ordered).max(axis=1)
     best = vectors[np.argmax(gap)]

@@ -68,7 +68,7 @@ def test_counts_over_pairs_are_those_of_loops(small):
 
 def test_of_very_many_meetings_those_of_evenly_spaced_items_are_kept(small, monkeypatch):
     every = rater_pairs._pairs(small, 1)[2]
-    monkeypatch.setattr(rater_pairs, "MOST_MEETINGS", len(every.pair) // 2)
+    monkeypatch.setattr(rater_pairs, "MAX_MEETINGS", len(every.pair) // 2)
     some = rater_pairs._pairs(small, 1)[2]
     assert 0 < len(some.pair) < len(every.pair)
     assert set(small.item[some.first]) <= set(range(0, small.n_items, 2)) | set(
@@ -284,4 +284,4 @@ def test_bad_input_is_refused(good, small):
     with pytest.raises(ResponsesError, match="not among them"):
         bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))
     alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
-    refused("two or more responses", bf.checks.item_difficulty, bf.find_map(alone), alone)
+    refused("two responses", bf.checks.item_difficulty, bf.find_map(alone), alone)

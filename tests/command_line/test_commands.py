@@ -308,7 +308,7 @@ def test_an_interrupted_answer_is_written_and_has_its_exit_status(folder, asked)
 def test_raters_need_no_models_which_large_answers_leave_out(folder, asked, capsys, monkeypatch):
     answer = bf.fuse(None)
     assert outputs.write_netcdf(answer, Path("all.nc")) == ""
-    monkeypatch.setattr(outputs, "LARGE", answer.nbytes - 1)
+    monkeypatch.setattr(outputs, "MAX_BYTES", answer.nbytes - 1)
     assert main([*FILMS, "--output", "r.nc", "--rater-table", "raters.csv"]) == 0
     said = "r.nc (posterior; its models, above 0 MB, which predictions need, are left out)"
     assert said in capsys.readouterr().out and "models" in answer.children

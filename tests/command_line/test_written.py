@@ -17,11 +17,10 @@ from shell import COLUMNS, films, fit, interrupt_in, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.command_line import commands, outputs
+from bayesfuse.command_line import commands
 from bayesfuse.ensemble import schedule
 from bayesfuse.inference.chains import CompiledChain
 from bayesfuse.inference.mcmc import thinned
-from bayesfuse.models import DawidSkene
 
 QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]
 
@@ -35,20 +34,6 @@ def in_a_process(code, *arguments):
 FULL = """setrlimit(RLIMIT_FSIZE, (8_000, 8_000))
 from bayesfuse.__main__ import main
 sys.exit(main(sys.argv[1:]))
-"""
-
-CUT = """from pathlib import Path
-import numpy as np, xarray as xr
-from bayesfuse.command_line.files import replacing
-from bayesfuse.command_line.outputs import write_netcdf
-result, whole = xr.open_datatree("whole.nc").load(), Path("whole.nc").stat().st_size
-for size in np.linspace(0, whole, 13).astype(int).tolist():
-    setrlimit(RLIMIT_FSIZE, (size, getrlimit(RLIMIT_FSIZE)[1]))
-    try:
-        with replacing(Path("cut.nc")) as new:
-            write_netcdf(result, new)
-    except OSError as error:
-        print(error)
 """
 
 
@@ -86,20 +71,6 @@ def test_a_full_disk_costs_only_what_does_not_fit(folder):
     assert len(pd.read_csv("result-labels.csv")) == 20
     assert Path("result.nc").read_text() == "precious"
     assert names(folder) == {"films.csv", "result.nc", "result-labels.csv"}
-
-
-@pytest.mark.slow
-def test_no_size_of_disk_crashes(folder):
-    """Whatever HDF5 was doing when it was full."""
-    model = DawidSkene(bf.datasets.anesthesia())
-    result = bf.sample(model, 2, chains=1, random_seed=1, progressbar=False, quiet=True)
-    outputs.write_netcdf(result, Path("whole.nc"))
-    assert tables("whole.nc").identical(result)
-    ended = in_a_process(CUT)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("File too large") == 12
-    assert tables("cut.nc").identical(result)
-    assert names(folder) == {"films.csv", "whole.nc", "cut.nc"}
 
 
 def test_what_cannot_take_its_place_is_kept(folder, capsys, monkeypatch):

@@ -8,7 +8,8 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.errors import ModelError, ResponsesError, discreet, warn
+from bayesfuse.errors import ModelError, ResponsesError, warn
+from bayesfuse.errors.messages import discreet
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 VALUES = {

@@ -147,7 +147,7 @@ def with_labels(*labels, **given):
         (lambda: of_matrix(SAID, abstain=NAN), r"one label.*Got: abstain=nan"),
         (
             lambda: of_matrix([[0, -1, -1], [1, -1, 0]], abstain=-1),
-            r"speak at least once.*raters=.*Got: \[1\], only silent \(1 such\)",
+            r"respond at least once.*raters=.*Got: \[1\], only silent \(1 such\)",
         ),
         (lambda: of_matrix([[-1, NAN]], abstain=-1, raters="ab"), "silence in all 1 rows"),
         (

@@ -218,7 +218,7 @@ def test_oddities_of_a_table_are_pointed_out():
     assert table_advice(bf.Responses.from_matrix(names)) == []
     frame = bf.Responses.from_matrix(names).to_frame()
     again = bf.Responses.from_long(pd.concat([frame, frame.head(2)]))
-    assert "Check that 2 responses are no copies" in table_advice(again)[0]
+    assert "Check that 2 responses are not copies" in table_advice(again)[0]
 
 
 def test_rules_get_the_model_of_rules(unchecked):

@@ -267,9 +267,13 @@ def test_every_fit_warns_and_the_report_says_so():
     verdict = bf.checks.collapse(point, model).attrs["verdict"]
     assert "prevalence_prior=" in verdict and "gold=" in verdict
     assert "models.LabellingFunctions" in verdict and "ItemTypes" not in verdict
-    # chains swap the classes of such a table, so that they are in doubt instead of collapsed
-    result = bf.sample(model, 20, chains=1, compute_convergence_checks=True, **settings)
+    # chains permute the classes of such a table, so that every item has probabilities near one half
+    with pytest.warns(CollapseWarning, match="permuted between draws.* only give one label: 14"):
+        result = bf.sample(model, 100, chains=1, **settings)
     assert bf.label_probabilities(result).max("class").max() < 0.95
+    checked = bf.checks.collapse(result, model)
+    assert checked.attrs["collapsed"] and checked.attrs["lost_share"] > 0.9
+    assert not checked["lost"].any()
     with pytest.warns(UserWarning) as caught:
         fitted = bf.fit(model, draws=60, **settings)
     assert CollapseWarning in [w.category for w in caught]

@@ -63,7 +63,7 @@ def test_models_of_something_else_are_refused(fits, kind, what):
     other = MODELS[kind](responses(), **given)
     calls = OF_MODEL | {name: call for (own, name), call in OF_SOME.items() if own == kind}
     # which take no model
-    for alone in ("co_assignment", "group_summary", "plot_graph", "rater_drift"):
+    for alone in ("co_assignment", "group_summary", "plot_graph"):
         calls.pop(alone, None)
     if what == "gold":
         calls.pop("rater_covariance", None)
@@ -162,7 +162,7 @@ def test_what_a_result_lacks_is_said(fits):
     for use in calls.values():
         refused("Got: ", use, empty, model)
     point = bf.find_map(model)
-    draws = ("summary", "report", "align_labels", "common_units", "rater_drift", *OF_LABEL_DRAWS)
+    draws = ("summary", "report", "align_labels", "common_units", *OF_LABEL_DRAWS)
     for name in draws:
         refused(r"bf\.sample .* Got: ", calls[name], point, model)
     for name in set(calls) - set(draws):

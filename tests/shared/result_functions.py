@@ -136,9 +136,6 @@ OF_MODEL = {
 
 OF_SOME = {
     ("groups", "verdict_probabilities"): checks.verdict_probabilities,
-    ("independent", "rater_drift"): lambda r, m: checks.rater_drift(
-        r, observed(m)[1].responses, draws=5, random_seed=1
-    ),
     ("groups", "rater_covariance"): lambda r, m: checks.rater_covariance(
         r, observed(m)[1].responses
     ),

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import wraps
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayesfuse.errors.messages import brief, discreet
 
 CLOSE = 1e-6  # the sum of a row of probabilities may be this far from one, as printed numbers are
 
@@ -36,51 +37,8 @@ __all__ = [
 __dir__ = __all__.copy
 
 
-# the lookbehind keeps the search linear in long words
-ADDRESS = re.compile(
-    r"(?<![^\s@'\"<>()\[\],;:=])[^\s@'\"<>()\[\],;:=]+@[^\s@'\"<>()\[\],;:=]+\.\w+"
-)
-SECRET = re.compile(
-    r"\b(?:sk|pk|rk|hf|gh[opsu]|xox[abp]|glpat|AKIA|eyJ)[-_]?[A-Za-z0-9_-]{16,}"
-    r"|(?i:\b(?:bearer|password|passwd|api[_-]?key|secret|token)(?:\s*[=:]\s*|\s+)[^\s'\",]{8,})"
-)
-# a quote after a letter is an apostrophe or ends a name
-QUOTED = re.compile(r"(?<!\w)'[^']*'|(?<!\w)\"[^\"]*\"|\S{81,}")
-MAX_QUOTED = 300  # letters of the user's data in one message
-
-
-def discreet(message: str) -> str:
-    """Return a message without addresses and keys, and with little of the user's data.
-
-    Errors and warnings end in logs and reports, which others read.
-    """
-    message = masked(message)
-    for most in (100, 40, 15):
-        if sum(len(quoted[0]) for quoted in QUOTED.finditer(message)) <= MAX_QUOTED:
-            break
-        message = QUOTED.sub(partial(_abridged_match, most=most), message)
-    rule, got, value = message.partition("Got: ")
-    return rule + got + abridged(value, MAX_QUOTED)
-
-
-def masked(text: str) -> str:
-    """Return text without addresses and keys, which are not recognised once they are cut."""
-    return SECRET.sub("[secret]", ADDRESS.sub("[address]", text))
-
-
-def abridged(text: str, most: int) -> str:
-    """Return text of at most this many letters, with the middle cut out if it is longer."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
-
-
-def _abridged_match(quoted: re.Match[str], most: int) -> str:
-    return abridged(quoted[0], most)
-
-
 class Refusal(Exception):
-    """What errors with the user's data in their message have in common."""
+    """Base class of errors whose message may show data of the user."""
 
     def __init__(self, message: object = "", *details: object) -> None:
         super().__init__(discreet(str(message)), *details)
@@ -138,13 +96,12 @@ class InapplicableError(ModelError):
     >>> bf.checks.item_difficulty(bf.find_map(model), model)
     Traceback (most recent call last):
         ...
-    bayesfuse.errors.InapplicableError: Agreement needs items with two or more responses. ...
+    bayesfuse.errors.InapplicableError: Agreement needs items with two responses. Got: no such item.
     """
 
 
 OTHER_SEEDS = {"seed", "random_state", "rng"}  # names of ``random_seed`` in other packages
 SHOWN = 8  # numbers that a message shows
-SHORT = 200  # letters up to which a message shows what was given
 
 MADE_BY = {
     "Responses": " (bf.fuse and models also take a DataFrame or a two-dimensional array): "
@@ -163,22 +120,15 @@ MADE_BY = {
 """Text of messages on how to make arguments of a class."""
 
 
-def brief(value: object) -> str:
-    """Return what was given as a message shows it: its type where its text is long."""
-    text = repr(value)
-    return text if len(text) <= SHORT and text.isprintable() else type(value).__name__
-
-
 def _refuse(name: str, rule: str, value: object) -> NoReturn:
     raise ModelError(f"{name} must be {rule}. Got: {brief(value)}.")
 
 
 def require_shape(name: str, shape: tuple[int | None, ...], **expected: int) -> None:
-    """Raise ModelError unless ``given`` is the expected shape; None matches any size."""
+    """Raise ModelError unless ``shape`` is the expected one; None matches any size."""
     sizes = tuple(expected.values())
-    if len(shape) != len(sizes) or any(
-        actual is not None and actual != size for actual, size in zip(shape, sizes, strict=True)
-    ):
+    known = [size if actual is None else actual for actual, size in zip(shape, sizes, strict=False)]
+    if len(shape) != len(sizes) or tuple(known) != sizes:
         axes = ", ".join(f"{size} {axis}" for axis, size in expected.items())
         raise ModelError(f"{name} must have shape ({axes}). Got: shape {shape}.")
 
@@ -196,7 +146,7 @@ def require_kind(name: str, value: Any, kind: type) -> Any:
 
 
 def require_name(what: str, value: object) -> None:
-    """Raise ModelError unless ``given`` can be the name of a variable in a file."""
+    """Raise ModelError unless ``value`` can be the name of a variable in a file."""
     if not isinstance(value, str) or "/" in value or not value.isprintable():
         raise ModelError(
             f"The name of a {what} must be text of printable characters other than '/', so that "
@@ -212,14 +162,14 @@ def require_names(name: str, value: Any) -> list[Any]:
 
 
 def require_mapping(name: str, value: Any) -> None:
-    """Raise ModelError unless ``given`` is a mapping, which a frame of columns is not."""
+    """Raise ModelError unless ``value`` is a mapping, which a frame of columns is not."""
     if not callable(getattr(value, "items", None)) or hasattr(value, "columns"):
         _refuse(name, 'a mapping from names, as in {"name": …}', value)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's line, whatever calls of this package and of PyMC lie between."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     folders = [here, here.parent / "models"]
     if pymc := sys.modules.get("pymc"):
         folders.append(Path(str(pymc.__file__)).parent)
@@ -247,20 +197,20 @@ def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def require_flag(name: str, value: object) -> None:
-    """Raise ModelError unless ``given`` is a boolean."""
+    """Raise ModelError unless ``value`` is a boolean."""
     if not isinstance(value, bool | np.bool_):
         _refuse(name, "True or False", value)
 
 
 def require_choice(name: str, value: object, *choices: str) -> None:
-    """Raise ModelError unless ``given`` is one of the choices."""
+    """Raise ModelError unless ``value`` is one of the choices."""
     if not (isinstance(value, str) and value in choices):
         *first, last = map(repr, choices)
         raise ModelError(f"{name} must be {', '.join(first)} or {last}. Got: {value!r}.")
 
 
 def require_count(name: str, value: object, least: int = 1) -> None:
-    """Raise ModelError unless ``given`` is a whole number, at least ``least``."""
+    """Raise ModelError unless ``value`` is a whole number, at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         _refuse(name, f"a whole number, at least {least}", value)
 
