@@ -94,6 +94,17 @@ def sampled(model, **options):
     return fit
 
 
+def fitted(model, **options):
+    """Return a method that fits a model of this package by collapsed variational Bayes."""
+
+    def fit(responses, seed, gold, settings):
+        built = model(responses, gold=gold, **options)
+        result = bf.fit(built, "cavi", draws=200, random_seed=seed, log_likelihood=False)
+        return bf.label_probabilities(result)
+
+    return fit
+
+
 def stack(responses, seed, gold, settings):
     """Average the sampled models by weights from leave-one-out, which the note tells.
 
@@ -198,6 +209,9 @@ METHODS = {
     "consensus": Method(sampled(ItemTypes, consensus="levels")),
     "even guesses": Method(sampled(ItemTypes, consensus="levels", guesses="even")),
     "competing classes": Method(sampled(ItemTypes)),
+    "consensus, variational": Method(fitted(ItemTypes, consensus="levels")),
+    "even guesses, variational": Method(fitted(ItemTypes, consensus="levels", guesses="even")),
+    "competing, variational": Method(fitted(ItemTypes)),
     "one coin, Gibbs": Method(sampled(DawidSkene, raters="coin")),
     "class-conditional, Gibbs": Method(sampled(DawidSkene, raters="class")),
 }

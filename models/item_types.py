@@ -85,6 +85,10 @@ class ItemTypes(LabelModel):
     σ ~ Gamma(2, 2), "population_scale". Slopes β and the scale s are as in
     :class:`bayesfuse.models.DawidSkene`. All these are drawn by slice sampling, labels summed out.
 
+    ``bf.fit(model)`` is collapsed variational Bayes, in seconds: on twelve public crowds its labels
+    are as good as those of sampling, but up to .1 worse in log-loss where few responses an item
+    leave it in doubt. Its intervals are too narrow, the less so with ``sweeps=20``.
+
     References
     ----------
     Hovy et al. (2013), Learning whom to trust with MACE, NAACL-HLT (competence and guesses). Li,

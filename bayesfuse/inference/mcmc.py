@@ -69,6 +69,12 @@ class ChainInitializer:
         self.without_pools, priors = _without_pools(plan)
         self.start = find_start(self.without_pools.first_chunk, priors, method)
 
+    def labels(self) -> Any:
+        """Return class probabilities at the start, (table items, classes)."""
+        observation = self.without_pools
+        probability = observation.by_item(observation.marginal(self.start.rows).probability)
+        return probability[self.plan.observation.firsts]
+
     def rows(self, rng: np.random.Generator) -> LogParameters:
         """Return the log parameters at which a chain begins."""
         if self.start.method == GIVEN:

@@ -11,11 +11,12 @@ import xarray as xr
 
 from bayesfuse import errors
 from bayesfuse.data.responses import Responses, iterate_batches
-from bayesfuse.inference import cavi, gibbs
+from bayesfuse.inference import cavi, collapsed, gibbs
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import initialize
+from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
-from bayesfuse.inference.start import DEFAULT
+from bayesfuse.inference.start import DEFAULT, Start
 from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
@@ -63,7 +64,10 @@ def fit(
     model : pymc.Model
     method : {"auto", "cavi", "advi", "fullrank_advi", "pathfinder"}
         "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of fixed
-        concentration on all parameters; it is as fast as EM and deterministic. The others fit
+        concentration on all parameters; it is as fast as EM and deterministic. For
+        :class:`bayesfuse.models.ItemTypes` it is collapsed: with shares, competences and guesses
+        summed out, hyperparameters at their mode, from votes and from ``start``, of which the fit
+        with the higher bound is kept. The others fit
         normal distributions in unconstrained coordinates, without whole-numbered parameters:
         PyMC's ADVI (independent, or of full rank), and Pathfinder of pymc-extras. "auto" is "cavi"
         if possible, else "advi".
@@ -115,8 +119,9 @@ def fit(
 
     References
     ----------
-    Beal (2003), Variational algorithms for approximate Bayesian inference. Yao, Vehtari, Simpson &
-    Gelman (2018), Yes, but did it work?, ICML.
+    Beal (2003), Variational algorithms for approximate Bayesian inference. Asuncion, Welling, Smyth
+    & Teh (2009), On smoothing and inference for topic models, UAI (collapsed, of zeroth order).
+    Yao, Vehtari, Simpson & Gelman (2018), Yes, but did it work?, ICML.
 
     Examples
     --------
@@ -136,26 +141,21 @@ def fit(
     if log_likelihood is not None:
         errors.require_flag("log_likelihood", log_likelihood)
     plan = make_plan(model)
-    require_mode(plan, "A normal approximation")
     is_streamed = bool(batch_size) or batches is not None
     chosen = _choose_method(plan, method, is_streamed)
+    if not _is_collapsed(plan, chosen):
+        require_mode(plan, "A normal approximation")
     if chosen == "cavi" and kwargs:
         raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     _require_suitable(plan, chosen, sweeps, is_streamed)
     requested: Any = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
     storage = resolve_storage(model, [plan.observation], (1, int(draws)), **requested)
     rng = errors.require_seed(random_seed)
-    initial, nonconjugate = initialize(plan, start)
-    if chosen == "cavi":
-        steps: Any = {"batch_size": batch_size, "iterations": iterations, "tolerance": tolerance}
-        approximation = cavi.approximate(plan, initial.rows, draws=int(draws), rng=rng, **steps)
-    else:
-        options = {"draws": int(draws), "rng": rng, "progressbar": progressbar, **kwargs}
-        if chosen == "pathfinder":
-            approximation = fit_pathfinder(plan, nonconjugate, initial, **options)
-        else:
-            options["iterations"] = iterations
-            approximation = fit_advi(plan, nonconjugate, initial, chosen, **options)
+    limits = {"iterations": iterations, "tolerance": tolerance, "batch_size": batch_size}
+    options = {"draws": int(draws), "rng": rng}
+    if chosen != "cavi":
+        options |= {"progressbar": progressbar, **kwargs}
+    initial, approximation = _approximate(plan, chosen, start, limits, options)
     values, widening = _refine(plan, approximation.values, sweeps, rng)
     _warn_of_poor_fit(approximation, chosen, sweeps, widening, plan)
     attributes = {"method": chosen, "widening": widening, "sweeps": int(sweeps)}
@@ -167,6 +167,28 @@ def fit(
     return result
 
 
+def _is_collapsed(plan: Plan, method: str) -> bool:
+    """Return whether hidden types are fitted, with what items share summed out."""
+    return method == "cavi" and collapsed.suits(plan)
+
+
+def _approximate(
+    plan: Plan, method: str, start: Any, limits: dict[str, Any], options: dict[str, Any]
+) -> tuple[Start, cavi.Approximation]:
+    """Return the start, and the approximation that is fitted from it."""
+    if _is_collapsed(plan, method):
+        del limits["batch_size"]
+        initializer = ChainInitializer(plan, start)
+        return initializer.start, collapsed.approximate(plan, initializer, **limits, **options)
+    initial, nonconjugate = initialize(plan, start)
+    if method == "cavi":
+        return initial, cavi.approximate(plan, initial.rows, **limits, **options)
+    if method == "pathfinder":
+        return initial, fit_pathfinder(plan, nonconjugate, initial, **options)
+    options["iterations"] = limits["iterations"]
+    return initial, fit_advi(plan, nonconjugate, initial, method, **options)
+
+
 def _unsuitable(plan: Plan) -> list[str]:
     """Return variables and parameters without a Dirichlet or Beta prior of fixed concentration."""
     return sorted({v.name for v in plan.others} | (set(plan.variables) - set(plan.priors())))
@@ -176,7 +198,7 @@ def _choose_method(plan: Plan, method: str, is_streamed: bool) -> str:
     """Return the method in place of "auto"."""
     if method != "auto":
         return method
-    if is_streamed:
+    if is_streamed or collapsed.suits(plan):
         return "cavi"
     priors = plan.priors()
     counted = [priors.get(name) for name in plan.observation.counted_names]
@@ -190,7 +212,13 @@ def _require_suitable(plan: Plan, method: str, sweeps: int, is_streamed: bool) -
         raise errors.ModelError(
             f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
         )
-    unsuitable = _unsuitable(plan)
+    is_collapsed = _is_collapsed(plan, method)
+    if is_collapsed and is_streamed:
+        raise errors.ModelError(
+            "Types of items are fitted with all items at once, because their shares are summed "
+            "out: leave out batch_size= and batches=. Got: one of these."
+        )
+    unsuitable = [] if is_collapsed else _unsuitable(plan)
     if unsuitable and (method == "cavi" or sweeps):
         subject = "CAVI needs" if method == "cavi" else "Gibbs sweeps need"
         raise errors.ModelError(
@@ -272,16 +300,20 @@ def _sweep(
     for draw in range(len(next(iter(values.values())))):
         rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):  # zero is a legal probability
-            for name, block in plan.blocks.items():
-                rows[name] = block.support.to_kernel(values[block.variable.name][draw])
+            for block in plan.all_blocks:
+                drawn = values[block.variable.name][draw]
+                rows[block.parameter] = block.support.to_kernel(drawn)
+        for pooled in plan.pools:
+            rows |= pooled.rows(pooled.values(rows))
         state = sweep.init(rows)
         for stored, n_sweeps in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
             for _ in range(n_sweeps):
                 state = gibbs.step(sweep, state, rng)
-            for name, block in plan.blocks.items():
-                stored[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
+            for block in plan.all_blocks:
+                row = state.rows[block.parameter]
+                stored[block.variable.name][draw] = block.support.from_kernel(row)
     ratios = []
-    for block in plan.blocks.values():
+    for block in plan.all_blocks:
         if block.parameter in plan.observation.indices:
             continue
         name = block.variable.name
@@ -309,7 +341,7 @@ def _warn_of_poor_fit(
         )
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
     held = {n for n, p in priors.items() if not isinstance(p, Dirichlet)} - plan.inferred
-    if method == "cavi" and held:
+    if method == "cavi" and held and not collapsed.suits(plan):
         problems.append(
             "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "
             f"interval; use method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."

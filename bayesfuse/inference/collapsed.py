@@ -1,0 +1,365 @@
+"""Collapsed variational Bayes for hidden types of items (:class:`bayesfuse.models.ItemTypes`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+
+from bayesfuse.inference import cavi
+from bayesfuse.inference.cavi import Approximation
+from bayesfuse.inference.item_odds import OddsFit
+from bayesfuse.inference.mcmc import ChainInitializer
+from bayesfuse.inference.plan import Plan, PooledBlock
+from bayesfuse.inference.start import majority
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.pool import ConsensusShares, SharedMean, class_given_type
+from bayesfuse.raters.consensus import Consensus
+from bayesfuse.raters.consensus_variational import visit_items
+
+PASSES = 200  # at most
+TOLERANCE = 5e-3  # change of a type's probability that ends the passes
+FIRST, EVERY = 2, 2  # passes before hyperparameters move, and between their moves
+NODES = np.linspace(-3.0, 3.0, 25)  # of the log trust, in standard deviations
+LOG_RANGE = -4.0, 6.0  # of the concentrations of competences and guesses
+COMPETENCE = 0.7  # at the start
+SHARPNESS = 2.0  # of types at the start: of the agreement of class probabilities with their rows
+
+
+def suits(plan: Plan) -> bool:
+    """Return whether a model is one of hidden types of items, under the pools of ItemTypes."""
+    pools = [pooled.pool for pooled in plan.pools]
+    return type(plan.observation.raters) is Consensus and any(
+        isinstance(pool, ConsensusShares) for pool in pools
+    )
+
+
+@dataclass
+class SharedRows:
+    """Rows of raters around a mean: their soft counts, and the mode of the hyperparameters."""
+
+    pool: SharedMean
+    mean: Array = field(init=False)
+    concentration: float = field(init=False)
+    tables: Array = field(init=False)
+    log_sd: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.mean = self.pool.mean_prior / self.pool.mean_prior.sum()
+        self.concentration = self.pool.shape / self.pool.rate
+        self.tables = np.zeros_like(self.mean)
+
+    def move(self, counts: Array) -> None:
+        """Move mean and concentration towards their mode given counts (raters, columns)."""
+        total = counts.sum(axis=1)
+        x = math.log(self.concentration)
+        digamma, trigamma = scipy.special.digamma, lambda a: scipy.special.polygamma(1, a)
+        for _ in range(3):
+            kappa = math.exp(x)
+            base = kappa * self.mean
+            slope = (digamma(kappa) - digamma(kappa + total)).sum()
+            slope += (self.mean * (digamma(base + counts) - digamma(base))).sum()
+            bend = (trigamma(kappa) - trigamma(kappa + total)).sum()
+            bend += (self.mean**2 * (trigamma(base + counts) - trigamma(base))).sum()
+            first = kappa * slope + self.pool.shape - self.pool.rate * kappa
+            second = kappa * slope + kappa**2 * bend - self.pool.rate * kappa
+            step = first / max(-second, abs(first), 1e-8)
+            x = float(np.clip(x + step, *LOG_RANGE))
+            self.log_sd = 1.0 / math.sqrt(max(-second, 1.0))
+        self.concentration = math.exp(x)
+        base = self.concentration * self.mean
+        # expected numbers of draws from the mean, as in a Chinese restaurant
+        self.tables = (base * (digamma(base + counts) - digamma(base))).sum(axis=0)
+        self.mean = self.pool.mean_prior + self.tables
+        self.mean /= self.mean.sum()
+
+    @property
+    def prior(self) -> Array:
+        """Concentrations of the rows of all raters, (columns,)."""
+        return self.concentration * self.mean
+
+    def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw log means (draws, columns) and concentrations (draws,)."""
+        rows = np.tile(self.pool.mean_prior + self.tables, (draws, 1))
+        log_sd = self.log_sd * rng.standard_normal(draws)
+        return draw_dirichlet(rows, rng), self.concentration * np.exp(log_sd)
+
+
+class TypesFit:
+    """Probabilities of the types of all items of a table, and soft counts of raters."""
+
+    def __init__(self, plan: Plan, labels: Array) -> None:
+        """Begin at class probabilities (table items, classes)."""
+        self.plan, observation = plan, plan.observation
+        self.table = table = observation.table
+        self.pools: dict[str, Any] = {pooled.pool.parameter: pooled for pooled in plan.pools}
+        self.shares: Any = self.pools["share"].pool
+        start, cell, gold, kind, types, values = observation.rater_structure
+        self.gold, n_items = gold, len(gold)
+        self.kind = kind if len(kind) else np.zeros(n_items, dtype=np.int64)
+        self.n_raters, self.n_classes = table.n_raters, table.n_classes
+        is_informed = (table.per_item > 0) | (gold >= 0)
+        self.copies = np.where(is_informed, table.multiplicity, 0).astype(float)
+        self.data = start, cell, gold, self.kind, types, values, self.copies
+        known = self.shares.known
+        self.odds = None if known is None else OddsFit(known)
+        self.competence = SharedRows(self.pools["competence"].pool)
+        self.guess = SharedRows(self.pools["guess"].pool) if "guess" in self.pools else None
+        self.log_rows = self.shares.log_consensus
+        n_types = len(self.log_rows)
+        self.share_prior = self.shares.concentration / n_types
+        self.trust_weight = scipy.special.softmax(-0.5 * NODES**2)
+        self._class_of_type()
+
+        probability = (labels @ np.exp(self.log_rows).T) ** SHARPNESS
+        self.probability = probability / probability.sum(axis=1, keepdims=True)
+        self.look = np.full(table.n_responses, COMPETENCE)
+        rater, answer = cell // self.n_classes, cell % self.n_classes
+        weight = self.copies[table.item]
+        looks = np.bincount(rater, weight * self.look, self.n_raters)
+        code = rater.astype(np.int64) * self.n_classes + answer
+        size = self.n_raters * self.n_classes
+        guesses = np.bincount(code, weight * (1.0 - self.look), size).reshape(-1, self.n_classes)
+        self.state = looks, guesses, guesses.sum(axis=1)
+        self.total = self.copies @ self.probability
+        self._weigh_kinds()
+
+    @cached_property
+    def trusts(self) -> Array:
+        """Trust at the nodes, one if it is given."""
+        if self.shares.fixed:
+            return np.atleast_1d(self.shares.trust_at({}))
+        mean, sd = self.shares.trust_prior
+        return np.exp(mean + sd * NODES)
+
+    @cached_property
+    def _at_nodes(self) -> Array:
+        """Class probabilities by type at every trust, (nodes, types, classes)."""
+        return np.stack([class_given_type(self.log_rows, trust) for trust in self.trusts])
+
+    def _class_of_type(self) -> None:
+        """Average class probabilities by type over the trust, (types, classes)."""
+        weight = self.trust_weight if len(self.trusts) > 1 else np.ones(1)
+        self.class_of_type = np.tensordot(weight, self._at_nodes, 1)
+
+    def run(self, passes: int, tolerance: float) -> tuple[int, bool]:
+        """Make passes until types settle; return their number, and whether they did."""
+        for number in range(passes):
+            change = self._visit()
+            moves = number >= FIRST and (number - FIRST) % EVERY == 0
+            if moves:
+                self._move()
+            if change < tolerance and number > FIRST + EVERY:
+                return number + 1, True
+        return passes, False
+
+    def _visit(self) -> float:
+        guess = np.empty(0)
+        if self.guess is not None:
+            guess = np.append(self.guess.prior, self.guess.concentration)
+        prior = float(self.competence.mean[0]), self.competence.concentration, guess
+        labels = self.class_of_type, self.exp_odds
+        sums = self.probability, self.look, self.total, self.state
+        return float(
+            visit_items(*sums, prior, self.share_prior, self.rate, self.tilt, self.data, labels)
+        )
+
+    def _move(self) -> None:
+        """Move hyperparameters, the trust, and the log-odds of items."""
+        looks, guesses, totals = self.state
+        self.competence.move(np.maximum(np.column_stack([looks, totals]), 0.0))
+        if self.guess is not None:
+            self.guess.move(np.maximum(guesses, 0.0))
+        if not self.shares.fixed:
+            self._move_trust()
+        if self.odds is not None:
+            by_kind, is_known = self._by_kind()
+            classes = self._classes_by_kind(by_kind) + is_known
+            self.odds.move(classes, self._average())
+        self._weigh_kinds()
+
+    def _move_trust(self) -> None:
+        known = self.gold >= 0
+        if not known.any() and self.odds is None:
+            return
+        height = -0.5 * NODES**2
+        count = np.zeros((self.n_classes, len(self.log_rows)))
+        weighted = self.copies[known, None] * self.probability[known]
+        np.add.at(count, self.gold[known], weighted)
+        height = height + np.einsum("kz,jzk->j", count, np.log(self._at_nodes + 1e-300))
+        if self.odds is not None:
+            by_kind, _ = self._by_kind()
+            per_kind = np.bincount(self.kind, self.copies, self.exp_odds.shape[0])
+            share = self._share()
+            for node, class_of_type in enumerate(self._at_nodes):
+                tilt = np.maximum(self.exp_odds @ class_of_type.T, 1e-300)
+                height[node] += (by_kind * np.log(tilt)).sum() - per_kind @ np.log(tilt @ share)
+        self.trust_weight = scipy.special.softmax(height)
+        self._class_of_type()
+
+    def _by_kind(self) -> tuple[Array, Array]:
+        """Return items of unknown class by kind and type, and of known class by kind and class."""
+        n_kinds, known = self.exp_odds.shape[0], self.gold >= 0
+        by_kind = np.zeros((n_kinds, len(self.log_rows)))
+        np.add.at(by_kind, self.kind[~known], self.copies[~known, None] * self.probability[~known])
+        of_class = np.zeros((n_kinds, self.n_classes))
+        np.add.at(of_class, (self.kind[known], self.gold[known]), self.copies[known])
+        return by_kind, of_class
+
+    def _classes_by_kind(self, by_kind: Array) -> Array:
+        return self.exp_odds * ((by_kind / self.tilt) @ self.class_of_type)
+
+    def _share(self) -> Array:
+        share = (self.share_prior + self.total) / self.rate
+        return share / share.sum()
+
+    def _average(self) -> Array:
+        """Return the class shares of average items, (classes,)."""
+        return self._share() @ self.class_of_type
+
+    def _weigh_kinds(self) -> None:
+        """Set what kinds of items say of types, and rates at which shares are drawn down by it."""
+        n_types = len(self.log_rows)
+        if self.odds is None:
+            self.exp_odds = np.ones((1, self.n_classes))
+            self.tilt, self.rate = np.ones((1, n_types)), np.ones(n_types)
+            return
+        log_odds = self.odds.log_odds()
+        self.exp_odds = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
+        self.tilt = np.maximum(self.exp_odds @ self.class_of_type.T, 1e-300)
+        if not hasattr(self, "rate"):
+            self.rate = np.ones(n_types)
+        per_kind = np.bincount(self.kind, self.copies, len(log_odds))
+        for _ in range(5):
+            # unnormalised shares, whose sum has the prior mean
+            share = self._share() * self.shares.concentration
+            self.rate = 1.0 + (per_kind / (self.tilt @ share)) @ self.tilt
+
+    def labels(self) -> Array:
+        """Return class probabilities, (table items, classes)."""
+        if self.odds is None:
+            probability: Array = self.probability @ self.class_of_type
+        else:
+            tilt = self.tilt[self.kind]
+            probability = self.exp_odds[self.kind] * (
+                (self.probability / tilt) @ self.class_of_type
+            )
+        known = self.gold >= 0
+        probability[known] = np.eye(self.n_classes)[self.gold[known]]
+        return probability
+
+    def rows(self) -> dict[str, tuple[Dirichlet, Dirichlet]]:
+        """Return prior and approximation of shares, competences and guesses."""
+        looks, guesses, totals = self.state
+        n_types = len(self.log_rows)
+        prior = np.full(n_types, self.share_prior)
+        rows = {"type_share": (Dirichlet(prior), Dirichlet(prior + self.total))}
+        counts = {"competence": (self.competence, np.column_stack([looks, totals]))}
+        if self.guess is not None:
+            counts["guess"] = self.guess, guesses
+        for name, (shared, of_raters) in counts.items():
+            below = np.broadcast_to(shared.prior, of_raters.shape)
+            rows[name] = Dirichlet(below), Dirichlet(below + np.maximum(of_raters, 0.0))
+        return rows
+
+    def bound(self) -> float:
+        """Return the bound of the log evidence at the fitted rows, hyperparameters at the mode."""
+        rows = self.rows()
+        priors = {name: prior for name, (prior, _) in rows.items()}
+        fitted = {name: posterior for name, (_, posterior) in rows.items()}
+        log_rows = cavi.expected_log(fitted)
+        height = -cavi.divergence(fitted, priors, log_rows)
+        values = {"type_share": log_rows.pop("type_share"), "trust": self._trust()}
+        values |= {} if self.odds is None else self.odds.values()
+        members = {role: np.asarray(values[role]) for role in self.pools["share"].members}
+        log_rows |= self.shares.implied(members)
+        with np.errstate(divide="ignore"):
+            return height + self.plan.observation.evidence(log_rows)[0]
+
+    def _trust(self) -> Array:
+        weight = self.trust_weight if len(self.trusts) > 1 else np.ones(1)
+        return np.exp(weight @ np.log(self.trusts))
+
+    def draw(self, draws: int, rng: np.random.Generator) -> dict[str, Array]:
+        """Draw all variables of the model from the approximation, (draws, …) by name."""
+        values: dict[str, Array] = {}
+        rows = self.rows()
+        of_shares = self.pools["share"]
+        concentration = np.tile(rows["type_share"][1].concentration, (draws, 1))
+        members: dict[str, Any] = {"type_share": self._tilted(draw_dirichlet(concentration, rng))}
+        if not self.shares.fixed:
+            members["trust"] = self._draw_trust(draws, rng)
+        if self.odds is not None:
+            members |= self.odds.draw(draws, rng)
+        values |= _named(of_shares, members)
+        looks, guesses, totals = self.state
+        for name, shared, counts in (
+            ("competence", self.competence, np.column_stack([looks, totals])),
+            ("guess", self.guess, guesses),
+        ):
+            if shared is None:
+                continue
+            mean, spread = shared.draw(draws, rng)
+            values |= _named(self.pools[name], {"mean": mean, "concentration": spread})
+            prior = np.maximum(spread[:, None] * np.exp(mean), 1e-300)[:, None]
+            drawn = draw_dirichlet(prior + np.maximum(counts, 0.0), rng)
+            block = self.plan.blocks[name]
+            values[block.variable.name] = block.support.from_kernel(drawn)
+        return values
+
+    def _tilted(self, log_share: Array) -> Array:
+        log_share = log_share - np.log(self.rate)
+        return log_share - scipy.special.logsumexp(log_share, axis=1, keepdims=True)
+
+    def _draw_trust(self, draws: int, rng: np.random.Generator) -> Array:
+        """Draw the trust from weights at the nodes, spread evenly around these."""
+        node = rng.choice(len(NODES), draws, p=self.trust_weight)
+        width = NODES[1] - NODES[0]
+        deviation = NODES[node] + width * (rng.random(draws) - 0.5)
+        mean, sd = self.shares.trust_prior
+        return np.exp(mean + sd * deviation)
+
+
+def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
+    """Return draws of the members of a pool by the names of their variables."""
+    return {
+        block.variable.name: block.support.from_kernel(members[role])
+        for role, block in pooled.members.items()
+    }
+
+
+def fit_types(
+    plan: Plan, initializer: ChainInitializer, iterations: int | None, tolerance: float | None
+) -> tuple[TypesFit, float, int, bool]:
+    """Fit from class probabilities; return the fit of the highest bound, passes, and if settled."""
+    best: tuple[TypesFit, float, int, bool] | None = None
+    for labels in (majority(plan.observation), initializer.labels()):
+        fitted = TypesFit(plan, labels)
+        passes, converged = fitted.run(iterations or PASSES, tolerance or TOLERANCE)
+        height = fitted.bound()
+        if best is None or height > best[1]:
+            best = fitted, height, passes, converged
+    assert best is not None
+    return best
+
+
+def approximate(
+    plan: Plan,
+    initializer: ChainInitializer,
+    *,
+    iterations: int | None,
+    tolerance: float | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> Approximation:
+    """Fit, and draw from the approximation."""
+    fitted, height, passes, converged = fit_types(plan, initializer, iterations, tolerance)
+    trace = np.full(passes, np.nan)
+    trace[-1] = height
+    return Approximation(fitted.draw(draws, rng), trace, converged, float("nan"))
