@@ -260,7 +260,7 @@ def test_simulated_tables():
 def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
     of_nuts = {"target_accept": 0.9, "nuts": {"max_treedepth": 3}}
     require_settings(of_nuts | {"mp_ctx": "fork"}, is_fully_conjugate=False)
-    with pytest.raises(ModelError, match=r"go into nuts=.* Got: \['max_treedepth'\]"):
+    with pytest.raises(ModelError, match=r"belong in nuts=.* Got: \['max_treedepth'\]"):
         require_settings(of_nuts | {"max_treedepth": 3}, is_fully_conjugate=False)
     with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
         require_settings(of_nuts, is_fully_conjugate=True)
