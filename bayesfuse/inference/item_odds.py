@@ -78,10 +78,10 @@ class OddsFit:
         x = np.concatenate([self.shift.ravel(), self.slope.ravel(), [self.scale]])
         bounds = [(None, None)] * (len(x) - 1) + [(0.0, None)]
         options = {"maxiter": STEPS}
-        found = scipy.optimize.minimize(
+        optimum = scipy.optimize.minimize(
             height, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options
         )
-        self.shift, self.slope, self.scale = unpacked(found.x)
+        self.shift, self.slope, self.scale = unpacked(optimum.x)
         self._set_deviations(total, offset, variance)
         for place, (values, deviation) in enumerate(
             ((self.shift, self.deviations[0]), (self.slope, self.deviations[1]))
@@ -111,12 +111,12 @@ class OddsFit:
         shape, rate = self.known.prior[place]
         size = len(values) * (values.shape[1] - 1)
         squares = (values**2).sum() + (deviation**2).sum() * (1.0 - 1.0 / values.shape[1])
-        found = scipy.optimize.minimize_scalar(
+        optimum = scipy.optimize.minimize_scalar(
             lambda x: size * x + squares * math.exp(-2.0 * x) - shape * x + rate * math.exp(x),
             bounds=LOG_SCALES,
             method="bounded",
         )
-        return float(found.x)
+        return float(optimum.x)
 
     def draw(self, draws: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draw all values from normal distributions around their mode, (draws, …) by role."""
