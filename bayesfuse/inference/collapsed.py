@@ -18,6 +18,7 @@ from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.inference.start import majority
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.observation import ChunkedResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import ConsensusShares, SharedMean, class_given_type
 from bayesfuse.raters.consensus import Consensus
@@ -33,11 +34,11 @@ SHARPNESS = 2.0  # of types at the start: of the agreement of class probabilitie
 
 
 def suits(plan: Plan) -> bool:
-    """Return whether a model is one of hidden types of items, under the pools of ItemTypes."""
-    pools = [pooled.pool for pooled in plan.pools]
-    return type(plan.observation.raters) is Consensus and any(
-        isinstance(pool, ConsensusShares) for pool in pools
-    )
+    """Return whether a model is one of hidden types of items, of a table that fits into memory."""
+    if isinstance(plan.observation, ChunkedResponseModel):
+        return False
+    has_types = any(isinstance(pooled.pool, ConsensusShares) for pooled in plan.pools)
+    return has_types and type(plan.observation.raters) is Consensus
 
 
 @dataclass
