@@ -246,11 +246,7 @@ def _independent(table: Responses, raters: NDArray[np.int64]) -> Array:
     item, rater = table.item[first], table.rater[first]
     copies = table.multiplicity[item].astype(float)
     repeats = np.isin(rater, raters)
-    votes = np.bincount(
-        item * n_classes + table.label[verdict], minlength=table.n_items * n_classes
-    )
-    smoothed = votes.reshape(-1, n_classes).astype(np.float64) + 1.0 / n_classes
-    labels: Array = smoothed / smoothed.sum(axis=1, keepdims=True)
+    labels = _vote_shares(table, item * n_classes + table.label[verdict])
     right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
     verdicts: Array = labels[item]
 
@@ -298,10 +294,23 @@ def _independent(table: Responses, raters: NDArray[np.int64]) -> Array:
         evidence = np.logaddexp.reduce(through, axis=1)[repeats]
         shared[row] = np.bincount(code, weight * evidence, len(raters))
     log_odds = independent - np.logaddexp.reduce(shared, axis=0) + np.log(len(GRID))
+    return _with_shared_prior(log_odds)
+
+
+def _vote_shares(table: Responses, cell: NDArray[np.int64]) -> Array:
+    """Return smoothed shares of votes, one for each item and label in ``cell``."""
+    votes = np.bincount(cell, minlength=table.n_items * table.n_classes)
+    smoothed = votes.reshape(-1, table.n_classes) + 1.0 / table.n_classes
+    shares: Array = smoothed / smoothed.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _with_shared_prior(log_odds: Array) -> Array:
+    """Return probabilities (raters,) under a prior probability that raters share, by EM."""
     share = 0.5
     for _ in range(ITERATIONS):
-        probability = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
-        share = (1.0 + probability.sum()) / (2.0 + len(raters))
+        probability: Array = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
+        share = (1.0 + probability.sum()) / (2.0 + len(log_odds))
     return probability
 
 
