@@ -264,7 +264,7 @@ def _firing_prior(votes: bf.build.Votes, odds: float, n_classes: int) -> Dirichl
 
 
 def _require_two_votes(votes: bf.build.Votes, responses: bf.Responses, gold: Any) -> None:
-    if votes.n_votes > 1 or gold:
+    if votes.n_votes > 1 or (gold is not None and len(gold)):
         return
     raise ModelError(
         "One rule for one class cannot tell hits from false alarms, because every share of the "
@@ -293,7 +293,8 @@ def _mode(
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     table = responses.take(sample)
     names = set(table.items.tolist())
-    known = {item: label for item, label in dict(gold or {}).items() if item in names}
+    by_item = {} if gold is None else dict(gold)  # a Series, too
+    known = {item: label for item, label in by_item.items() if item in names}
     observation = ResponseModel.build(table, bf.build.Independent(shares.mean), votes, known)
     priors = {votes.declared[0].name: prior} | shares.priors
     rows = {name: prior.centre() for name, prior in priors.items()}

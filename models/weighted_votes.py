@@ -148,7 +148,7 @@ class WeightedVotes(LabelModel):
             raise ModelError(
                 "WeightedVotes learns from known labels only, of items with responses. Without any "
                 "use bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: "
-                f"{len(self.gold or ())} known labels, none of such an item."
+                f"{0 if self.gold is None else len(self.gold)} known labels, none of such an item."
             )
         per_item = np.sqrt(terms.per_item)
         scales = {
