@@ -107,7 +107,7 @@ def check_rules(case, how, given):
     silence = {"abstain": -1} if how == "silent" else {}
     table = bf.Responses.from_matrix(votes, classes=range(len(shares)), **silence)
     model = LabellingFunctions(table, shares if given else None)
-    found = bf.label_probabilities(bf.sample(model, **DRAWS | {"draws": 50})).values
+    found = bf.label_probabilities(bf.sample(model, **DRAWS | {"draws": 200, "tune": 200})).values
     losses = [
         -np.log(np.clip(p[np.arange(len(truth)), truth], 1e-4, 1)).mean() for p in (found, exact)
     ]
