@@ -4,6 +4,7 @@ The functions of an analysis are here, models in ``bayesfuse.models``, and what 
 from in ``bayesfuse.build``.
 """
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,8 @@ _ROOMS = (
     "moments numerics observation parameters plots priors pymc raters results testing"
 ).split()
 _SEARCHED = "build", "models", "io", "checks", "decisions", "priors"
+_MOVED = "align_labels bio_transitions collapse_repeats common_units difficulty span_scores".split()
+"""Names that were at the top level before those of ``build`` and ``io`` left it, too."""
 
 _import = importer(__name__)
 __all__ = sorted(imported(__name__))
@@ -70,10 +73,16 @@ def __getattr__(name: str) -> Any:
         return import_module(f"bayesfuse.{name}")
     if name not in __all__ and not name.startswith("_"):
         for module in _SEARCHED:
-            if name in import_module(f"bayesfuse.{module}").__all__:
-                raise AttributeError(
-                    f"module 'bayesfuse' has no attribute {name!r}: it is bf.{module}.{name}"
-                )
+            place = import_module(f"bayesfuse.{module}")
+            if name not in place.__all__:
+                continue
+            if module in ("build", "io") or name in _MOVED:
+                words = f"bf.{name} has moved, and will go: it is bf.{module}.{name}"
+                warnings.warn(words, FutureWarning, stacklevel=2)
+                return getattr(place, name)
+            raise AttributeError(
+                f"module 'bayesfuse' has no attribute {name!r}: it is bf.{module}.{name}"
+            )
     return _import(name)
 
 
