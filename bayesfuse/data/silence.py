@@ -14,6 +14,9 @@ from bayesfuse.data.arrays import as_array, narrow, shown
 from bayesfuse.data.names import places, require_32_bits
 from bayesfuse.errors import ResponsesError
 
+MIN_UNIPOLAR_SHARE = 0.9  # share of sources with one label only, from which they count as rules
+MIN_RESPONSES = 10  # of a source: with fewer it may have used one class by chance
+
 
 class ByItem:
     """Rows that are sorted by item: those of item ``n`` are ``start[n]:start[n + 1]``."""
@@ -154,3 +157,21 @@ def of_pairs(pair: NDArray[np.int64], n_items: int, n_raters: int) -> Silence:
     # a table in which every source was applied to every item stores none
     noun = "pairs of an item and a silent source"
     return Silence(*by_item(np.sort(pair), n_items, n_raters, noun))
+
+
+def are_labelling_functions(responses: Any) -> bool:
+    """Return whether the sources vote for one class each and abstain on most items."""
+    if responses.n_raters < 2:
+        return False
+    votes_for = np.zeros((responses.n_raters, responses.n_classes), dtype=bool)
+    votes_for[responses.rater, responses.label] = True
+    is_active = responses.per_rater >= MIN_RESPONSES
+    if not is_active.any():
+        return False
+    n_pairs = responses.n_items * responses.n_raters
+    if votes_for.any(axis=0).sum() == 1:
+        # without any vote for another class, only silence can speak for it
+        return responses.n_responses < n_pairs
+    is_unipolar = votes_for.sum(axis=1) == 1
+    is_sparse = responses.n_responses < 0.5 * n_pairs
+    return bool(is_sparse and is_unipolar[is_active].mean() >= MIN_UNIPOLAR_SHARE)

@@ -12,10 +12,11 @@ import xarray as xr
 from bayesfuse.checks import prior_dependence
 from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions import value_of_response
 from bayesfuse.ensemble.candidates import GRADED, candidates, with_sources
-from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions
+from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import NO_TIME, Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import SURE, advice

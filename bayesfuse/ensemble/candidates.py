@@ -11,8 +11,9 @@ import numpy as np
 import bayesfuse.models
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.graph import as_graph
+from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.evidence import Evidence, are_labelling_functions
+from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.labels.couplings import bethe_coupling

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences, previous_labels
+from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.inference.find_map import find_map
@@ -46,9 +47,6 @@ INFORMATIVE = 0.3
 seen, nothing speaks for independence."""
 
 SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
-
-MIN_UNIPOLAR_SHARE = 0.9  # share of sources with one label only, from which they count as rules
-MIN_RESPONSES = 10  # of a source: with fewer it may have used one class by chance
 
 
 @dataclass(frozen=True)
@@ -227,21 +225,3 @@ def _products(
         product_sum += pairs((answers == k) - chance)
         scale += pairs(np.sqrt(chance * (1.0 - chance)))
     return product_sum, scale
-
-
-def are_labelling_functions(responses: Responses) -> bool:
-    """Return whether the sources vote for one class each and abstain on most items."""
-    if responses.n_raters < 2:
-        return False
-    votes_for = np.zeros((responses.n_raters, responses.n_classes), dtype=bool)
-    votes_for[responses.rater, responses.label] = True
-    is_active = responses.per_rater >= MIN_RESPONSES
-    if not is_active.any():
-        return False
-    n_pairs = responses.n_items * responses.n_raters
-    if votes_for.any(axis=0).sum() == 1:
-        # without any vote for another class, only silence can speak for it
-        return responses.n_responses < n_pairs
-    is_unipolar = votes_for.sum(axis=1) == 1
-    is_sparse = responses.n_responses < 0.5 * n_pairs
-    return bool(is_sparse and is_unipolar[is_active].mean() >= MIN_UNIPOLAR_SHARE)

@@ -17,9 +17,9 @@ from bayesfuse.data.known import gold_labels, read_covariates
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
+from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tables import Table, read_table, require_few_classes
 from bayesfuse.data.tags import legal_tags, spans_begin_with_b
-from bayesfuse.ensemble.evidence import are_labelling_functions
 from bayesfuse.errors import (
     ModelError,
     require_choice,

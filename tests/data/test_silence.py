@@ -9,6 +9,7 @@ from refusals import refused_table
 
 import bayesfuse as bf
 from bayesfuse.data import fingerprint
+from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.models import DawidSkene
 
 NAN = float("nan")
@@ -253,3 +254,24 @@ def test_silence_is_not_written_out():
     assert responses.silent.complete and merged.n_items < n_items
     assert peak < 1.2e7, peak
     assert model.free_RVs
+
+
+def test_rules_speak_little_and_have_one_label_each():
+    rng = np.random.default_rng(1)
+    matrix = np.full((100, 4), -1)
+    for rule in range(4):
+        matrix[rng.random(100) < 0.3, rule] = rule % 2
+    rules = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    assert are_labelling_functions(rules)
+    speaks = matrix.copy()
+    speaks[:, :2] = [0, 1]  # most cells are filled
+    speaks[:60, 2:] = [0, 1]
+    assert not are_labelling_functions(bf.Responses.from_matrix(speaks, classes=[0, 1]))
+    both = matrix.copy()
+    both[both == 0] = rng.integers(0, 2, (both == 0).sum())
+    assert not are_labelling_functions(bf.Responses.from_matrix(both, classes=[0, 1]))
+    one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
+    assert are_labelling_functions(one)  # silence alone speaks for class 0
+    assert not are_labelling_functions(
+        bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1])
+    )

@@ -17,7 +17,6 @@ from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import Selection, candidates, sides
 from bayesfuse.ensemble.evidence import (
     Evidence,
-    are_labelling_functions,
     error_correlation,
     measure_dependence,
 )
@@ -127,27 +126,12 @@ def test_code_builds_the_model_it_shows(responses):
             assert observed(shown)[1].fingerprint == observed(built)[1].fingerprint
 
 
-def test_rules_speak_little_and_have_one_label_each():
-    rng = np.random.default_rng(1)
-    matrix = np.full((100, 4), -1)
-    for rule in range(4):
-        matrix[rng.random(100) < 0.3, rule] = rule % 2
-    rules = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    assert are_labelling_functions(rules)
-    assert chosen(responses=rules) == ["LabellingFunctions"]
-    speaks = matrix.copy()
-    speaks[:, :2] = [0, 1]  # most cells are filled
-    speaks[:60, 2:] = [0, 1]
-    assert not are_labelling_functions(bf.Responses.from_matrix(speaks, classes=[0, 1]))
-    both = matrix.copy()
-    both[both == 0] = rng.integers(0, 2, (both == 0).sum())
-    assert not are_labelling_functions(bf.Responses.from_matrix(both, classes=[0, 1]))
-    one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
-    assert are_labelling_functions(one)  # silence alone speaks for class 0
-    assert candidates(Inputs(responses=one))[0].votes < candidates(Inputs(responses=rules))[0].votes
-    assert not are_labelling_functions(
-        bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1])
-    )
+def test_rules_have_their_model_and_fewer_votes_where_none_is_for_a_class():
+    votes = np.where(np.random.default_rng(1).random((100, 4)) < 0.3, [0, 1, 0, 1], -1)
+    both = bf.Responses.from_matrix(votes, classes=[0, 1])
+    one = bf.Responses.from_matrix(np.where(votes >= 0, 1, -1), classes=[0, 1])
+    assert chosen(responses=both) == ["LabellingFunctions"]
+    assert candidates(Inputs(responses=one))[0].votes < candidates(Inputs(responses=both))[0].votes
 
 
 def test_silence_and_statements_get_models_that_take_them(responses):
