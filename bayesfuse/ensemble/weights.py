@@ -47,7 +47,7 @@ def weigh(fits: Fits, selection: Selection, evidence: Evidence) -> xr.Dataset:
     for side in sides:
         members = {c.name: results[c.name] for c in side.candidates if c.name in results}
         inside = model_weights(
-            members, 0.0, fits.inputs.responses, only_best, side.by_prediction
+            members, fits.inputs.responses, only_best, side.by_prediction
         ).to_dataframe()
         for name, column in columns.items():
             column.update(inside[name])
@@ -63,12 +63,11 @@ def weigh(fits: Fits, selection: Selection, evidence: Evidence) -> xr.Dataset:
 
 def model_weights(
     results: Mapping[str, xr.DataTree],
-    votes: float,
     responses: Responses,
     only_best: bool = False,
     by_prediction: bool = False,
 ) -> xr.Dataset:
-    """Return the weights of models, and of vote shares, and the elpd of models.
+    """Return the weights of the models of a side, and their elpd.
 
     All models have the same weight, unless one of item types predicts responses far worse than
     another (:data:`FULL_WEIGHT`, :data:`NO_WEIGHT`): its guesses are even, but raters give one
@@ -79,7 +78,6 @@ def model_weights(
     be independent: on 33 simulated graphs it always had the better labels. A model that lost spans
     has none beside one that did not.
     """
-    names = list(results)
     pointwise = _loo(results)  # (models, items), or NaN
     elpd = pointwise.sum(axis=1)
     columns = {"elpd": elpd, "se": pointwise.std(axis=1) * math.sqrt(pointwise.shape[1])}
@@ -99,15 +97,9 @@ def model_weights(
     labels = [label_probabilities(member).transpose("item", "class") for member in results.values()]
     lost = np.array([lost_spans(member.values, responses) is not None for member in labels])
     share[lost & ~lost.all()] = 0.0
-    equal = share / share.sum()
-    columns = {"weight": equal, **columns}
-    if votes:
-        names.append(VOTES)
-        missing = dict.fromkeys(columns, np.nan) | {"weight": votes}
-        columns["weight"] = equal * (1.0 - votes)
-        columns = {name: np.append(values, missing[name]) for name, values in columns.items()}
+    columns = {"weight": share / share.sum(), **columns}
     return xr.Dataset(
-        {name: ("model", values) for name, values in columns.items()}, {"model": names}
+        {name: ("model", values) for name, values in columns.items()}, {"model": list(results)}
     )
 
 

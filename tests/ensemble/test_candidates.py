@@ -305,20 +305,19 @@ def test_models_that_predict_far_worse_have_no_weight():
     good = bf.sample(bf.models.ItemTypes(one), 40, tune=20, chains=2, **quiet)
     other = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
     worse = good.copy(deep=True)
-    half = (0.05, [0.6, 0.3, 0.1])
-    for behind, weights in ((0.02, [0.45, 0.45, 0.1]), half, (0.2, [0.9, 0.0, 0.1])):
+    for behind, weights in ((0.02, [0.5, 0.5]), (0.05, [2 / 3, 1 / 3]), (0.2, [1.0, 0.0])):
         own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
         worse["log_likelihood"] = own
-        found = model_weights({"good": good, "worse": worse}, 0.1, one)
+        found = model_weights({"good": good, "worse": worse}, one)
         np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
-        table = found.to_dataframe().assign(outcome=["fitted", "fitted", "counted"])
-        told = [why_less(table, name, Inputs(one)) for name in ("good", "worse", "vote shares")]
-        assert ["lower" in words for words in told] == [False, behind > 0.03, False]
+        table = found.to_dataframe().assign(outcome="fitted")
+        told = [why_less(table, name, Inputs(one)) for name in ("good", "worse")]
+        assert ["lower" in words for words in told] == [False, behind > 0.03]
         gap = found["elpd"].values[0] - found["elpd"].values[1]
         assert gap == pytest.approx(behind * one.n_responses)
         other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
-        found = model_weights({"worse": worse, "other": other}, 0.1, one)
-        np.testing.assert_allclose(found["weight"], [0.45, 0.45, 0.1])  # of another kind
+        found = model_weights({"worse": worse, "other": other}, one)
+        np.testing.assert_allclose(found["weight"], [0.5, 0.5])  # of another kind
 
 
 @pytest.fixture

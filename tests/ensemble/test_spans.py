@@ -71,9 +71,9 @@ def test_a_chain_that_lost_spans_has_no_weight(given):
     with pytest.warns(CollapseWarning, match=r"lost spans: 0\.\d+% of the items .*DawidSkene"):
         chain = bf.sample(HiddenMarkov(responses, sequences, raters="sequential"), 50, **short)
     alone = bf.sample(DawidSkene(responses), 50, **short)
-    found = model_weights({"chain": chain, "alone": alone}, 0.4, responses)
-    np.testing.assert_allclose(found["weight"], [0.0, 0.6, 0.4])
-    assert model_weights({"chain": chain}, 0.4, responses)["weight"][0] == 0.6
+    found = model_weights({"chain": chain, "alone": alone}, responses)
+    np.testing.assert_allclose(found["weight"], [0.0, 1.0])
+    assert model_weights({"chain": chain}, responses)["weight"][0] == 1.0
     fused = bf.fuse(
         responses, sequences=sequences, draws=50, checks=False, random_seed=1, progressbar=False
     )
