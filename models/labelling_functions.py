@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.data.arrays import shown
@@ -15,7 +16,6 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers
@@ -23,6 +23,8 @@ from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NO_VOTE
+
+Array = NDArray[np.float64]
 
 ITEMS = 5.0  # of every class, that the prior of the class shares is worth
 ROUNDS = 100  # steps in which typical votes are made as frequent as votes are

@@ -149,7 +149,7 @@ def fit(
         raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     _require_suitable(plan, chosen, sweeps, is_streamed)
     requested: Any = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
-    storage = resolve_storage(model, [plan.observation], (1, int(draws)), **requested)
+    storage = resolve_storage(model, (1, int(draws)), **requested)
     rng = errors.require_seed(random_seed)
     limits = {"iterations": iterations, "tolerance": tolerance, "batch_size": batch_size}
     options = {"draws": int(draws), "rng": rng}

@@ -68,7 +68,7 @@ def table_couplings(
 
 def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
     """Return initial couplings for draws, up to where the weakest bond is as strong as the mean."""
-    twice = min(2 * bethe_coupling(graph, n_classes), max_coupling)
+    twice = min(2 * graph.bethe_coupling(n_classes), max_coupling)
     beyond = np.linspace(twice, max_coupling, 5)[1:]
     grid = np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
     further = float(graph.weights.mean()) / weakest_bond(graph) if graph.n_edges else 1.0
@@ -78,24 +78,10 @@ def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
     return np.append(grid, max_coupling * np.geomspace(1, further, count + 1)[1:])
 
 
-def bethe_coupling(graph: Graph, n_classes: int) -> float:
-    """Return the critical coupling of labels on a tree with the graph's degrees (Bethe).
-
-    There (e^β − 1) / (e^β + K − 1), the correlation of neighbours, times the mean number of further
-    neighbours of a neighbour is one (Dorogovtsev, Goltsev & Mendes 2004, European Physical Journal
-    B 38, 177–182); infinite if that number is at most one.
-    """
-    degree = graph.degree.astype(np.float64)
-    branching = (degree * (degree - 1)).sum() / max(degree.sum(), 1.0)
-    if branching <= 1:
-        return math.inf
-    return float(math.log1p(n_classes / (branching - 1)) / graph.weights.mean())
-
-
 def reach(graph: Graph, n_classes: int) -> float:
     """Return the largest coupling of a table of log Z: there, nearly all neighbours agree."""
     mean = float(graph.weights.mean()) if graph.n_edges else 1.0
-    return min(REACH * bethe_coupling(graph, n_classes), TABULATED / mean)
+    return min(REACH * graph.bethe_coupling(n_classes), TABULATED / mean)
 
 
 def _growing(first: float, last: float) -> Array:

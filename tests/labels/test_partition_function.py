@@ -9,7 +9,7 @@ from scipy.special import ellipk, logsumexp
 
 import bayesfuse as bf
 from bayesfuse.labels import partition_function
-from bayesfuse.labels.couplings import bethe_coupling, drawn_agreement, reach, weakest_bond
+from bayesfuse.labels.couplings import drawn_agreement, reach, weakest_bond
 from bayesfuse.labels.partition_function import (
     exact_log_z,
     integrated,
@@ -214,8 +214,8 @@ def test_planted_partition_constant():
 
 
 def test_bethe_coupling():
-    assert bethe_coupling(bf.Graph.grid((1, 9)), 2) == np.inf
+    assert bf.Graph.grid((1, 9)).bethe_coupling(2) == np.inf
     ring = bf.Graph.from_edges(np.column_stack([np.arange(50), np.roll(np.arange(50), 1)]))
-    assert bethe_coupling(ring, 3) == np.inf
+    assert ring.bethe_coupling(3) == np.inf
     complete = bf.Graph.from_edges(list(combinations(range(5), 2)), np.full(10, 2.0))
-    np.testing.assert_allclose(bethe_coupling(complete, 4), np.log(3) / 2)
+    np.testing.assert_allclose(complete.bethe_coupling(4), np.log(3) / 2)

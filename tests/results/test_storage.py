@@ -49,7 +49,7 @@ def bytes_of(result):
 
 def chosen(model, most, **asked):
     sizes = FIT["chains"], FIT["draws"]
-    return storage.choose_storage(model, [observed(model)[1]], sizes, **asked, max_bytes=most)
+    return storage.choose_storage(model, sizes, **asked, max_bytes=most)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -76,8 +76,7 @@ def test_precision_goes_first_and_then_draws(fits):
         assert found.size <= most or most == 1
     assert chosen(model, 1, thin=2)[:2] == ("single", 2)
     assert chosen(model, whole // 2, precision="double")[:2] == ("double", 2)
-    observation = observed(model)[1]
-    typo = storage.choose_storage(model, [observation], (4, 10**15), max_bytes=whole)
+    typo = storage.choose_storage(model, (4, 10**15), max_bytes=whole)
     assert typo.thin == storage.MAX_THIN
 
 
