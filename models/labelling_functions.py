@@ -145,13 +145,7 @@ class LabellingFunctions(LabelModel):
 
         self.add_coord("vote", _names(votes, responses))
         n_items = int(responses.multiplicity.sum())
-        if shares.fixed is not None:
-            prevalence = pm.Data("prevalence", shares.fixed, dims="class")
-        else:
-            concentration = shares.concentration
-            if not shares.is_informed:
-                concentration = concentration + doubt * n_items * shares.mean
-            prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
+        prevalence = shares.variable(doubt * n_items)
         if silence_counts:
             silent = np.maximum(n_items * shares.mean - expected, expected / 20.0)
             fires, misses = np.moveaxis(prior.concentration, -1, 0)
@@ -187,6 +181,15 @@ class ClassShares:
         if concentration is None:
             return cls(None, default, default / default.sum(), False)
         return cls(None, concentration, concentration / concentration.sum(), True)
+
+    def variable(self, weight: float) -> Any:
+        """Return the prevalence in a model, with a prior of ``weight`` more items by default."""
+        if self.fixed is not None:
+            return pm.Data("prevalence", self.fixed, dims="class")
+        concentration = self.concentration
+        if not self.is_informed:
+            concentration = concentration + weight * self.mean
+        return pm.Dirichlet("prevalence", concentration, dims="class")
 
     @property
     def priors(self) -> dict[str, Any]:

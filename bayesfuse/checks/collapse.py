@@ -29,9 +29,7 @@ from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
 MIN_Z = 4.0  # standard deviations by which raters agree more than collapsed labels explain
-MAX_LOST_RATIO = (
-    0.2  # share of the responses for a class below which its share of the labels counts as lost
-)
+MAX_LOST_RATIO = 0.2  # of the share of labels to that of responses, for a class to count as lost
 MIN_ONE_CLASS_SHARE = 0.95  # share of the items without responses in one class that is reported
 PHASE_DISTANCE = 0.1  # share of the items (of the coupling) between chains in different phases
 

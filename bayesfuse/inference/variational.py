@@ -296,7 +296,8 @@ def _sweep(
 ) -> tuple[dict[str, Array], float]:
     """Sweep from every draw; return draws and the mean ratio of standard deviations after half."""
     sweep = gibbs.Sweep.of(plan)
-    before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
+    before = {name: np.empty_like(v) for name, v in values.items()}
+    after = {name: np.empty_like(v) for name, v in values.items()}
     for draw in range(len(next(iter(values.values())))):
         rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):  # zero is a legal probability

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import smallest_integer
-from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
+from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, swendsen_wang, without_repeats
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import check, limited
 
@@ -31,16 +31,13 @@ SETTLED = 40.0
 """Value of β w (plus log K) above which the probability of disagreement is below rounding."""
 
 MOST_COUPLINGS = 41
-MIN_SWEEPS, MAX_SWEEPS = (
-    4,
-    100,
-)  # limits of the default number of sweeps at a coupling from one start
+MIN_SWEEPS, MAX_SWEEPS = 4, 100  # by default, at a coupling from one start
 MAX_LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
 
 
 def weakest_bond(graph: Graph) -> float:
     """Return the smallest weight on a maximum spanning forest; weaker edges agree by its paths."""
-    if graph.is_forest or len(once(graph.weights)) < 2:
+    if graph.is_forest or len(without_repeats(graph.weights)) < 2:
         return float(graph.weights.min()) if graph.n_edges else 1.0
     from scipy.sparse.csgraph import minimum_spanning_tree  # slow to import
 
@@ -56,7 +53,7 @@ def table_couplings(
     """
     weights = graph.weights
     grid = np.linspace(0, max_coupling, EXACT_COUPLINGS)
-    if len(once(weights)) > 1:
+    if len(without_repeats(weights)) > 1:
         step = min(grid[1] * weights.mean() / weights.max(), STEP / weights.max())
         if step / GROWTH < max_coupling:
             first = np.arange(round(1 / GROWTH)) * step
@@ -149,8 +146,8 @@ def _draw_at(
     rng: np.random.Generator,
 ) -> tuple[NDArray[Any], Array]:
     """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
-    rows = graph.start, graph.neighbour, once(graph.weight)
-    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile once
+    rows = graph.start, graph.neighbour, without_repeats(graph.weight)
+    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile without_repeats
     flat, agreements = np.ones((len(labels), len(prevalence))), np.empty(n_sweeps)
     for i in range(-max(n_sweeps // 4, 2), n_sweeps):
         check()

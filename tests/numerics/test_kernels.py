@@ -8,7 +8,7 @@ from typed_crowds import random_rows
 import bayesfuse as bf
 from bayesfuse.numerics.kernels import TINY
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.numerics.tables import _opened, draw_shared
+from bayesfuse.numerics.tables import _draw_n_tables, draw_shared
 from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior
@@ -193,6 +193,6 @@ def test_numbers_of_tables_have_the_distribution_of_antoniak():
             stirling = np.append(0.0, stirling) + guests * np.append(stirling, 0.0)
         rising = gammaln(opens + n) - gammaln(opens)
         probability = stirling * np.exp(np.arange(n + 1) * np.log(opens) - rising)
-        seen = [int(_opened.py_func(n, opens, rng)) for _ in range(4000)]
+        seen = [int(_draw_n_tables.py_func(n, opens, rng)) for _ in range(4000)]
         assert_frequencies(np.bincount(seen, minlength=n + 1).astype(float), probability, f"{n}")
-    assert _opened.py_func(50, 1e-300, rng) == 1.0
+    assert _draw_n_tables.py_func(50, 1e-300, rng) == 1.0

@@ -23,9 +23,9 @@ def cut(monkeypatch):
     """Cut tables into blocks of about this many entries."""
 
     def into(size: int) -> None:
-        monkeypatch.setattr(parts, "BLOCK", size)
+        monkeypatch.setattr(parts, "BLOCK_ENTRIES", size)
         monkeypatch.setattr(parts, "MIN_BLOCKS", 2)
-        monkeypatch.setattr(parts, "TABLE", 0)
+        monkeypatch.setattr(parts, "ENTRIES_PER_TABLE", 0)
 
     return into
 

@@ -159,7 +159,7 @@ def test_parts_of_the_draws_are_put_together(monkeypatch):
     draws = xr.Dataset({"rows": (("chain", "draw", "rater", "class"), values)})
     wanted = {"rows": rows, "double": double, "same": same}
     for size in (1, 13, 10**6):  # of a part: one draw, two, all
-        monkeypatch.setattr(evaluation, "IN_CACHE", size)
+        monkeypatch.setattr(evaluation, "CACHE_ENTRIES", size)
         with without_compilation():
             found = evaluation.evaluate(model, draws, wanted)
         np.testing.assert_array_equal(found["rows"], values)
@@ -168,7 +168,7 @@ def test_parts_of_the_draws_are_put_together(monkeypatch):
 
 
 def test_parts_are_at_least_a_draw_and_end_with_the_last(monkeypatch):
-    monkeypatch.setattr(evaluation, "IN_CACHE", 10)
+    monkeypatch.setattr(evaluation, "CACHE_ENTRIES", 10)
     parts = [range(20)[part] for part in evaluation.in_parts(20, 3)]
     assert [number for part in parts for number in part] == list(range(20))
     assert {len(part) for part in parts} == {3, 2}
