@@ -20,8 +20,6 @@ if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HO
         os.environ["PYTENSOR_FLAGS"] = f"{FLAGS},base_compiledir={cache.name}".lstrip(",")
 
 import bayesfuse as bf
-from bayesfuse.ensemble import diagnostics, schedule
-from bayesfuse.ensemble.candidates import Candidate
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.compiled import without_compilation
 
@@ -45,9 +43,10 @@ def pytest_runtest_protocol(item):
 def few_draws():
     """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Candidate, "within", lambda member, _: replace(member, sweeps=(20, 20)))
-        patch.setattr(schedule.Schedule, "_room", lambda *_: (1000.0, 1000.0))
-        patch.setattr(diagnostics, "REPLICATED", 20)
+        few = lambda member, _: replace(member, sweeps=(20, 20))  # noqa: E731
+        patch.setattr("bayesfuse.ensemble.candidates.Candidate.within", few)
+        patch.setattr("bayesfuse.ensemble.schedule.Schedule._room", lambda *_: (1000.0, 1000.0))
+        patch.setattr("bayesfuse.ensemble.diagnostics.REPLICATED", 20)
         yield
 
 
