@@ -4,11 +4,11 @@ import os
 import sys
 import tempfile
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from few_draws import few_draws
 
 FLAGS = os.environ.get("PYTENSOR_FLAGS", "")
 if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HOME must be writable
@@ -39,14 +39,9 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
-@pytest.fixture(scope="module")
-def few_draws():
-    """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
-    with pytest.MonkeyPatch.context() as patch:
-        few = lambda member, _: replace(member, sweeps=(20, 20))  # noqa: E731
-        patch.setattr("bayesfuse.ensemble.candidates.Candidate.within", few)
-        patch.setattr("bayesfuse.ensemble.schedule.Schedule._room", lambda *_: (1000.0, 1000.0))
-        patch.setattr("bayesfuse.ensemble.diagnostics.REPLICATED", 20)
+@pytest.fixture(scope="module", name="few_draws")
+def answers_of_few_draws():
+    with few_draws():
         yield
 
 

@@ -290,9 +290,6 @@ def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
     refused_table("Got: column 'note' with a name that raters seldom have", read_table, noted)
     noted = noted.rename(columns={"note": "why"})
     refused_table("Got: column 'why' with labels of no other, among", read_table, noted)
-
-
-def test_a_rater_of_a_usual_name_is_one():
     assert read_table(WIDE.rename(columns={"x": "unit"}))[0].raters.tolist() == ["unit", "y"]
 
 

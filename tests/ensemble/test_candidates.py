@@ -21,7 +21,6 @@ from bayesfuse.ensemble.evidence import (
 )
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
-from bayesfuse.ensemble.weights import model_weights, why_less
 from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed
 
@@ -292,27 +291,6 @@ def test_copies_are_found():
 def test_too_little_shows_nothing(matrix):
     found = measure_dependence(bf.Responses.from_matrix(matrix, classes=[0, 1]), None, 1)
     assert found.groups == {} and found.independence < 0.1
-
-
-def test_models_that_predict_far_worse_have_no_weight():
-    one = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=7).responses
-    quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    good = bf.sample(bf.models.ItemTypes(one), 40, tune=20, chains=2, **quiet)
-    other = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
-    worse = good.copy(deep=True)
-    for behind, weights in ((0.02, [0.5, 0.5]), (0.05, [2 / 3, 1 / 3]), (0.2, [1.0, 0.0])):
-        own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
-        worse["log_likelihood"] = own
-        found = model_weights({"good": good, "worse": worse}, one)
-        np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
-        table = found.to_dataframe().assign(outcome="fitted")
-        told = [why_less(table, name, Inputs(one)) for name in ("good", "worse")]
-        assert ["lower" in words for words in told] == [False, behind > 0.03]
-        gap = found["elpd"].values[0] - found["elpd"].values[1]
-        assert gap == pytest.approx(behind * one.n_responses)
-        other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
-        found = model_weights({"worse": worse, "other": other}, one)
-        np.testing.assert_allclose(found["weight"], [0.5, 0.5])  # of another kind
 
 
 @pytest.fixture

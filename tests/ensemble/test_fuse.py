@@ -328,3 +328,25 @@ def test_weights_of_sides_add_up(crowd, unchecked, monkeypatch):
     monkeypatch.setattr("bayesfuse.ensemble.fits.sample", sample)
     weights = bf.fuse(crowd.responses, **QUIET)["comparison"]["weight"].to_series()
     assert weights["vote shares"] == pytest.approx(0.05)
+
+
+@pytest.mark.usefixtures("shared_errors")
+@pytest.mark.parametrize(("behind", "weight"), [(0.02, 1.0), (0.05, 0.5), (0.2, 0.0)])
+def test_models_that_predict_far_worse_have_no_weight(
+    fused, crowd, unchecked, monkeypatch, behind, weight
+):
+    """By the log predictive density per response."""
+    results = [result.copy(deep=True) for result in fused["models"].children.values()]
+    best, n_items = results[0]["log_likelihood"].dataset, crowd.responses.n_items
+    for result in results:
+        result["log_likelihood"] = xr.DataTree(best)
+    lower = best - behind * crowd.responses.n_responses / n_items
+    results[1]["log_likelihood"] = xr.DataTree(lower)
+    each = iter(results)
+    monkeypatch.setattr("bayesfuse.ensemble.fits.sample", lambda *_, **__: next(each))
+    table = bf.fuse(crowd.responses, **QUIET)["comparison"].to_dataset().to_dataframe()
+    expected = np.array([1.0, weight, 1.0, 0.0]) * 0.95 / (2.0 + weight) + [0, 0, 0, 0.05]
+    np.testing.assert_allclose(table["weight"], expected, rtol=1e-6)
+    assert ("lower" in table["why"].iloc[1]) == (behind > 0.03)
+    gap = table["elpd"].iloc[0] - table["elpd"].iloc[1]
+    assert gap == pytest.approx(behind * crowd.responses.n_responses)

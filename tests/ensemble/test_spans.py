@@ -6,7 +6,6 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.ensemble.evidence import SPAN_THRESHOLD, correlation_along
-from bayesfuse.ensemble.weights import model_weights
 from bayesfuse.errors import CollapseWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov
 
@@ -70,10 +69,6 @@ def test_a_chain_that_lost_spans_has_no_weight(given):
     short = {"tune": 50, "chains": 2, "random_seed": 1, "progressbar": False}
     with pytest.warns(CollapseWarning, match=r"lost spans: 0\.\d+% of the items .*DawidSkene"):
         chain = bf.sample(HiddenMarkov(responses, sequences, raters="sequential"), 50, **short)
-    alone = bf.sample(DawidSkene(responses), 50, **short)
-    found = model_weights({"chain": chain, "alone": alone}, responses)
-    np.testing.assert_allclose(found["weight"], [0.0, 1.0])
-    assert model_weights({"chain": chain}, responses)["weight"][0] == 1.0
     fused = bf.fuse(
         responses, sequences=sequences, draws=50, checks=False, random_seed=1, progressbar=False
     )
