@@ -16,7 +16,6 @@ from bayesfuse.labels.partition_function import (
     log_partition,
     planted_partition,
 )
-from bayesfuse.labels.potts_kernels import interpolate
 
 LOOSE = bf.Graph.from_edges(
     [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)], [0.5, 1.7, 1.0, 0.3, 2.0, 1.1], items=range(8)
@@ -177,7 +176,6 @@ def test_slope_is_the_derivative_beyond_the_table():
     fine = table.at(np.linspace(0, 9, 2000))
     assert (np.diff(fine[1]) >= 0).all() and fine[1][-1] <= table.total_weight
     assert table.at(500.0)[1] > 0.999 * table.total_weight
-    assert interpolate(0.31, table.knots, table.total_weight) == tuple(table.at(0.31))
 
 
 def test_tables_are_kept_by_graph_prevalence_and_range():
