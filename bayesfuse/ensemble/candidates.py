@@ -15,7 +15,7 @@ from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.schedule import Schedule
+from bayesfuse.ensemble.schedule import CHAINS, Schedule
 from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
@@ -27,12 +27,14 @@ spans, and an overconfident one."""
 
 STRONG = 1.5, 2.0  # couplings that are tried, as multiples of the critical one
 
-PART, PART_INDEPENDENT, MIN_PART = (60_000, 100_000), 200_000, 10_000
-"""Responses that models are fitted to in :data:`PART_SECONDS`: a tenth of all, between the first
-two, more by models of independent errors, which are quicker, and at least; other labels are
-predicted."""
+RESPONSES_PER_SECOND, MIN_PART = 10_000, 10_000
+"""Responses that models are fitted to in a second of the time limit, and at least: the labels of
+other items are predicted."""
 
-PART_SECONDS = 180.0
+TYPE_DRAWS = 400  # draws of the variational fits of item types
+DRAFT = {"draws": 60, "iterations": 50, "tolerance": 1e-5}
+DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
+"""Settings of fits in seconds, where sampling may take too long."""
 
 KNOWN, BY_ITEM = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -44,7 +46,8 @@ class Candidate:
 
     ``inputs_used`` are the arguments of ``bf.fuse`` that it takes, and ``options`` its others.
     ``votes`` is the weight of vote shares beside the model, ``sweeps`` are the most draws and
-    tuning steps of a chain, and ``start`` is their initialisation.
+    tuning steps of a chain, and ``start`` is their initialisation. With ``settings``, those of a
+    variational fit, it is not sampled. A ``draft`` stands for models that take too long.
     """
 
     name: str
@@ -55,11 +58,18 @@ class Candidate:
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
     start: str = "moments"
+    settings: Mapping[str, Any] | None = None
+    draft: bool = False
 
     def within(self, draws: int | None) -> Candidate:
-        """Return the same with at most so many draws of a chain."""
+        """Return the same with at most so many draws of each of four chains, or in all."""
         most, tune = self.sweeps
-        return replace(self, sweeps=(min(draws or most, most), tune))
+        if draws is None:
+            return self
+        settings = self.settings
+        if settings is not None:
+            settings = {**settings, "draws": min(CHAINS * draws, settings["draws"])}
+        return replace(self, sweeps=(min(draws, most), tune), settings=settings)
 
     @property
     def tabulates(self) -> bool:
@@ -84,7 +94,9 @@ class Candidate:
 
 LEVELS = {"consensus": "levels"}
 ITEMS = [
-    Candidate(name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, (250, 50), "majority")
+    Candidate(
+        name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS}
+    )
     for name, why, options in (
         (
             "consensus",
@@ -209,12 +221,17 @@ class Selection:
         """The models of all sides, each once."""
         return _distinct(self.sides)
 
+    @property
+    def names(self) -> set[str]:
+        """Names of the models of all sides."""
+        return {candidate.name for candidate in self.candidates}
+
 
 def choose(
     inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: int, draws: int | None
 ) -> Selection:
     """Select the models of the answer by the structure of the table and its evidence."""
-    part = sample_items(with_sources(inputs, evidence), evidence, schedule, seed)
+    part = sample_items(with_sources(inputs, evidence), schedule, seed)
     return Selection(
         part,
         [
@@ -231,13 +248,11 @@ def with_sources(inputs: Inputs, evidence: Evidence) -> Inputs:
     return replace(inputs, groups=dict(evidence.groups))
 
 
-def sample_items(inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: int) -> Inputs:
+def sample_items(inputs: Inputs, schedule: Schedule, seed: int) -> Inputs:
     """Return the inputs for the items that models are fitted to: a part of very large tables."""
     if not inputs.has_only_labels or inputs.has_order or inputs.covariates is not None:
         return inputs
-    most = float(np.clip(inputs.responses.n_responses / 10, *PART))
-    most += evidence.independence * (PART_INDEPENDENT - most)
-    most = max(int(most * schedule.seconds / PART_SECONDS), MIN_PART)
+    most = max(int(RESPONSES_PER_SECOND * schedule.seconds), MIN_PART)
     part = part_of(inputs.responses, most, np.random.default_rng(seed), inputs.gold or {})
     return replace(inputs, responses=part)
 
@@ -333,11 +348,14 @@ def strong(inputs: Inputs) -> list[Candidate]:
     ]
 
 
-def approximate_candidates(inputs: Inputs) -> list[Candidate]:
-    """Return models that are approximated in seconds, the simplest first.
+def drafts(inputs: Inputs) -> list[Candidate]:
+    """Return models that take seconds, the simplest first.
 
     The last, with the structure of the items, is used; on a graph the one that predicts best.
     """
+    if inputs.has_only_labels and not inputs.has_order and inputs.groups is None:
+        if not are_labelling_functions(inputs.responses):
+            return ITEMS[:1]
     alone = replace(
         OTHERS,
         name="Dawid–Skene, approximate",
@@ -345,15 +363,16 @@ def approximate_candidates(inputs: Inputs) -> list[Candidate]:
         inputs_used=KNOWN,
         start="majority",
     )
+    members = [alone]
     if inputs.sequences is not None:
         chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
-        return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
-    if inputs.graph is None:
-        return [alone]
-    members = [alone]
-    for candidate in strong(inputs)[:1]:
-        name = f"{candidate.name}, approximate"
-        members.append(replace(candidate, name=name, start="first fit"))
-    drawn = f"{GRAPH[1].name}, approximate"
-    members.append(replace(GRAPH[1], name=drawn, start="majority"))
-    return [replace(member, votes=FEW_VOTES) for member in members]
+        members.append(replace(chain, votes=SEQUENCE_VOTES, start="majority"))
+    if inputs.graph is not None:
+        for candidate in strong(inputs)[:1]:
+            name = f"{candidate.name}, approximate"
+            members.append(replace(candidate, name=name, start="first fit"))
+        drawn = f"{GRAPH[1].name}, approximate"
+        members.append(replace(GRAPH[1], name=drawn, start="majority"))
+        members = [replace(member, votes=FEW_VOTES) for member in members]
+    settings = DRAFT if inputs.graph is None else DRAFT_ON_GRAPHS
+    return [replace(member, settings=settings, draft=True) for member in members]

@@ -40,7 +40,9 @@ def combine(
     precision = {fit.name: diagnostics.label_precision(fit.result) for fit in fits.complete}
     by_model = {}
     for fit in fits.complete:
-        first = [Finding("approximation")] if fit.code else chain_findings(*precision[fit.name])
+        first = [] if fit.code else chain_findings(*precision[fit.name])
+        if fit.candidate.draft:
+            first = [Finding("approximation")]
         by_model[fit.name] = first + list(findings.get(fit.name, []))
     shares: dict[str, float] = weights["weight"].to_series().to_dict()
     average = _average(inputs, fits, shares, session)

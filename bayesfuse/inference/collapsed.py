@@ -13,7 +13,6 @@ import scipy
 from bayesfuse.inference import cavi
 from bayesfuse.inference.cavi import Approximation
 from bayesfuse.inference.item_odds import OddsFit
-from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.inference.start import majority
 from bayesfuse.numerics.kernels import Array
@@ -336,12 +335,15 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 
 
 def fit_types(
-    plan: Plan, initializer: ChainInitializer, iterations: int | None, tolerance: float | None
+    plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
 ) -> tuple[TypesFit, float, int, bool]:
-    """Fit from class probabilities; return the fit of the highest bound, passes, and if settled."""
+    """Fit from class probabilities and from votes, and return the fit of the higher bound.
+
+    With it are its bound, the number of passes, and whether types settled.
+    """
     best: tuple[TypesFit, float, int, bool] | None = None
-    for labels in (majority(plan.observation), initializer.labels()):
-        fitted = TypesFit(plan, labels)
+    for initial in (majority(plan.observation), labels):
+        fitted = TypesFit(plan, initial)
         passes, converged = fitted.run(iterations or PASSES, tolerance or TOLERANCE)
         height = fitted.bound()
         if best is None or height > best[1]:
@@ -352,15 +354,15 @@ def fit_types(
 
 def approximate(
     plan: Plan,
-    initializer: ChainInitializer,
+    labels: Array,
     *,
     iterations: int | None,
     tolerance: float | None,
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit, and draw from the approximation."""
-    fitted, height, passes, converged = fit_types(plan, initializer, iterations, tolerance)
+    """Fit from class probabilities (table items, classes), and draw from the approximation."""
+    fitted, height, passes, converged = fit_types(plan, labels, iterations, tolerance)
     trace = np.full(passes, np.nan)
     trace[-1] = height
     return Approximation(fitted.draw(draws, rng), trace, converged, float("nan"))

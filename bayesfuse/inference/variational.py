@@ -179,7 +179,9 @@ def _approximate(
     if _is_collapsed(plan, method):
         del limits["batch_size"]
         initializer = ChainInitializer(plan, start)
-        return initializer.start, collapsed.approximate(plan, initializer, **limits, **options)
+        return initializer.start, collapsed.approximate(
+            plan, initializer.labels(), **limits, **options
+        )
     initial, nonconjugate = initialize(plan, start)
     if method == "cavi":
         return initial, cavi.approximate(plan, initial.rows, **limits, **options)
