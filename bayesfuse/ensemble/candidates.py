@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 import bayesfuse.models
 from bayesfuse.checks.repeats import part_of
@@ -31,7 +32,7 @@ RESPONSES_PER_SECOND, MIN_PART = 10_000, 10_000
 """Responses that models are fitted to in a second of the time limit, and at least: the labels of
 other items are predicted."""
 
-TYPE_DRAWS = 400  # draws of the variational fits of item types
+TYPE_DRAWS = 250  # draws of the variational fits of item types
 DRAFT = {"draws": 60, "iterations": 50, "tolerance": 1e-5}
 DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
 """Settings of fits in seconds, where sampling may take too long."""
@@ -94,9 +95,7 @@ class Candidate:
 
 LEVELS = {"consensus": "levels"}
 ITEMS = [
-    Candidate(
-        name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS}
-    )
+    Candidate(name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS})
     for name, why, options in (
         (
             "consensus",
@@ -211,10 +210,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Selection:
-    """Models to fit by side, the most important first, and their inputs: a part of large tables."""
+    """Models to fit by side, the most important first, and their inputs: a part of large tables.
+
+    ``start`` is a fit of the same items, at whose labels models may start.
+    """
 
     inputs: Inputs
     sides: list[Side]
+    start: xr.DataTree | None = None
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -238,6 +241,7 @@ def choose(
             replace(side, candidates=[member.within(draws) for member in side.candidates])
             for side in sides(part, evidence)
         ],
+        None if inputs.has_order else evidence.start,
     )
 
 

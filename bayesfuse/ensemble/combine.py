@@ -130,7 +130,6 @@ def _advice(
     """Return advice on what to do next, and how far class shares depend on the prior."""
     if not fits.complete:
         return [advice.warn_of_votes(fits, schedule.seconds / 60.0)], []
-    more = schedule.timed(lambda: advice.one_more_response(fits), 1.0) or []
-    steps = advice.advise(inputs, evidence, more)
+    steps = advice.advise(inputs, evidence, advice.one_more_response(fits.inputs))
     steps += schedule.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
     return steps, schedule.timed(lambda: advice.of_prior(inputs), 1.0) or []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks.repeats import part_of
@@ -53,12 +54,14 @@ SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go
 class Evidence:
     """Correlation of the errors of two sources on an item, its standard error, and groups.
 
-    A group of raters is one source, as is every rater outside groups.
+    A group of raters is one source, as is every rater outside groups. ``start`` is the fit of
+    independent errors that it comes from, at whose labels other models may start.
     """
 
     correlation: float = math.nan
     error: float = math.nan
     groups: Mapping[Any, list[Any]] = field(default_factory=dict)
+    start: xr.DataTree | None = None
 
     @property
     def independence(self) -> float:
@@ -119,11 +122,12 @@ def measure_dependence(
         table = _one_rater_per_group(table, members)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
-            point = find_map(DawidSkene(table, gold=known or None))["point"]
+            fit = find_map(DawidSkene(table, gold=known or None))
         except (ModelError, MomentsError):
             return Evidence(groups=members)
-    shares, rows = point["prevalence"].values, point["confusion"].values
-    return Evidence(*error_correlation(table, shares, rows, rng), members)
+    shares, rows = fit["point"]["prevalence"].values, fit["point"]["confusion"].values
+    start = None if members or table.n_items < responses.n_items else fit
+    return Evidence(*error_correlation(table, shares, rows, rng), members, start)
 
 
 def correlation_along(responses: Responses, sequences: Sequences) -> float:

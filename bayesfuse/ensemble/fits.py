@@ -63,6 +63,7 @@ class Fit:
     result: xr.DataTree = field(default_factory=xr.DataTree)
     size: Size | None = None
     code: str = ""  # arguments of bf.fit, of a variational fit
+    start_code: str = ""  # of sampled chains
     is_cut: bool = False  # by the user, after enough draws
 
     @property
@@ -133,26 +134,28 @@ def approximate(inputs: Inputs, session: Session) -> Fits:
     planned = drafts(inputs)
     for candidate in planned:
         session.progress.say(f"approximating: {candidate.name}")
-        fits.append(_approximate(candidate, inputs, session, fits[:1]))
+        fits.append(_approximate(candidate, inputs, session, *_start(candidate, fits)))
         if fits[-1].outcome == INTERRUPTED:
             break
     return Fits(inputs, fits + [Fit(candidate) for candidate in planned[len(fits) :]])
 
 
+def _start(candidate: Candidate, fits: list[Fit]) -> tuple[Any, str]:
+    """Return where a draft starts, perhaps at the first of other fits, and its code."""
+    if candidate.start != "first fit":
+        return candidate.start, repr(candidate.start)
+    if not fits or not fits[0].is_complete:
+        return "majority", "'majority'"
+    rows = fits[0].result["posterior"]["confusion"].mean(("chain", "draw"))
+    return {"confusion": rows.values}, START_AT.format(fits[0].name)
+
+
 def _approximate(
-    candidate: Candidate, inputs: Inputs, session: Session, first_fit: list[Fit]
+    candidate: Candidate, inputs: Inputs, session: Session, start: Any, start_code: str
 ) -> Fit:
-    """Return a variational fit of a model, from the first of other fits if its start says so."""
+    """Return a variational fit of a model."""
     schedule = session.schedule
     settings: dict[str, Any] = {**(candidate.settings or {}), "random_seed": session.seed}
-    start: Any = candidate.start
-    start_code = repr(start)
-    if start == "first fit":
-        start, start_code = "majority", "'majority'"
-        if first_fit and first_fit[0].is_complete:
-            rows = first_fit[0].result["posterior"]["confusion"]
-            start = {"confusion": rows.mean(("chain", "draw")).values}
-            start_code = START_AT.format(first_fit[0].name)
     began = schedule.used()
     fit = Fit(candidate)
     try:
@@ -181,9 +184,7 @@ def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session
     # the quickest first; the sort is stable: among others the most important
     order = sorted(selection.candidates, key=lambda c: (c.settings is None, c.tabulates))
     for number, candidate in enumerate(order):
-        fit = done.get(candidate.name) or _fit(
-            candidate, selection.inputs, len(order) - number, session
-        )
+        fit = done.get(candidate.name) or _fit(candidate, selection, len(order) - number, session)
         fits[candidate.name] = fit
         if fit.is_cut or fit.outcome == INTERRUPTED:
             break
@@ -203,20 +204,24 @@ def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session
     return sampled
 
 
-def _fit(candidate: Candidate, inputs: Inputs, n_left: int, session: Session) -> Fit:
+def _fit(candidate: Candidate, selection: Selection, n_left: int, session: Session) -> Fit:
     """Return a fit of a model, the first of so many for which the time that is left is divided."""
     if session.interruption.requested:  # while the model before was completed
         return Fit(candidate, INTERRUPTED)
     if session.schedule.left() < 0.0:
         return Fit(candidate)
+    start, code = candidate.start, repr(candidate.start)
+    if start == "moments" and selection.start is not None:
+        start, code = selection.start, "start"
     if candidate.settings is not None:
         session.progress.say(f"fitting: {candidate.name}")
-        return _approximate(candidate, inputs, session, [])
+        return _approximate(candidate, selection.inputs, session, start, code)
     session.progress.say(f"trying: {candidate.name}")
-    return _sample(candidate, inputs, n_left, session)
+    fit = _sample(candidate, selection.inputs, n_left, session, start)
+    return replace(fit, start_code=code)
 
 
-def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session) -> Fit:
+def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session, start: Any) -> Fit:
     """Return the draws of a model that fit into its part of the time."""
     schedule, fit = session.schedule, Fit(candidate)
     began, seconds = schedule.used(), schedule.left()
@@ -236,7 +241,7 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session)
                     size.draws,
                     tune=size.tune,
                     chains=CHAINS,
-                    start=candidate.start,
+                    start=start,
                     random_seed=session.seed,
                     progressbar=partial(_advance, count, schedule, until),
                     precision="single",

@@ -109,8 +109,8 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "responses.expand()",
     ),
     "one more response": (
-        "One more response to some items would correct labels: "
-        "bf.decisions.value_of_response(fused) lists by how much, and the raters to ask.",
+        "If you can ask for more responses: bf.decisions.value_of_response(fused) lists the items "
+        "where one more corrects most, and the raters to ask.",
         "bf.decisions.value_of_response(fused)",
     ),
     "uncertain items": (

@@ -58,10 +58,10 @@ class ChainInitializer:
     model without the pool, or from Dawid and Skene's.
     """
 
-    def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
+    def __init__(self, plan: Plan, method: str | xr.DataTree | Mapping[str, Any]) -> None:
         self.plan, self.without_pools = plan, plan.observation
         self.nonconjugate: Gradients | None = None
-        if not isinstance(method, str):
+        if not isinstance(method, str | xr.DataTree):
             self.start = start_at(plan, method)
             return
         if not plan.pooled:

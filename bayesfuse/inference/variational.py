@@ -44,7 +44,7 @@ def fit(
     method: Method = "auto",
     *,
     draws: int = 1000,
-    start: str | Mapping[str, Any] = DEFAULT,
+    start: str | xr.DataTree | Mapping[str, Any] = DEFAULT,
     sweeps: int = 0,
     batch_size: int | None = None,
     batches: Iterable[Responses] | None = None,
