@@ -38,7 +38,7 @@ MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
 REPLICATES = 8  # simulated tables with which the correlation is compared
 
-LIMIT = 0.015
+LIMIT = 0.02
 """Correlation of errors up to which models of independent errors have the better labels. Between
 .024 and 1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most
 .0024 where errors were independent, and .0025 to .01 where a quarter of the items were hard."""
