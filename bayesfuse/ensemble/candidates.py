@@ -136,11 +136,11 @@ ONE_ACCURACY = replace(
     why="errors are independent, and a rater is right equally often on items of all classes",
     options={"raters": "coin"},
 )
-FEW_RATERS = replace(
+UNPOOLED = replace(
     INDEPENDENT,
-    why="up to three raters do not show whether errors are independent: accuracies vary freely",
+    name="independent errors, unpooled",
+    why="errors are independent, and the accuracies of raters vary freely",
     options={},
-    votes=FEW_VOTES,
 )
 OTHERS = Candidate(
     "Dawid–Skene",
@@ -319,10 +319,11 @@ def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
         return [Side(1.0, sources or [OTHERS])]
     n_classes = inputs.responses.n_classes
     graded = [GRADED] if inputs.graded and n_classes > 2 else []
-    if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
-        return [Side(1.0, [FEW_RATERS, ITEMS[0], *graded])]
-    independent = [INDEPENDENT, ONE_ACCURACY]
-    dependent = [*ITEMS[:2]] if n_classes == 2 else [*ITEMS, *graded]
+    independent = [UNPOOLED]
+    if np.count_nonzero(inputs.responses.per_rater) >= IDENTIFIED:
+        independent += [INDEPENDENT, ONE_ACCURACY]
+    # with two classes, none competes with another
+    dependent = [*(ITEMS[:2] if n_classes == 2 else ITEMS), *graded]
     if sources:
         are_estimated = evidence.groups or isinstance(inputs.groups, str)
         of_groups = replace(GROUPS, votes=FEW_VOTES)

@@ -12,7 +12,7 @@ import xarray as xr
 from bayesfuse.checks.advice import Advice
 from bayesfuse.ensemble import advice, diagnostics
 from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
-from bayesfuse.ensemble.candidates import INDEPENDENT, ONE_ACCURACY
+from bayesfuse.ensemble.candidates import INDEPENDENT, ONE_ACCURACY, UNPOOLED
 from bayesfuse.ensemble.diagnostics import chain_findings
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.explanation import code_of_answer
@@ -118,7 +118,7 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
 def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
     """Return a finding if models of independent and of dependent errors are weighed."""
     names = {fit.name for fit in fits.complete}
-    if len(names) < 2 or not names & {INDEPENDENT.name, ONE_ACCURACY.name}:
+    if len(names) < 2 or not names & {c.name for c in (UNPOOLED, INDEPENDENT, ONE_ACCURACY)}:
         return []
     values = {name: getattr(evidence, name) for name in ("correlation", "error", "independence")}
     return [] if np.isnan(evidence.correlation) else [Finding("dependence", values)]

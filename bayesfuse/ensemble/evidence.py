@@ -25,6 +25,7 @@ from bayesfuse.models import DawidSkene
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
+from bayesfuse.priors import IDENTIFIED
 from bayesfuse.raters.dependence import Groups
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ INFORMATIVE = 0.3
 """Standard error of the correlation at which it has half the weight: where next to no error is
 seen, nothing speaks for independence."""
 
+FEW_RATERS = 0.5
+"""Weight of independent errors of up to three raters, who cannot show it."""
+
 SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
 
 
@@ -54,24 +58,26 @@ SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go
 class Evidence:
     """Correlation of the errors of two sources on an item, its standard error, and groups.
 
-    A group of raters is one source, as is every rater outside groups. ``start`` is the fit of
+    A group of raters is one source, as is every rater outside groups. ``unmeasured`` is the weight
+    of models of independent errors where the correlation is unknown. ``start`` is the fit of
     independent errors that it comes from, at whose labels other models may start.
     """
 
     correlation: float = math.nan
     error: float = math.nan
     groups: Mapping[Any, list[Any]] = field(default_factory=dict)
+    unmeasured: float = 0.0
     start: xr.DataTree | None = None
 
     @property
     def independence(self) -> float:
-        """Weight of models of independent errors, the others have the rest: 0 without evidence.
+        """Weight of models of independent errors, the others have the rest.
 
         The probability that the correlation is below :data:`LIMIT`, times the reliability of its
         estimate.
         """
         if math.isnan(self.correlation):
-            return 0.0
+            return self.unmeasured
         z = (LIMIT - self.correlation) / max(self.error, 1e-12)
         is_below = 0.5 * math.erfc(-z / math.sqrt(2.0))
         return is_below / (1.0 + (self.error / INFORMATIVE) ** 2)
@@ -106,7 +112,9 @@ def measure_dependence(
     No evidence where responses are too few.
     """
     rng = np.random.default_rng(seed)
-    if responses.n_raters < 3 or responses.per_item.max(initial=0) < 2:
+    if np.count_nonzero(responses.per_rater) <= IDENTIFIED:
+        return Evidence(unmeasured=FEW_RATERS)
+    if responses.per_item.max(initial=0) < 2:
         return Evidence()
     table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
     members: Mapping[Any, list[Any]] = {}
@@ -127,7 +135,7 @@ def measure_dependence(
             return Evidence(groups=members)
     shares, rows = fit["point"]["prevalence"].values, fit["point"]["confusion"].values
     start = None if members or table.n_items < responses.n_items else fit
-    return Evidence(*error_correlation(table, shares, rows, rng), members, start)
+    return Evidence(*error_correlation(table, shares, rows, rng), members, start=start)
 
 
 def correlation_along(responses: Responses, sequences: Sequences) -> float:

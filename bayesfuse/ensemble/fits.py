@@ -210,7 +210,8 @@ def _fit(candidate: Candidate, selection: Selection, n_left: int, session: Sessi
         return Fit(candidate, INTERRUPTED)
     if session.schedule.left() < 0.0:
         return Fit(candidate)
-    start, code = candidate.start, repr(candidate.start)
+    start: Any = candidate.start
+    code = repr(start)
     if start == "moments" and selection.start is not None:
         start, code = selection.start, "start"
     if candidate.settings is not None:

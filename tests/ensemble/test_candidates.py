@@ -15,7 +15,7 @@ from bayesfuse import models
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import Selection, candidates, sides
-from bayesfuse.ensemble.evidence import (
+from bayesfuse.ensemble.evidence import LIMIT, (
     Evidence,
     error_correlation,
     measure_dependence,
@@ -53,7 +53,7 @@ def test_models_by_what_is_given(responses):
 
 
 def test_sides_have_weights_by_the_correlation_of_errors(responses):
-    types, independent = ["ItemTypes"] * 3, ["DawidSkene"] * 2
+    types, independent = ["ItemTypes"] * 3, ["DawidSkene"] * 3
     groups = {"source 1": responses.raters[:2].tolist()}
     for correlation, expected in ((0.001, independent), (0.06, types)):
         evidence = Evidence(correlation, 0.002)
@@ -61,9 +61,9 @@ def test_sides_have_weights_by_the_correlation_of_errors(responses):
         with_groups = Evidence(correlation, 0.002, groups)
         models_of_groups = chosen(responses=responses, groups=groups, evidence=with_groups)
         assert models_of_groups == ["LatentGroup", *expected]
-    between = sides(Inputs(responses), Evidence(0.015, 0.002))
+    between = sides(Inputs(responses), Evidence(LIMIT, 0.002))
     assert [side.weight for side in between] == pytest.approx([0.5, 0.5], abs=1e-4)
-    assert [len(side.candidates) for side in between] == [2, 3]
+    assert [len(side.candidates) for side in between] == [3, 3]
 
 
 def test_independence_is_smooth_and_needs_evidence():
@@ -72,7 +72,7 @@ def test_independence_is_smooth_and_needs_evidence():
     assert Evidence(-0.05, 0.01).independence > 0.99 > 0.01 > Evidence(0.1, 0.01).independence
     errors = [Evidence(0.0, error).independence for error in (0.05, 0.3, 1.0, 5.0)]
     assert np.all(np.diff(errors) < 0) and errors[-1] < 0.01
-    assert Evidence().independence == 0.0
+    assert Evidence().independence == 0.0 and Evidence(unmeasured=0.5).independence == 0.5
 
 
 def test_two_classes_are_one_pair(responses):

@@ -9,9 +9,11 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.ensemble import combine, diagnostics, fits, schedule
 from bayesfuse.errors import ImpossibleDataError, QuickAnswerWarning
+from bayesfuse.models import DawidSkene
 
 pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
+INDEPENDENCE = "bayesfuse.ensemble.evidence.Evidence.independence"
 fuse_module = import_module("bayesfuse.ensemble.fuse")  # the package's name is that of the function
 
 
@@ -22,11 +24,11 @@ def fitted(fused, unchecked, monkeypatch):
     def let(**others):
         each = iter(fused["models"].children.items())
 
-        def sample(*_, **__):
+        def fit(*_, **__):
             name, result = next(each)
             return others[name]() if name in others else result
 
-        monkeypatch.setattr(fits, "sample", sample)
+        monkeypatch.setattr(fits.variational, "fit", fit)
 
     return let
 
@@ -45,13 +47,16 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["competing classes"] == "not tried"
 
 
-def test_an_interrupted_fit_with_enough_draws_is_kept(crowd, fitted, monkeypatch):
-    fitted()
+def test_interrupted_chains_with_enough_draws_are_kept(crowd, unchecked, monkeypatch):
+    model = DawidSkene(crowd.responses)
+    result = bf.sample(model, 20, tune=5, random_seed=1, progressbar=False, quiet=True)
+    monkeypatch.setattr(INDEPENDENCE, 1.0)
+    monkeypatch.setattr(fits, "sample", lambda *_, **__: result)
     monkeypatch.setattr(schedule.Schedule, "size", lambda *_: schedule.Size(999, 9))
     monkeypatch.setattr(fits, "MIN_DRAWS", 5)
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
-    assert told.attrs["models"] == ["consensus", "vote shares"]
+    assert told.attrs["models"] == ["independent errors, unpooled", "vote shares"]
     assert told.overview().startswith("Interrupted, ")
 
 

@@ -273,7 +273,7 @@ def test_too_little_time_gives_vote_shares(crowd):
 @pytest.mark.usefixtures("shared_errors")
 def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     """Models see a part with all raters; all items get labels, and known ones keep theirs."""
-    monkeypatch.setattr("bayesfuse.ensemble.candidates.PART", (80, 80))
+    monkeypatch.setattr("bayesfuse.ensemble.candidates.RESPONSES_PER_SECOND", 0)
     monkeypatch.setattr("bayesfuse.ensemble.candidates.MIN_PART", 80)
     known = {name: crowd.responses.classes[2] for name in crowd.responses.items[[0, 39]]}
     told = bf.fuse(crowd.responses, gold=known, random_seed=5, progressbar=False)
@@ -334,7 +334,8 @@ def test_chains_that_disagree_about_labels_are_seen(fused):
     assert chain_findings(np.array([0.0, 0.03]), rhat[:2])
     assert chain_findings(np.array([np.nan]), rhat[:1])
     fitted = fused["comparison"].dataset.to_dataframe().drop("vote shares")
-    assert (fitted["mcse"] > 0).all() and (fitted["rhat"] > 0.9).all()
+    # variational fits have independent draws
+    assert (fitted["mcse"] > 0).all() and fitted["rhat"].isna().all()
 
 
 def test_checks_without_time_are_named(fused, crowd):
