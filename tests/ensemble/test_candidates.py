@@ -15,7 +15,8 @@ from bayesfuse import models
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import Selection, candidates, sides
-from bayesfuse.ensemble.evidence import LIMIT, (
+from bayesfuse.ensemble.evidence import (
+    LIMIT,
     Evidence,
     error_correlation,
     measure_dependence,
