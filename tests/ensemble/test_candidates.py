@@ -16,7 +16,8 @@ from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import Selection, candidates, sides
 from bayesfuse.ensemble.evidence import (
-    LIMIT,
+    INFORMATIVE,
+    USUAL,
     Evidence,
     error_correlation,
     measure_dependence,
@@ -62,8 +63,11 @@ def test_sides_have_weights_by_the_correlation_of_errors(responses):
         with_groups = Evidence(correlation, 0.002, groups)
         models_of_groups = chosen(responses=responses, groups=groups, evidence=with_groups)
         assert models_of_groups == ["LatentGroup", *expected]
-    between = sides(Inputs(responses), Evidence(LIMIT, 0.002))
-    assert [side.weight for side in between] == pytest.approx([0.5, 0.5], abs=1e-4)
+    evidence = Evidence(0.004, 0.002)
+    between = sides(Inputs(responses), evidence)
+    share = evidence.independence
+    assert 0.1 < share < 0.9
+    assert [side.weight for side in between] == pytest.approx([share, 1.0 - share])
     assert [len(side.candidates) for side in between] == [3, 3]
 
 
@@ -71,6 +75,13 @@ def test_independence_is_smooth_and_needs_evidence():
     weights = [Evidence(c, 0.01).independence for c in np.linspace(-0.05, 0.1, 50)]
     assert np.all(np.diff(weights) < 0) and np.max(-np.diff(weights)) < 0.15
     assert Evidence(-0.05, 0.01).independence > 0.99 > 0.01 > Evidence(0.1, 0.01).independence
+    # the posterior probability of zero, by numerical integration over the other correlations
+    grid = np.linspace(0.0, 1.0, 20_001)
+    density = np.exp(-0.5 * ((0.02 - grid) / 0.01) ** 2)
+    marginal = np.trapezoid(density * np.exp(-grid / USUAL) / USUAL, grid)
+    ratio = 1.0 / (1.0 + (0.01 / INFORMATIVE) ** 2)
+    expected = ratio * density[0] / (density[0] + marginal)
+    assert Evidence(0.02, 0.01).independence == pytest.approx(expected, rel=1e-3)
     errors = [Evidence(0.0, error).independence for error in (0.05, 0.3, 1.0, 5.0)]
     assert np.all(np.diff(errors) < 0) and errors[-1] < 0.01
     assert Evidence().independence == 0.0 and Evidence(unmeasured=0.5).independence == 0.5
