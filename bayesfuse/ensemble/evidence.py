@@ -42,8 +42,8 @@ REPLICATES, STEPS = 8, 10
 """Simulated tables with which the correlation is compared, and EM steps of their fits."""
 
 USUAL = 0.05
-"""Mean of the exponential prior of the correlation where errors are dependent. Between .014 and .1 on
-eleven public crowds."""
+"""Mean of the exponential prior of the correlation where errors are dependent: between .014 and .1
+on eleven public crowds."""
 
 INFORMATIVE = 0.3
 """Standard error of the correlation at which it has half the weight: where next to no error is
@@ -89,7 +89,7 @@ class Evidence:
     @property
     def dependent(self) -> bool:
         """Whether the errors of raters are clearly dependent given the class."""
-        return bool(self.groups) or self.independence < 0.5
+        return bool(self.groups) or (self.correlation > 0.0 and self.independence < 0.5)
 
 
 def examine(inputs: Inputs) -> Evidence:
