@@ -16,7 +16,7 @@ from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.schedule import CHAINS, Schedule
+from bayesfuse.ensemble.schedule import CHAINS, Schedule, draws_of_large
 from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
@@ -32,7 +32,7 @@ RESPONSES_PER_SECOND, MIN_PART = 10_000, 10_000
 """Responses that models are fitted to in a second of the time limit, and at least: the labels of
 other items are predicted."""
 
-TYPE_DRAWS = 250  # draws of the variational fits of item types
+TYPE_DRAWS = 250, 50  # draws of the variational fits of item types, of large tables at least
 DRAFT = {"draws": 60, "iterations": 50, "tolerance": 1e-5}
 DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
 """Settings of fits in seconds, where sampling may take too long."""
@@ -62,15 +62,14 @@ class Candidate:
     settings: Mapping[str, Any] | None = None
     draft: bool = False
 
-    def within(self, draws: int | None) -> Candidate:
+    def within(self, draws: int | None, n_responses: int) -> Candidate:
         """Return the same with at most so many draws of each of four chains, or in all."""
         most, tune = self.sweeps
-        if draws is None:
-            return self
         settings = self.settings
         if settings is not None:
-            settings = {**settings, "draws": min(CHAINS * draws, settings["draws"])}
-        return replace(self, sweeps=(min(draws, most), tune), settings=settings)
+            of_table = draws_of_large(settings["draws"], TYPE_DRAWS[1], n_responses)
+            settings = {**settings, "draws": min(CHAINS * (draws or most), of_table)}
+        return replace(self, sweeps=(min(draws or most, most), tune), settings=settings)
 
     @property
     def tabulates(self) -> bool:
@@ -95,7 +94,9 @@ class Candidate:
 
 LEVELS = {"consensus": "levels"}
 ITEMS = [
-    Candidate(name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS})
+    Candidate(
+        name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS[0]}
+    )
     for name, why, options in (
         (
             "consensus",
@@ -235,10 +236,11 @@ def choose(
 ) -> Selection:
     """Select the models of the answer by the structure of the table and its evidence."""
     part = sample_items(with_sources(inputs, evidence), schedule, seed)
+    size = part.responses.n_responses
     return Selection(
         part,
         [
-            replace(side, candidates=[member.within(draws) for member in side.candidates])
+            replace(side, candidates=[c.within(draws, size) for c in side.candidates])
             for side in sides(part, evidence)
         ],
         None if inputs.has_order else evidence.start,

@@ -102,7 +102,8 @@ def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | No
     fit = fits.with_types
     if fit is None or inputs.responses is not fits.inputs.responses:
         return None
-    estimate = partial(difficulty, fit.result, fit.model, draws=diagnostics.REPLICATED)
+    draws = diagnostics.replicated(inputs)
+    estimate = partial(difficulty, fit.result, fit.model, draws=draws)
     hardness: xr.Dataset | None = session.schedule.timed(estimate, 1.0)
     return hardness
 

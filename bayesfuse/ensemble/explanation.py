@@ -57,7 +57,7 @@ def code_of_answer(
         calls = [finding.call for finding in findings.get(fit.name, []) if finding.call]
         lines += [f"print({call}.verdict)" for call in calls]
         if fit is fits.with_types:
-            draws = diagnostics.REPLICATED
+            draws = diagnostics.replicated(fits.inputs)
             lines.append(f"difficulty = bf.decisions.difficulty(result, model, draws={draws})")
         lines += [f"results[{fit.name!r}] = result", ""]
     if VOTES in weights:

@@ -131,7 +131,7 @@ def approximate(inputs: Inputs, session: Session) -> Fits:
     fits: list[Fit] = []
     if session.schedule.is_plenty(size):
         return Fits(inputs, fits)
-    planned = drafts(inputs)
+    planned = [c.within(None, inputs.responses.n_responses) for c in drafts(inputs)]
     for candidate in planned:
         session.progress.say(f"approximating: {candidate.name}")
         fits.append(_approximate(candidate, inputs, session, *_start(candidate, fits)))
