@@ -19,6 +19,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import ChunkedResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.parameters.pool import ConsensusShares, SharedMean, class_given_type
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.consensus_variational import visit_items
@@ -112,23 +113,43 @@ class TypesFit:
         self.competence = SharedRows(self.pools["competence"].pool)
         self.guess = SharedRows(self.pools["guess"].pool) if "guess" in self.pools else None
         self.log_rows = self.shares.log_consensus
-        n_types = len(self.log_rows)
-        self.share_prior = self.shares.concentration / n_types
+        self.share_prior = self.shares.concentration
         self.trust_weight = scipy.special.softmax(-0.5 * NODES**2)
         self._class_of_type()
 
         probability = (labels @ np.exp(self.log_rows).T) ** SHARPNESS
         self.probability = probability / probability.sum(axis=1, keepdims=True)
-        self.look = np.full(table.n_responses, COMPETENCE)
+        on_consensus = self.probability[:, : types.shape[1]].sum(axis=1)[table.item]
+        self.look = COMPETENCE * on_consensus
         rater, answer = cell // self.n_classes, cell % self.n_classes
         weight = self.copies[table.item]
         looks = np.bincount(rater, weight * self.look, self.n_raters)
         code = rater.astype(np.int64) * self.n_classes + answer
         size = self.n_raters * self.n_classes
-        guesses = np.bincount(code, weight * (1.0 - self.look), size).reshape(-1, self.n_classes)
+        guesses = np.bincount(code, weight * (on_consensus - self.look), size)
+        guesses = guesses.reshape(-1, self.n_classes)
         self.state = looks, guesses, guesses.sum(axis=1)
+        self.clean = self._count_clean(code, weight)
         self.total = self.copies @ self.probability
         self._weigh_kinds()
+
+    @cached_property
+    def clean_prior(self) -> Array:
+        """Concentrations of rows on clean types, (raters, clean types, answers)."""
+        block = self.plan.blocks.get("clean_confusion")
+        if block is None:
+            return np.empty((self.n_raters, 0, self.n_classes))
+        prior: Any = block.prior
+        return np.asarray(prior.concentration)
+
+    def _count_clean(self, code: Integers, weight: Array) -> tuple[Array, Array]:
+        """Return soft counts by clean type (cells, types), and in all (raters, types)."""
+        n_clean = self.clean_prior.shape[1]
+        counts = np.zeros((self.n_raters * self.n_classes, n_clean))
+        for k in range(n_clean):
+            of_type = self.probability[:, k - n_clean][self.table.item]
+            counts[:, k] = np.bincount(code, weight * of_type, len(counts))
+        return counts, counts.reshape(self.n_raters, self.n_classes, n_clean).sum(axis=1)
 
     @cached_property
     def trusts(self) -> Array:
@@ -163,12 +184,13 @@ class TypesFit:
         guess = np.empty(0)
         if self.guess is not None:
             guess = np.append(self.guess.prior, self.guess.concentration)
-        prior = float(self.competence.mean[0]), self.competence.concentration, guess
+        clean = self.clean_prior[0].T  # the same for all raters
+        clean = np.vstack([clean, clean.sum(axis=0)])
+        prior = float(self.competence.mean[0]), self.competence.concentration, guess, clean
+        shares = self.share_prior, self.rate, self.tilt
         labels = self.class_of_type, self.exp_odds
-        sums = self.probability, self.look, self.total, self.state
-        return float(
-            visit_items(*sums, prior, self.share_prior, self.rate, self.tilt, self.data, labels)
-        )
+        sums = self.probability, self.look, self.total, self.state, self.clean
+        return float(visit_items(*sums, prior, shares, self.data, labels))
 
     def _move(self) -> None:
         """Move hyperparameters, the trust, and the log-odds of items."""
@@ -238,7 +260,7 @@ class TypesFit:
         per_kind = np.bincount(self.kind, self.copies, len(log_odds))
         for _ in range(5):
             # unnormalised shares, whose sum has the prior mean
-            share = self._share() * self.shares.concentration
+            share = self._share() * self.share_prior.sum()
             self.rate = 1.0 + (per_kind / (self.tilt @ share)) @ self.tilt
 
     def labels(self) -> Array:
@@ -257,8 +279,7 @@ class TypesFit:
     def rows(self) -> dict[str, tuple[Dirichlet, Dirichlet]]:
         """Return prior and approximation of shares, competences and guesses."""
         looks, guesses, totals = self.state
-        n_types = len(self.log_rows)
-        prior = np.full(n_types, self.share_prior)
+        prior = self.share_prior
         rows = {"type_share": (Dirichlet(prior), Dirichlet(prior + self.total))}
         counts = {"competence": (self.competence, np.column_stack([looks, totals]))}
         if self.guess is not None:
@@ -266,6 +287,11 @@ class TypesFit:
         for name, (shared, of_raters) in counts.items():
             below = np.broadcast_to(shared.prior, of_raters.shape)
             rows[name] = Dirichlet(below), Dirichlet(below + np.maximum(of_raters, 0.0))
+        if "clean_confusion" in self.plan.blocks:
+            shape = self.n_raters, self.n_classes, -1
+            of_clean = np.maximum(self.clean[0], 0.0).reshape(shape).swapaxes(1, 2)
+            prior = self.clean_prior
+            rows["clean_confusion"] = Dirichlet(prior), Dirichlet(prior + of_clean)
         return rows
 
     def bound(self) -> float:
@@ -309,9 +335,16 @@ class TypesFit:
             values |= _named(self.pools[name], {"mean": mean, "concentration": spread})
             prior = np.maximum(spread[:, None] * np.exp(mean), 1e-300)[:, None]
             drawn = draw_dirichlet(prior + np.maximum(counts, 0.0), rng)
-            block = self.plan.blocks[name]
-            values[block.variable.name] = block.support.from_kernel(drawn)
+            values |= self._by_variable(name, drawn)
+        if "clean_confusion" in rows:
+            concentration = rows["clean_confusion"][1].concentration
+            many = np.broadcast_to(concentration, (draws, *concentration.shape))
+            values |= self._by_variable("clean_confusion", draw_dirichlet(many, rng))
         return values
+
+    def _by_variable(self, parameter: str, drawn: Array) -> dict[str, Array]:
+        block = self.plan.blocks[parameter]
+        return {block.variable.name: block.support.from_kernel(drawn)}
 
     def _tilted(self, log_share: Array) -> Array:
         log_share = log_share - np.log(self.rate)

@@ -32,6 +32,11 @@ OPTIONS = {
     "by default": lambda r, y, rng: {},
     "even guesses": lambda r, y, rng: {"guesses": "even"},
     "levels, trust given": lambda r, y, rng: {"consensus": "levels", "trust": 1.5},
+    "clean items": lambda r, y, rng: {"clean": True},
+    "clean items of populations": lambda r, y, rng: {
+        "clean": True,
+        "populations": (y + (rng.random(len(y)) < 0.2)) % 2,
+    },
     "known labels": lambda r, y, rng: {"gold": {n: int(y[n]) for n in range(40)}},
     "populations": lambda r, y, rng: {"populations": (y + (rng.random(len(y)) < 0.2)) % 2},
     "covariates": lambda r, y, rng: {"covariates": (y + rng.normal(0, 1, len(y)))[:, None]},
