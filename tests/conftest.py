@@ -41,13 +41,18 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
+def _shortened(member, draws, n_responses):
+    settings = member.settings and {**member.settings, "draws": min(80, member.settings["draws"])}
+    return replace(member, sweeps=(20, 20), settings=settings)
+
+
 @pytest.fixture(scope="module")
 def few_draws():
     """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Candidate, "within", lambda member, _: replace(member, sweeps=(20, 20)))
+        patch.setattr(Candidate, "within", _shortened)
         patch.setattr(schedule.Schedule, "_room", lambda *_: (1000.0, 1000.0))
-        patch.setattr(diagnostics, "REPLICATED", 20)
+        patch.setattr(diagnostics, "REPLICATED", (20, 20))
         yield
 
 

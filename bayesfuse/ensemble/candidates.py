@@ -104,6 +104,11 @@ ITEMS = [
             LEVELS,
         ),
         ("even guesses", "the same, where guesses prefer no class", LEVELS | {"guesses": "even"}),
+        (
+            "clean items",
+            "the same as the first, beside items on which raters only err in their own ways",
+            LEVELS | {"clean": True},
+        ),
         ("competing classes", "the same as the first, where two classes may compete", {}),
     )
 ]
@@ -325,7 +330,7 @@ def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
     if np.count_nonzero(inputs.responses.per_rater) >= IDENTIFIED:
         independent += [INDEPENDENT, ONE_ACCURACY]
     # with two classes, none competes with another
-    dependent = [*(ITEMS[:2] if n_classes == 2 else ITEMS), *graded]
+    dependent = [*(ITEMS[:3] if n_classes == 2 else ITEMS), *graded]
     if sources:
         are_estimated = evidence.groups or isinstance(inputs.groups, str)
         of_groups = replace(GROUPS, votes=FEW_VOTES)

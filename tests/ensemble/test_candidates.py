@@ -40,7 +40,7 @@ def chosen(evidence=None, **arguments):
 
 
 def test_models_by_what_is_given(responses):
-    people = ["ItemTypes"] * 3
+    people = ["ItemTypes"] * 4
     sequences = bf.Sequences.from_lengths([10, 14], items=responses.items)
     graph = bf.Graph.grid((4, 6), items=responses.items)
     assert chosen(responses=responses) == people
@@ -55,7 +55,7 @@ def test_models_by_what_is_given(responses):
 
 
 def test_sides_have_weights_by_the_correlation_of_errors(responses):
-    types, independent = ["ItemTypes"] * 3, ["DawidSkene"] * 3
+    types, independent = ["ItemTypes"] * 4, ["DawidSkene"] * 3
     groups = {"source 1": responses.raters[:2].tolist()}
     for correlation, expected in ((-0.02, independent), (0.06, types)):
         evidence = Evidence(correlation, 0.002)
@@ -68,7 +68,7 @@ def test_sides_have_weights_by_the_correlation_of_errors(responses):
     share = evidence.independence
     assert 0.1 < share < 0.9
     assert [side.weight for side in between] == pytest.approx([share, 1.0 - share])
-    assert [len(side.candidates) for side in between] == [3, 3]
+    assert [len(side.candidates) for side in between] == [3, 4]
 
 
 def test_independence_is_smooth_and_needs_evidence():
@@ -89,7 +89,7 @@ def test_independence_is_smooth_and_needs_evidence():
 
 def test_two_classes_are_one_pair(responses):
     two = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
-    assert chosen(responses=two) == ["ItemTypes"] * 2  # two classes are one pair
+    assert chosen(responses=two) == ["ItemTypes"] * 3  # two classes are one pair
 
 
 def test_numbers_are_codes_and_ordered_text_is_grades(responses):

@@ -98,7 +98,7 @@ def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch,
         monkeypatch.setattr(diagnostics, "check_model", check)
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
-    assert len(told.attrs["models"]) == 4
+    assert len(told.attrs["models"]) == 5
     assert ("checks were interrupted" in "".join(told.checks)) == (step != "average_items")
 
 
@@ -115,4 +115,4 @@ def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
     fitted(**{"competing classes": lambda: raises(error)})
     told = bf.fuse(crowd.responses, **QUIET)
     assert "No class is possible" in str(told["comparison"]["outcome"].values)
-    assert told.attrs["models"] == ["consensus", "even guesses", "vote shares"]
+    assert told.attrs["models"] == ["consensus", "even guesses", "clean items", "vote shares"]

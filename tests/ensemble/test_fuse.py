@@ -35,7 +35,7 @@ def probabilities(result):
 
 def test_labels_are_the_average_of_the_models_and_a_few_votes(fused, crowd):
     models = [probabilities(own) for own in fused["models"].children.values()]
-    assert len(models) == 3
+    assert len(models) == 4
     votes = probabilities(bf.vote_shares(crowd.responses))
     expected = 0.95 * np.mean(models, axis=0) + 0.05 * votes
     np.testing.assert_allclose(probabilities(fused), expected, atol=1e-12)
