@@ -25,6 +25,7 @@ from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.consensus_variational import visit_items
 
 PASSES = 200  # at most
+TRIAL = 20  # passes from every start, after which the one with the highest bound goes on
 TOLERANCE = 5e-3  # change of a type's probability that ends the passes
 FIRST, EVERY = 2, 2  # passes before hyperparameters move, and between their moves
 NODES = np.linspace(-3.0, 3.0, 25)  # of the log trust, in standard deviations
@@ -97,6 +98,7 @@ class TypesFit:
 
     def __init__(self, plan: Plan, labels: Array) -> None:
         """Begin at class probabilities (table items, classes)."""
+        self.passes, self.converged = 0, False
         self.plan, observation = plan, plan.observation
         self.table = table = observation.table
         self.pools: dict[str, Any] = {pooled.pool.parameter: pooled for pooled in plan.pools}
@@ -169,16 +171,15 @@ class TypesFit:
         weight = self.trust_weight if len(self.trusts) > 1 else np.ones(1)
         self.class_of_type = np.tensordot(weight, self._at_nodes, 1)
 
-    def run(self, passes: int, tolerance: float) -> tuple[int, bool]:
-        """Make passes until types settle; return their number, and whether they did."""
-        for number in range(passes):
+    def run(self, passes: int, tolerance: float) -> None:
+        """Go on until there have been so many passes, or types have settled."""
+        while self.passes < passes and not self.converged:
+            number = self.passes
             change = self._visit()
-            moves = number >= FIRST and (number - FIRST) % EVERY == 0
-            if moves:
+            if number >= FIRST and (number - FIRST) % EVERY == 0:
                 self._move()
-            if change < tolerance and number > FIRST + EVERY:
-                return number + 1, True
-        return passes, False
+            self.converged = change < tolerance and number > FIRST + EVERY
+            self.passes += 1
 
     def _visit(self) -> float:
         guess = np.empty(0)
@@ -369,19 +370,14 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 
 def fit_types(
     plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
-) -> tuple[TypesFit, float, int, bool]:
-    """Fit from class probabilities and from votes, and return the fit of the higher bound.
-
-    With it are its bound, the number of passes, and whether types settled.
-    """
-    best: tuple[TypesFit, float, int, bool] | None = None
-    for initial in (majority(plan.observation), labels):
-        fitted = TypesFit(plan, initial)
-        passes, converged = fitted.run(iterations or PASSES, tolerance or TOLERANCE)
-        height = fitted.bound()
-        if best is None or height > best[1]:
-            best = fitted, height, passes, converged
-    assert best is not None
+) -> TypesFit:
+    """Fit from votes and from class probabilities, and go on with the higher bound after a trial."""
+    passes, change = iterations or PASSES, tolerance or TOLERANCE
+    fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
+    for fitted in fits:
+        fitted.run(min(TRIAL, passes), change)
+    best = max(fits, key=TypesFit.bound)
+    best.run(passes, change)
     return best
 
 
@@ -395,7 +391,7 @@ def approximate(
     rng: np.random.Generator,
 ) -> Approximation:
     """Fit from class probabilities (table items, classes), and draw from the approximation."""
-    fitted, height, passes, converged = fit_types(plan, labels, iterations, tolerance)
-    trace = np.full(passes, np.nan)
-    trace[-1] = height
-    return Approximation(fitted.draw(draws, rng), trace, converged, float("nan"))
+    fitted = fit_types(plan, labels, iterations, tolerance)
+    trace = np.full(fitted.passes, np.nan)
+    trace[-1] = fitted.bound()
+    return Approximation(fitted.draw(draws, rng), trace, fitted.converged, float("nan"))

@@ -73,7 +73,7 @@ class ChainInitializer:
     @cached_property
     def types(self) -> TypesFit | None:
         """The variational fit of a model of hidden types of items, near which its chains begin."""
-        return fit_types(self.plan, self.labels())[0] if suits(self.plan) else None
+        return fit_types(self.plan, self.labels()) if suits(self.plan) else None
 
     def labels(self) -> Any:
         """Return class probabilities at the start, (table items, classes)."""

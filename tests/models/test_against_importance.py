@@ -39,7 +39,8 @@ def gold_of(n_classes):
 
 def eta_of(values, n_classes):
     """Return what is known of items in log-odds, (draws, items, classes)."""
-    found = 0.0
+    n_draws = len(next(iter(values.values())))
+    found = np.zeros((n_draws, 6, n_classes))
     if "population_shift" in values:
         found = found + values["population_shift"][:, POPULATION]
     if "standard_slope" in values:
