@@ -12,7 +12,6 @@ import xarray as xr
 from bayesfuse.checks.advice import Advice
 from bayesfuse.ensemble import advice, diagnostics
 from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
-from bayesfuse.ensemble.candidates import INDEPENDENT, ONE_ACCURACY, UNPOOLED
 from bayesfuse.ensemble.diagnostics import chain_findings
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.explanation import code_of_answer
@@ -117,12 +116,14 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
 
 
 def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
-    """Return a finding if models of independent and of dependent errors are weighed."""
-    names = {fit.name for fit in fits.complete}
-    if len(names) < 2 or not names & {c.name for c in (UNPOOLED, INDEPENDENT, ONE_ACCURACY)}:
+    """Return a finding on the weight of models of independent errors, if both kinds may be used."""
+    if fits.inputs.has_order or len(fits.complete) < 2:
         return []
-    values = {name: getattr(evidence, name) for name in ("correlation", "error", "independence")}
-    return [] if np.isnan(evidence.correlation) else [Finding("dependence", values)]
+    weight = {"independence": evidence.independence}
+    if np.isnan(evidence.correlation):
+        return [Finding("unknown dependence", weight)] if evidence.unmeasured else []
+    names = {name: getattr(evidence, name) for name in ("correlation", "error")}
+    return [Finding("dependence", names | weight)]
 
 
 def _advice(

@@ -371,7 +371,7 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 def fit_types(
     plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
 ) -> TypesFit:
-    """Fit from votes and from class probabilities, and go on with the higher bound after a trial."""
+    """Fit from votes and from class probabilities, of which the higher bound is kept."""
     passes, change = iterations or PASSES, tolerance or TOLERANCE
     fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
     for fitted in fits:
