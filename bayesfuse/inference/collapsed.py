@@ -26,7 +26,8 @@ from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.consensus_variational import visit_items
 
 PASSES = 200  # at most
-TRIAL = 20  # passes from every start, after which the one with the highest bound goes on
+# passes after which one of two starts is dropped if class probabilities differ by less on average
+TRIAL, SAME = 20, 2e-3
 TOLERANCE = 5e-3  # change of a type's probability that ends the passes
 FIRST, EVERY = 2, 2  # passes before hyperparameters move, and between their moves
 NODES = np.linspace(-3.0, 3.0, 25)  # of the log trust, in standard deviations
@@ -281,8 +282,8 @@ class TypesFit:
     def rows(self) -> dict[str, tuple[Dirichlet, Dirichlet]]:
         """Return prior and approximation of shares, competences and guesses."""
         looks, guesses, totals = self.state
-        prior = self.share_prior
-        rows = {"type_share": (Dirichlet(prior), Dirichlet(prior + self.total))}
+        share = Dirichlet(self.share_prior)
+        rows = {"type_share": (share, share + self.total)}
         counts = {"competence": (self.competence, np.column_stack([looks, totals]))}
         if self.guess is not None:
             counts["guess"] = self.guess, guesses
@@ -290,10 +291,9 @@ class TypesFit:
             below = np.broadcast_to(shared.prior, of_raters.shape)
             rows[name] = Dirichlet(below), Dirichlet(below + np.maximum(of_raters, 0.0))
         if "clean_confusion" in self.plan.blocks:
-            shape = self.n_raters, self.n_classes, -1
-            of_clean = np.maximum(self.clean[0], 0.0).reshape(shape).swapaxes(1, 2)
-            prior = self.clean_prior
-            rows["clean_confusion"] = Dirichlet(prior), Dirichlet(prior + of_clean)
+            of_clean = self.clean[0].reshape(self.n_raters, self.n_classes, -1).swapaxes(1, 2)
+            prior = Dirichlet(self.clean_prior)
+            rows["clean_confusion"] = prior, prior + np.maximum(of_clean, 0.0)
         return rows
 
     def bound(self) -> float:
@@ -339,9 +339,8 @@ class TypesFit:
             drawn = draw_dirichlet(prior + np.maximum(counts, 0.0), rng)
             values |= self._by_variable(name, drawn)
         if "clean_confusion" in rows:
-            concentration = rows["clean_confusion"][1].concentration
-            many = np.broadcast_to(concentration, (draws, *concentration.shape))
-            values |= self._by_variable("clean_confusion", draw_dirichlet(many, rng))
+            concentration = np.tile(rows["clean_confusion"][1].concentration, (draws, 1, 1, 1))
+            values |= self._by_variable("clean_confusion", draw_dirichlet(concentration, rng))
         return values
 
     def _by_variable(self, parameter: str, drawn: Array) -> dict[str, Array]:
@@ -372,14 +371,16 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 def fit_types(
     plan: Plan, initializer: ChainInitializer, iterations: int | None, tolerance: float | None
 ) -> TypesFit:
-    """Fit from class probabilities; return the fit with the highest bound after a trial."""
+    """Fit from votes and from the start; return the fit with the higher bound."""
     passes, change = iterations or PASSES, tolerance or TOLERANCE
     fits = [TypesFit(plan, y) for y in (majority(plan.observation), initializer.labels())]
     for fitted in fits:
         fitted.run(min(TRIAL, passes), change)
-    best = max(fits, key=TypesFit.bound)
-    best.run(passes, change)
-    return best
+    if np.abs(fits[0].labels() - fits[1].labels()).mean() < SAME:
+        fits.pop()
+    for fitted in fits:
+        fitted.run(passes, change)
+    return max(fits, key=TypesFit.bound)
 
 
 def approximate(
