@@ -11,7 +11,6 @@ import scipy
 from bayesfuse.inference import cavi
 from bayesfuse.inference.cavi import Approximation
 from bayesfuse.inference.item_odds import OddsFit
-from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.inference.shared_rows import SharedRows
 from bayesfuse.inference.start import majority
@@ -344,11 +343,11 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 
 
 def fit_types(
-    plan: Plan, initializer: ChainInitializer, iterations: int | None, tolerance: float | None
+    plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
 ) -> TypesFit:
-    """Fit from votes and from the start; return the fit with the higher bound."""
+    """Fit from votes and from class probabilities, of which the higher bound is kept."""
     passes, change = iterations or PASSES, tolerance or TOLERANCE
-    fits = [TypesFit(plan, y) for y in (majority(plan.observation), initializer.labels())]
+    fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
     for fitted in fits:
         fitted.run(min(TRIAL, passes), change)
     if np.abs(fits[0].labels() - fits[1].labels()).mean() < SAME:
@@ -360,15 +359,15 @@ def fit_types(
 
 def approximate(
     plan: Plan,
-    initializer: ChainInitializer,
+    labels: Array,
     *,
     iterations: int | None,
     tolerance: float | None,
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit, and draw from the approximation."""
-    fitted = fit_types(plan, initializer, iterations, tolerance)
+    """Fit from class probabilities (table items, classes), and draw from the approximation."""
+    fitted = fit_types(plan, labels, iterations, tolerance)
     trace = np.full(fitted.passes, np.nan)
     trace[-1] = fitted.bound()
     return Approximation(fitted.draw(draws, rng), trace, fitted.converged, float("nan"))

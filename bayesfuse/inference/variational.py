@@ -44,7 +44,7 @@ def fit(
     method: Method = "auto",
     *,
     draws: int = 1000,
-    start: str | Mapping[str, Any] = DEFAULT,
+    start: str | xr.DataTree | Mapping[str, Any] = DEFAULT,
     sweeps: int = 0,
     batch_size: int | None = None,
     batches: Iterable[Responses] | None = None,
@@ -179,7 +179,9 @@ def _approximate(
     if _is_collapsed(plan, method):
         del limits["batch_size"]
         initializer = ChainInitializer(plan, start)
-        return initializer.start, collapsed.approximate(plan, initializer, **limits, **options)
+        return initializer.start, collapsed.approximate(
+            plan, initializer.labels(), **limits, **options
+        )
     initial, nonconjugate = initialize(plan, start)
     if method == "cavi":
         return initial, cavi.approximate(plan, initial.rows, **limits, **options)
