@@ -118,7 +118,8 @@ def labels_of(result: xr.DataTree, observation: ResponseModel) -> Array:
             "A result at which a fit starts has the group label_posterior. Got: "
             f"{sorted(result.children)}."
         )
-    labels, responses = result[schema.LABEL_POSTERIOR]["probability"], observation.responses
+    labels = result[schema.LABEL_POSTERIOR].dataset["probability"]
+    responses = observation.responses
     number = pd.Index(labels["item"].values).get_indexer(responses.items)
     if (number < 0).any() or labels["class"].values.tolist() != responses.classes.tolist():
         raise ModelError(
