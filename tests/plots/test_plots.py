@@ -23,6 +23,7 @@ from bayesfuse.plots import (
     plot_raters,
     plot_sensitivity_specificity,
 )
+from bayesfuse.results.abilities import abilities
 
 
 def posterior(responses, draws=60, **kwargs):
@@ -79,7 +80,7 @@ def test_what_cannot_be_drawn_is_refused(two, four):
 @pytest.mark.parametrize(("kind", "probability"), [("eti", 0.5), ("hdi", None)])
 def test_raters_shows_means_and_intervals(two, kind, probability):
     names = tuple(f"dentist {n}" for n in range(1, 6))
-    draws = two["posterior"].dataset
+    draws = abilities(two)
     mean = draws.mean(("chain", "draw"))
     order = np.argsort((mean["sensitivity"] + mean["specificity"]).values)
     with az.rc_context({"stats.ci_kind": kind, "stats.ci_prob": 0.8}):
@@ -91,7 +92,8 @@ def test_raters_shows_means_and_intervals(two, kind, probability):
             strict=True,
         ):
             assert ax.get_title() == f"truth: {truth}"
-            (points,) = ax.lines
+            points, chance = ax.lines
+            assert chance.get_xdata() == [0.5, 0.5]
             np.testing.assert_allclose(points.get_xdata(), mean[name].values[order])
             (lines,) = (x for x in ax.collections if isinstance(x, LineCollection))
             expected = getattr(az, kind)(draws[name], prob=probability or 0.8).values[order]
@@ -101,7 +103,7 @@ def test_raters_shows_means_and_intervals(two, kind, probability):
 
 def test_of_many_raters_the_best_and_the_worst_are_named(many):
     axes = plot_raters(many)
-    mean = many["posterior"].dataset.mean(("chain", "draw"))
+    mean = abilities(many).mean(("chain", "draw"))
     quality = mean["sensitivity"] + mean["specificity"]
     order = np.argsort(quality.values, kind="stable")
     names = tick_names(axes[0])
@@ -109,7 +111,7 @@ def test_of_many_raters_the_best_and_the_worst_are_named(many):
     assert n >= 10
     assert names == mean["rater"].values[[*order[:n], *order[-n:]]].tolist()
     for ax, name in zip(axes, ("sensitivity", "specificity"), strict=True):
-        shown = np.concatenate([line.get_xydata() for line in ax.lines])
+        shown = np.concatenate([line.get_xydata() for line in ax.lines if line.get_ls() != ":"])
         shown = shown[np.argsort(shown[:, 1])]  # from below
         np.testing.assert_allclose(shown[:, 0], mean[name].values[order])
 
@@ -121,7 +123,7 @@ def test_regions_hold_their_share_of_the_draws_and_stay_in_the_square(two):
         assert names == [f"dentist {n}" for n in range(1, 6)]
         regions = [patch for patch in ax.patches if isinstance(patch, Polygon)]
         for name, region in zip(names, regions, strict=True):
-            own = two["posterior"].dataset.sel(rater=name)
+            own = abilities(two).sel(rater=name)
             draws = np.stack([own[rate].values.ravel() for rate in ("specificity", "sensitivity")])
             share = mpl.path.Path(region.get_xy()).contains_points(draws.T).mean()
             # the normal approximation is not exact: a few in a hundred, and as much for 600 draws
@@ -136,7 +138,7 @@ def test_many_raters_are_points_by_their_responses(many):
     result = many
     ax = plot_sensitivity_specificity(result)
     (points,) = (x for x in ax.collections if isinstance(x, PathCollection))
-    mean = result["posterior"].dataset.mean(("chain", "draw"))
+    mean = abilities(result).mean(("chain", "draw"))
     expected = np.stack([mean["specificity"], mean["sensitivity"]], axis=1)
     np.testing.assert_allclose(points.get_offsets(), expected)
     answered = np.bincount(result["constant_data"]["rater_index"], minlength=200)
@@ -146,7 +148,7 @@ def test_many_raters_are_points_by_their_responses(many):
 def test_confusion_prints_means_and_intervals(four):
     (ax,) = plot_confusion(four, 4, ci_prob=0.5)
     assert ax.get_title() == "rater 4 (45 responses)"
-    own = four["posterior"]["confusion"].sel(rater=4)
+    own = abilities(four)["confusion"].sel(rater=4)
     mean = own.mean(("chain", "draw")).values
     low, high = np.moveaxis(az.eti(own, prob=0.5).values, -1, 0)
     np.testing.assert_allclose(ax.images[0].get_array(), mean)
@@ -237,10 +239,9 @@ def test_points_of_every_model(name):
     own = {"coin": lambda: DawidSkene(ANESTHESIA, raters="coin"), "votes": of_votes}
     model = own[name]() if name in own else MODELS[name](table())
     point = bf.find_map(model)
-    panels = [panel for panel in WHOLE if panel != "raters" or name != "votes"]
-    assert list(plot_overview(point, model)) == panels
+    assert list(plot_overview(point, model)) == WHOLE
     without = plot_overview(point)
-    assert list(without) == panels
+    assert list(without) == WHOLE
     assert "interval" not in without["labels"].get_title()
 
 
