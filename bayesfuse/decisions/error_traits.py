@@ -40,8 +40,8 @@ def error_traits(
 ) -> Effects:
     r"""Return how traits of items and raters change the probability of an error.
 
-    For joint draws of the true labels, errors of a rater have a logistic regression on the traits,
-    with an intercept for each true class. Effects are partially pooled over raters. Items are
+    For joint draws of the true labels, errors of a rater have a logistic regression on the traits.
+    Effects are partially pooled over raters. Items are
     reweighted in every draw (Bayesian bootstrap [1]_), because raters err together on hard items.
 
     Parameters
@@ -59,9 +59,9 @@ def error_traits(
     Returns
     -------
     average : DataFrame
-        By ``trait``: ``effect``, the change of the log-odds of an error per unit of the trait, of
-        the average rater, ``low`` and ``high``; ``positive``, the probability that it is above 0;
-        ``spread``, the standard deviation of effects between raters.
+        By ``trait``: ``effect``, the change of the log-odds of an error per unit of the trait, on
+        average over the raters, ``low`` and ``high``; ``positive``, the probability that it is
+        above 0; ``spread``, the standard deviation of effects between raters.
     raters : DataFrame
         By ``rater`` and ``trait``: ``responses``, ``effect``, ``low``, ``high``, ``positive``.
 
@@ -89,7 +89,7 @@ def error_traits(
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, (item, rater, label) = stored(result), require_rows(result, "A regression of errors")
     names, values, of_class = _read(result, traits, item, rater)
-    n_raters, n_classes = constants(result).sizes["rater"], len(class_names(result))
+    n_raters = constants(result).sizes["rater"]
     order = np.argsort(rater, kind="stable")
     parts = np.split(order, np.searchsorted(rater[order], np.arange(1, n_raters)))
     average: list[Array] = []
@@ -97,22 +97,24 @@ def error_traits(
     spreads: list[Array] = []
     scale = np.where(of_class, 1.0, np.maximum(values.std(axis=0), 1e-12))
     centred = np.where(of_class, values, (values - values.mean(axis=0)) / scale)
-    for truth in labels[evenly_spaced(draws, len(labels))]:
+    for sample in evenly_spaced(draws, len(labels)).tolist():
         check()
-        weight = rng.standard_exponential(labels.shape[1])[item]
-        inputs = np.where(of_class, centred == truth[item][:, None], centred)
-        inputs = np.column_stack([inputs, np.eye(n_classes)[truth[item]]])
-        wrong = (label != truth[item]).astype(float)
+        truth = labels[sample, item]
+        weight = rng.standard_exponential(labels.shape[1:])[item]
+        inputs = np.where(of_class, centred == truth[:, None], centred)
+        inputs = np.column_stack([inputs, np.ones(len(item))])
+        wrong = (label != truth).astype(float)
         estimates = [
             _regress(inputs[part], wrong[part], weight[part], len(names)) for part in parts
         ]
         effect, variance = (np.stack(column) for column in zip(*estimates, strict=True))
-        mean, pooled, spread = _pool(effect, variance, rng)
-        average.append(mean / scale)
+        pooled, between = _pool(effect, variance, rng)
+        average.append(pooled.mean(axis=0) / scale)
         by_rater.append(pooled / scale)
-        spreads.append(spread / scale)
+        spreads.append(between / scale)
     columns = _summary(np.stack(average), level)
-    table = pd.DataFrame({"trait": names, **columns, "spread": np.mean(spreads, axis=0)})
+    spread = np.stack(spreads).mean(axis=0)
+    table = pd.DataFrame({"trait": names, **columns, "spread": spread})
     raters = np.repeat(constants(result)["rater"].values, len(names))
     number = np.repeat(np.bincount(rater, minlength=n_raters), len(names))
     own = {name: values.ravel() for name, values in _summary(np.stack(by_rater), level).items()}
@@ -175,8 +177,8 @@ def _regress(inputs: Array, wrong: Array, weight: Array, n_traits: int) -> tuple
     return at[:n_traits], np.diag(np.linalg.inv(curvature))[:n_traits]
 
 
-def _pool(effect: Array, variance: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Draw average effects (traits,), those of raters (raters, traits), and their spread.
+def _pool(effect: Array, variance: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw the effects of raters (raters, traits), and their spread (traits,).
 
     The prior of an effect in a regression is taken out again before raters are pooled.
     """
@@ -192,13 +194,12 @@ def _pool(effect: Array, variance: Array, rng: np.random.Generator) -> tuple[Arr
     weight /= weight.sum(axis=0)
     which = (rng.random(weight.shape[1]) > weight.cumsum(axis=0)).sum(axis=0)
     which, traits = np.minimum(which, len(SPREADS) - 1), np.arange(weight.shape[1])
-    average, spread = mean[which, traits], SPREADS[which]
-    # effects of reweighted items already vary as estimates do; that of the average rater also
-    # varies with the raters
-    average = average + spread / np.sqrt(len(effect)) * rng.standard_normal(len(average))
-    share = spread**2 / (spread**2 + variance)
+    spread = SPREADS[which]
+    average, share = mean[which, traits], spread**2 / (spread**2 + variance)
+    # estimates of reweighted items already vary as estimates do; shrunken ones vary too little
     noise = np.sqrt(share * (1.0 - share) * variance) * rng.standard_normal(variance.shape)
-    return average, share * effect + (1.0 - share) * average + noise, spread
+    pooled = share * effect + (1.0 - share) * average + noise
+    return pooled, spread
 
 
 def _summary(drawn: Array, level: tuple[float, float]) -> dict[str, Array]:

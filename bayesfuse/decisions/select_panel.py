@@ -312,8 +312,8 @@ def _path(
             increase = change.mean(axis=1)
         rate = np.where(increase > 0, increase / saved, increase - 1e-9 * saved)
         removed = int(rate.argmin())
-        error = change[removed].std(ddof=1) / np.sqrt(len(known)) if len(known) else 0.0
-        is_worse = bool(change[removed].mean() >= -error)
+        spread = change[removed].std() / np.sqrt(max(change.shape[1] - 1, 1))  # standard error
+        is_worse = bool(change[removed].mean() >= -spread)
         order.append(members[removed])
         panel[order[-1]] = False
     return np.array(order[:-1], np.int64), pd.DataFrame(rows), lost

@@ -320,7 +320,7 @@ def dispersion_of(result: xr.DataTree) -> float:
     members = [result]
     if "models" in result.children:
         members += result["models"].children.values()
-    return float(max(member.attrs.get("dispersion", 1.0) for member in members))
+    return max(float(member.attrs.get("dispersion", 1.0)) for member in members)
 
 
 def _of_parameters(result: xr.DataTree) -> xr.Dataset:

@@ -269,7 +269,7 @@ def test_groups_of_items_have_rows_of_their_own():
 def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
-    refused(r"counts responses", bf.rater_table, result)
+    refused(r"no .confusion. among", bf.rater_table, result)
 
 
 def test_least_certain_items_alike_are_one_row():
