@@ -171,6 +171,64 @@ def plot_ranks(ranks: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     return ax
 
 
+def plot_differences(ranks: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
+    """Plot how probably a rater is better than another, and groups compared with all others.
+
+    Parameters
+    ----------
+    ranks : Dataset, from :func:`bayesfuse.decisions.rank_raters`, of up to 500 raters
+    axes : sequence of matplotlib Axes, default a new figure: two with groups, else one
+
+    Returns
+    -------
+    ndarray of Axes
+        The probability that the rater of the row is better than that of the column, the best first.
+        With groups, the difference of their mean from that of all other raters, with intervals.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(60, 4, 2, random_seed=1)
+    >>> result = bf.fit(bf.models.DawidSkene(made.responses), random_seed=1)
+    >>> ranks = bf.decisions.rank_raters(result, groups={0: "a", 1: "a", 2: "b", 3: "b"})
+    >>> bf.plots.plot_differences(ranks)[1].get_xlabel()
+    'balanced accuracy, minus that of all others'
+    """
+    if "better" not in ranks:
+        raise ModelError(
+            "Differences are of bf.decisions.rank_raters(result), of up to 500 raters. Got: "
+            f"{list(ranks)}."
+        )
+    names, what = ranks["rater"].values, shared.escaped(ranks.attrs["by"].replace("_", " "))
+    inches = min(max(1.5 + 0.3 * len(names), 3.4), shared.LARGEST)
+    width, has_groups = shared.width_of(names), "group_difference" in ranks
+    count = 1 + has_groups
+    axes = shared.new_axes(axes, count, (inches + 1.0, inches), count, (2.0 * width, width))
+    ax = axes[0]
+    better = ranks["better"].values.copy()
+    np.fill_diagonal(better, np.nan)
+    ax.set_facecolor("0.9")
+    image = ax.imshow(better, cmap="RdBu", vmin=0.0, vmax=1.0)
+    shared.name_rows(ax, names, "rater")
+    labels = ax.get_yticklabels()
+    style: dict[str, Any] = {"fontsize": labels[0].get_fontsize() if labels else None}
+    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], rotation=90, **style)
+    ax.set_xlabel("other rater")
+    ax.tick_params(length=0)
+    ax.figure.colorbar(image, ax=ax, label="probability to be better", fraction=0.046)
+    shared.set_title(ax, what)
+    if has_groups:
+        ax, groups = axes[1], ranks["group"].values
+        rows = shared.place_rows(ax, len(groups))
+        ends = ranks["group_difference_low"], ranks["group_difference_high"]
+        ax.plot(ranks["group_difference"], rows.places, "o", ms=4)
+        ax.hlines(rows.places, *ends, color="C0", lw=1.5)
+        ax.axvline(0.0, color="grey", lw=1, ls=":")
+        shared.name_rows(ax, groups, "group", rows)
+        ax.set_xlabel(f"{what}, minus that of all others")
+    return axes
+
+
 def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     """Plot accuracies and calibration on known labels, and errors expected after further ones.
 
