@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import Array, inner, kernel
+from bayesfuse.numerics.slice_sampling import slice_from
 
 WIDTH = 1.0  # of slices of logits
 CENTRE, SCALE = 0.8, 1.5  # normal prior of the means

@@ -101,7 +101,7 @@ def recalls(drawn: xr.Dataset, classes: list[Any]) -> dict[tuple[str, Any], xr.D
 
 def quality(drawn: xr.Dataset) -> xr.DataArray:
     """Return the balanced accuracy, or the precision of rules, by which raters are ranked."""
-    return drawn.get("balanced_accuracy", drawn["accuracy"])
+    return drawn["balanced_accuracy" if "balanced_accuracy" in drawn else "accuracy"]
 
 
 def has_joint_draws(result: xr.DataTree) -> bool:

@@ -23,12 +23,23 @@ from bayesfuse.plots import (
     plot_raters,
     plot_sensitivity_specificity,
 )
-from bayesfuse.results.abilities import abilities
 
 
 def posterior(responses, draws=60, **kwargs):
     model = DawidSkene(responses, **kwargs)
     return bf.sample(model, draws, chains=2, random_seed=1, progressbar=False, quiet=True)
+
+
+def as_answer(result):
+    """Return a result whose parameters are stored as abilities, as those of an answer are."""
+    draws = result["posterior"].dataset
+    recall = draws["confusion"].values.diagonal(axis1=-2, axis2=-1).mean(axis=-1)
+    mean = xr.DataArray(
+        recall, draws["confusion"].isel({"class": 0, "answer": 0}, drop=True).coords
+    )
+    draws = draws.assign(accuracy=mean, balanced_accuracy=mean)
+    result["posterior"] = xr.DataTree(draws.assign_attrs(abilities=1))
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +49,15 @@ def two():
 
 @pytest.fixture(scope="module")
 def four():
-    return posterior(bf.datasets.anesthesia())
+    return as_answer(posterior(bf.datasets.anesthesia()))
 
 
 @pytest.fixture(scope="module")
 def many():
     made = bf.datasets.simulate_dawid_skene(60, 200, 2, per_item=60, random_seed=1)
     raters = [f"rater {n}" for n in range(200)]
-    return posterior(named(made.responses.to_frame(), range(60), raters, [0, 1]), draws=10)
+    table = named(made.responses.to_frame(), range(60), raters, [0, 1])
+    return as_answer(posterior(table, draws=10))
 
 
 @pytest.mark.slow
@@ -80,7 +92,7 @@ def test_what_cannot_be_drawn_is_refused(two, four):
 @pytest.mark.parametrize(("kind", "probability"), [("eti", 0.5), ("hdi", None)])
 def test_raters_shows_means_and_intervals(two, kind, probability):
     names = tuple(f"dentist {n}" for n in range(1, 6))
-    draws = abilities(two)
+    draws = two["posterior"].dataset
     mean = draws.mean(("chain", "draw"))
     order = np.argsort((mean["sensitivity"] + mean["specificity"]).values)
     with az.rc_context({"stats.ci_kind": kind, "stats.ci_prob": 0.8}):
@@ -103,7 +115,7 @@ def test_raters_shows_means_and_intervals(two, kind, probability):
 
 def test_of_many_raters_the_best_and_the_worst_are_named(many):
     axes = plot_raters(many)
-    mean = abilities(many).mean(("chain", "draw"))
+    mean = many["posterior"].dataset.mean(("chain", "draw"))
     quality = mean["sensitivity"] + mean["specificity"]
     order = np.argsort(quality.values, kind="stable")
     names = tick_names(axes[0])
@@ -123,7 +135,7 @@ def test_regions_hold_their_share_of_the_draws_and_stay_in_the_square(two):
         assert names == [f"dentist {n}" for n in range(1, 6)]
         regions = [patch for patch in ax.patches if isinstance(patch, Polygon)]
         for name, region in zip(names, regions, strict=True):
-            own = abilities(two).sel(rater=name)
+            own = two["posterior"].dataset.sel(rater=name)
             draws = np.stack([own[rate].values.ravel() for rate in ("specificity", "sensitivity")])
             share = mpl.path.Path(region.get_xy()).contains_points(draws.T).mean()
             # the normal approximation is not exact: a few in a hundred, and as much for 600 draws
@@ -138,7 +150,7 @@ def test_many_raters_are_points_by_their_responses(many):
     result = many
     ax = plot_sensitivity_specificity(result)
     (points,) = (x for x in ax.collections if isinstance(x, PathCollection))
-    mean = abilities(result).mean(("chain", "draw"))
+    mean = result["posterior"].dataset.mean(("chain", "draw"))
     expected = np.stack([mean["specificity"], mean["sensitivity"]], axis=1)
     np.testing.assert_allclose(points.get_offsets(), expected)
     answered = np.bincount(result["constant_data"]["rater_index"], minlength=200)
@@ -148,7 +160,7 @@ def test_many_raters_are_points_by_their_responses(many):
 def test_confusion_prints_means_and_intervals(four):
     (ax,) = plot_confusion(four, 4, ci_prob=0.5)
     assert ax.get_title() == "rater 4 (45 responses)"
-    own = abilities(four)["confusion"].sel(rater=4)
+    own = four["posterior"]["confusion"].sel(rater=4)
     mean = own.mean(("chain", "draw")).values
     low, high = np.moveaxis(az.eti(own, prob=0.5).values, -1, 0)
     np.testing.assert_allclose(ax.images[0].get_array(), mean)

@@ -11,8 +11,6 @@ from rules import rules
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.abilities import abilities
-from bayesfuse.results.summaries import least_certain
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -216,7 +214,8 @@ def test_bias_is_the_mean_of_given_minus_true_grades():
     result = bf.sample(DawidSkene(table(words, ordered=True)), **SHORT)
     raters = bf.rater_table(result, columns="all").set_index("rater").sort_index()
     share = bf.label_probabilities(result).values.mean(axis=0)
-    rows = abilities(result)["confusion"].mean(("chain", "draw")).values
+    axes = bf.plots.plot_confusion(result, most=None)
+    rows = np.array([ax.images[0].get_array() for ax in axes])
     gap = np.arange(3) - np.arange(3)[:, None]
     bias = np.einsum("k,mkc,kc->m", share, rows, gap)
     assert raters["grade_bias"].to_numpy() == pytest.approx(bias)
@@ -270,13 +269,3 @@ def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
     refused(r"no .confusion. among", bf.rater_table, result)
-
-
-def test_least_certain_items_alike_are_one_row():
-    labels = [[0.6, 0.4], [0.5, 0.5], [0.6, 0.4], [0.9, 0.1]]
-    shares = xr.DataArray(labels, {"item": list("abcd"), "class": ["n", "y"]}, ["item", "class"])
-    assert least_certain(shares, 3).to_numpy().tolist() == [
-        ["b", "n: 0.50  y: 0.50"],
-        ["a and 1 alike", "n: 0.60  y: 0.40"],
-        ["d", "n: 0.90  y: 0.10"],
-    ]
