@@ -17,7 +17,6 @@ by the average of Dawid and Skene's model and item types.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def dawid_skene(rng: np.random.Generator, numbers: np.ndarray, n_classes: int = 
     item, rater = asked(rng, numbers)
     responses = table(item, rater, choose(rng, rows[rater, truth[item]]), n_classes)
     accuracy = np.einsum("k,rkk->r", prevalence, rows)
-    return responses, truth, accuracy, partial(DawidSkene, pooled=True)
+    return responses, truth, accuracy, DawidSkene
 
 
 def item_types(rng: np.random.Generator, numbers: np.ndarray) -> tuple:
