@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import expit, log_ndtr
 
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses, from_key
@@ -24,6 +26,7 @@ from bayesfuse.models import DawidSkene
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
+from bayesfuse.priors import IDENTIFIED, diagonal
 from bayesfuse.raters.dependence import Groups
 
 if TYPE_CHECKING:
@@ -35,16 +38,19 @@ with ten per rater, imprecise confusion matrices inflate the correlation."""
 
 MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
-REPLICATES = 8  # simulated tables with which the correlation is compared
+REPLICATES, STEPS = 8, 10
+"""Simulated tables with which the correlation is compared, and EM steps of their fits."""
 
-LIMIT = 0.015
-"""Correlation of errors up to which models of independent errors have the better labels. Between
-.024 and 1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most
-.0024 where errors were independent, and .0025 to .01 where a quarter of the items were hard."""
+USUAL = 0.05
+"""Mean of the exponential prior of the correlation where errors are dependent: between .014 and .1
+on eleven public crowds."""
 
 INFORMATIVE = 0.3
 """Standard error of the correlation at which it has half the weight: where next to no error is
 seen, nothing speaks for independence."""
+
+FEW_RATERS = 0.5
+"""Weight of independent errors of up to three raters, who cannot show it."""
 
 SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
 
@@ -53,30 +59,37 @@ SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go
 class Evidence:
     """Correlation of the errors of two sources on an item, its standard error, and groups.
 
-    A group of raters is one source, as is every rater outside groups.
+    A group of raters is one source, as is every rater outside groups. ``unmeasured`` is the weight
+    of models of independent errors where the correlation is unknown. ``start`` is the fit of
+    independent errors that it comes from, at whose labels other models may start.
     """
 
     correlation: float = math.nan
     error: float = math.nan
     groups: Mapping[Any, list[Any]] = field(default_factory=dict)
+    unmeasured: float = 0.0
+    start: xr.DataTree | None = None
 
     @property
     def independence(self) -> float:
-        """Weight of models of independent errors, the others have the rest: 0 without evidence.
+        """Weight of models of independent errors, the others have the rest.
 
-        The probability that the correlation is below :data:`LIMIT`, times the reliability of its
-        estimate.
+        The probability that the correlation is zero if that is as probable as one of :data:`USUAL`
+        size, times the reliability of its estimate.
         """
         if math.isnan(self.correlation):
-            return 0.0
-        z = (LIMIT - self.correlation) / max(self.error, 1e-12)
-        is_below = 0.5 * math.erfc(-z / math.sqrt(2.0))
-        return is_below / (1.0 + (self.error / INFORMATIVE) ** 2)
+            return self.unmeasured
+        error = max(self.error, 1e-6)
+        z, scale = self.correlation / error, error / USUAL
+        # log densities of the estimate: exponential and normal, or normal around zero
+        dependent = 0.5 * scale**2 - z * scale + float(log_ndtr(z - scale)) - math.log(USUAL)
+        independent = -0.5 * z**2 - math.log(error * math.sqrt(2.0 * math.pi))
+        return float(expit(independent - dependent)) / (1.0 + (error / INFORMATIVE) ** 2)
 
     @property
     def dependent(self) -> bool:
         """Whether the errors of raters are clearly dependent given the class."""
-        return bool(self.groups) or self.correlation - self.error > LIMIT
+        return bool(self.groups) or (self.correlation > 0.0 and self.independence < 0.5)
 
 
 def examine(inputs: Inputs) -> Evidence:
@@ -103,7 +116,9 @@ def measure_dependence(
     No evidence where responses are too few.
     """
     rng = np.random.default_rng(seed)
-    if responses.n_raters < 3 or responses.per_item.max(initial=0) < 2:
+    if np.count_nonzero(responses.per_rater) <= IDENTIFIED:
+        return Evidence(unmeasured=FEW_RATERS)
+    if responses.per_item.max(initial=0) < 2:
         return Evidence()
     table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
     members: Mapping[Any, list[Any]] = {}
@@ -119,11 +134,12 @@ def measure_dependence(
         table = _one_rater_per_group(table, members)
         known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
         try:
-            point = find_map(DawidSkene(table, gold=known or None))["point"]
+            fit = find_map(DawidSkene(table, gold=known or None))
         except (ModelError, MomentsError):
             return Evidence(groups=members)
-    shares, rows = point["prevalence"].values, point["confusion"].values
-    return Evidence(*error_correlation(table, shares, rows, rng), members)
+    shares, rows = fit["point"]["prevalence"].values, fit["point"]["confusion"].values
+    start = None if members or table.n_items < responses.n_items else fit
+    return Evidence(*error_correlation(table, shares, rows, rng), members, start=start)
 
 
 def correlation_along(responses: Responses, sequences: Sequences) -> float:
@@ -169,28 +185,65 @@ def error_correlation(
 
     With residuals :math:`e_{nmk} = 1[x_{nm} = k] - \theta_{m y_n k}`, labels drawn given the
     responses, it is the sum of products over classes and pairs of responses to an item over its
-    scale, less that of tables simulated by the model: raters may err on the same items, and choose
-    the same wrong class. The second number is the standard deviation of these; one wrong response
-    more or less may have been a shared one, so it is no less than its share of them.
+    scale, less that of tables simulated by the model and fitted in the same way (a parametric
+    bootstrap): raters may err on the same items, and choose the same wrong class. The second number
+    is the standard deviation of these; one wrong response more or less may have been a shared one,
+    so it is no less than its share of them.
     """
-    number = responses.item
-    observed, replicated, scale, wrong = [], [], [], 0.0
-    probability = _labels(responses, responses.label, shares, rows)
+    shares, rows = _refitted(responses, responses.label, shares, rows)
+    products, _, wrong = _product_sum(responses, responses.label, shares, rows, rng)
+    replicated, scales = [], []
     for _ in range(REPLICATES):
         check()
-        truth = _drawn(probability, rng)
-        observed.append(_products(responses, responses.label, truth, rows)[0])
-        mistaken = responses.label != truth[number]
-        wrong += float(responses.multiplicity[number[mistaken]].sum()) / REPLICATES
-        answers = _drawn(rows[responses.rater, _drawn(probability, rng)[number]], rng)
-        again = _drawn(_labels(responses, answers, shares, rows), rng)
-        product, size = _products(responses, answers, again, rows)
+        truth = _drawn(_labels(responses, responses.label, shares, rows), rng)
+        answers = _drawn(rows[responses.rater, truth[responses.item]], rng)
+        again = _refitted(responses, answers, shares, rows)
+        product, size, _ = _product_sum(responses, answers, *again, rng)
         replicated.append(product)
-        scale.append(size)
-    size = max(float(np.mean(scale)), 1e-12)
-    excess = float(np.mean(observed) - np.mean(replicated))
+        scales.append(size)
+    size = max(float(np.mean(scales)), 1e-12)
+    excess = products - float(np.mean(replicated))
     error = float(np.std(replicated, ddof=1)) / size
     return excess / size, math.hypot(error, 1.0 / (1.0 + wrong))
+
+
+def _refitted(
+    responses: Responses, answers: NDArray[Any], shares: Array, rows: Array
+) -> tuple[Array, Array]:
+    """Return class shares and confusion matrices after EM steps of their posterior means."""
+    n_classes = len(shares)
+    weight = responses.multiplicity[responses.item].astype(float)
+    code = responses.rater.astype(np.int64) * n_classes + answers
+    for _ in range(STEPS):
+        labels = _labels(responses, answers, shares, rows)
+        shares = 1.0 + responses.multiplicity @ labels
+        counts = [
+            np.bincount(code, weight * labels[responses.item, k], rows.shape[0] * n_classes)
+            for k in range(n_classes)
+        ]  # of answers by rater, for every class
+        rows = np.stack(counts).reshape(n_classes, -1, n_classes).swapaxes(0, 1)
+        rows = rows + diagonal(n_classes)
+        shares, rows = shares / shares.sum(), rows / rows.sum(axis=2, keepdims=True)
+    return shares, rows
+
+
+def _product_sum(
+    responses: Responses,
+    answers: NDArray[Any],
+    shares: Array,
+    rows: Array,
+    rng: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return the sum of products of residuals, its scale and wrong answers, over drawn labels."""
+    probability = _labels(responses, answers, shares, rows)
+    sums = []
+    for _ in range(REPLICATES):
+        truth = _drawn(probability, rng)
+        mistaken = answers != truth[responses.item]
+        wrong = float(responses.multiplicity[responses.item[mistaken]].sum())
+        sums.append((*_products(responses, answers, truth, rows), wrong))
+    product, scale, wrong = np.mean(sums, axis=0).tolist()
+    return product, scale, wrong
 
 
 def _labels(responses: Responses, answers: NDArray[Any], shares: Array, rows: Array) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -22,7 +23,7 @@ from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_chain import begin_chain
-from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood, look
+from bayesfuse.raters.consensus_kernels import count_clean, count_types, expected, likelihood, look
 
 LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
 PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)  # of two that compete; all others share the rest
@@ -31,15 +32,16 @@ MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for ea
 
 
 class ConsensusTable:
-    """Consensus rows: one per class and level, and three per ordered pair of classes."""
+    """Consensus rows: one per class and level, three per ordered pair, and clean types."""
 
-    def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
+    def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]], clean: bool = False) -> None:
         both = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
         k, level, pair = np.arange(n_classes), np.arange(len(LEVELS)), np.arange(len(PAIRS))
         single = [np.repeat(k, len(level)), np.full(n_classes * len(level), -1)]
         double = np.repeat(both, len(pair), axis=0).T
         setting = np.tile(level, n_classes), len(level) + np.tile(pair, len(both))
         self.n_classes = n_classes
+        self.n_clean = n_classes if clean else 0
         self.types = np.vstack([np.hstack([single, double]), np.hstack(setting)])
         p = 1 / n_classes + (1 - 1 / n_classes) * np.asarray(LEVELS)
         others = (1 - p) / max(n_classes - 1, 1)
@@ -50,23 +52,25 @@ class ConsensusTable:
 
     @cached_property
     def rows(self) -> Array:
-        """The consensus rows, (types, answers)."""
+        """The consensus rows, (types, answers); of clean types, the class is certain."""
         first, second, setting = self.types
         p = np.exp(self.values[setting])
         rows = np.repeat(p[:, 2:], self.n_classes, axis=1)
         z, paired = np.arange(len(first)), second >= 0
         rows[z[paired], second[paired]] = p[paired, 1]
         rows[z, first] = p[:, 0]
-        return rows
+        certain = np.eye(self.n_classes)[: self.n_clean]
+        return np.vstack([rows, np.maximum(certain, SMALLEST)])
 
     def names(self, classes: NDArray[Any]) -> list[str]:
         """Return the names of the types: answers and their probability."""
         text = [str(name) for name in classes.tolist()]
         share = np.exp(self.values[self.types[2], 0])
-        return [
+        names = [
             f"{text[first]}{f'|{text[second]}' if second >= 0 else ''} ({p:.2f})"
             for (first, second, _), p in zip(self.types.T, share, strict=True)
         ]
+        return names + [f"{name} (clean)" for name in text[: self.n_clean]]
 
 
 class Consensus(RaterChannel):
@@ -79,7 +83,9 @@ class Consensus(RaterChannel):
         \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
 
     For every class there are six rows :math:`\mu_z` from even to unanimous, where the others share
-    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
+    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17. On a clean type, of which
+    there is one for each class after these, rater m answers by a row of their own,
+    :math:`\theta_{mzx}`, as in :class:`Confusion`.
 
     Parameters
     ----------
@@ -89,6 +95,9 @@ class Consensus(RaterChannel):
         :math:`a_m`, the probability that rater m looks.
     guess : tensor or array, shape (raters, answers), optional
         :math:`g_{mc}`, the probability that rater m answers c without looking. Default: even.
+    clean_confusion : tensor or array, shape (raters, classes, answers), optional
+        :math:`\theta_{mzc}`, the probability that rater m answers c to items of clean type z.
+        Default: no clean types.
     pairs : sequence of (int, int), optional
         Ordered pairs of classes that compete on some types.
     kind : array of int, shape (items,), optional
@@ -106,6 +115,7 @@ class Consensus(RaterChannel):
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),
         Parameter("guess", SIMPLEX, ("rater", "answer")),
+        Parameter("clean_confusion", SIMPLEX, ("rater", "class", "answer")),
     )
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
@@ -121,6 +131,7 @@ class Consensus(RaterChannel):
         share: Any,
         competence: Any,
         guess: Any = None,
+        clean_confusion: Any = None,
         *,
         pairs: Sequence[Sequence[int]] = (),
         kind: ArrayLike | None = None,
@@ -128,6 +139,8 @@ class Consensus(RaterChannel):
         self.parameters = {"share": share, "competence": competence}
         if guess is not None:
             self.parameters["guess"] = guess
+        if clean_confusion is not None:
+            self.parameters["clean_confusion"] = clean_confusion
         self.pairs = tuple((int(first), int(second)) for first, second in pairs)
         self.kind = None if kind is None else np.asarray(kind, dtype=np.int64)
         self.n_kinds = 0 if self.kind is None else int(self.kind.max(initial=0)) + 1
@@ -137,7 +150,7 @@ class Consensus(RaterChannel):
 
     def dictionary(self, n_classes: int) -> ConsensusTable:
         """Return the consensus rows of the types."""
-        return ConsensusTable(n_classes, self.pairs)
+        return ConsensusTable(n_classes, self.pairs, "clean_confusion" in self.parameters)
 
     def structure(self, responses: Responses, gold: Integers) -> Structure:
         kind = self.kind
@@ -149,7 +162,7 @@ class Consensus(RaterChannel):
         return responses.start, responses.cell, gold, kind, rows.types, rows.values
 
     def sizes(self, name, shape, responses):
-        n_types = self.dictionary(responses.n_classes).types.shape[1]
+        n_types = len(self.dictionary(responses.n_classes).rows)
         return super().sizes(name, shape, responses) | {"type": n_types}
 
     def subset(self, items):
@@ -161,37 +174,48 @@ class Consensus(RaterChannel):
 
     def expand(self, log_rows, n_classes, xp):
         """Give the shares a first axis: items of unknown and of known class count apart."""
-        log_share, log_competence, *guess = log_rows
-        if not guess:
-            guess = [xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)]
-        return xp.stack([log_share, log_share]), log_competence, guess[0]
+        by_name = dict(zip((p.name for p in self.used_parameters), log_rows, strict=True))
+        n_raters = by_name["competence"].shape[0]
+        guess = by_name.get("guess")
+        if guess is None:
+            guess = xp.zeros((n_raters, n_classes)) - math.log(n_classes)
+        clean = by_name.get("clean_confusion")
+        if clean is None:
+            clean = xp.zeros((n_raters, 0, n_classes))
+        share = xp.stack([by_name["share"], by_name["share"]])
+        return share, by_name["competence"], guess, clean
 
     def collapse(self, counts):
-        by_class, looked, guessed, *_ = counts
-        totals = by_class.sum(axis=0), looked, guessed
-        return totals if "guess" in self.parameters else totals[:2]
+        by_class, looked, guessed, clean, *_ = counts
+        names = [parameter.name for parameter in self.declared]
+        by_name = dict(zip(names, (by_class.sum(axis=0), looked, guessed, clean), strict=True))
+        return tuple(by_name[parameter.name] for parameter in self.used_parameters)
 
     def sample_assignments(self, rows, tables, drawn, priors, structure, rng, channel_at=None):
         """Draw types, then looks, competences and guesses in turn; return the last counts."""
-        used_priors = {name: priors.get(name) for name in self.parameters if name != "share"}
+        by_look = {"competence", "guess"} & set(self.parameters)
+        used_priors = {name: priors.get(name) for name in by_look}
         drawn_here = all(type(prior) is Dirichlet for prior in used_priors.values())
         return {}, self.sample_counts(
             tables, drawn, structure, rng, used_priors if drawn_here else None
         )
 
-    def compiled_chain(self, labels, table, structure, pools):
-        """Compile chains of types, for independent labels under pools of all parameters."""
-        share = pools.get("share")
-        if not isinstance(share, ConsensusShares) or set(pools) != set(self.parameters):
+    def compiled_chain(self, labels, table, structure, pools, priors):
+        """Compile chains of types, for independent labels under pools of parameters."""
+        share, clean = pools.get("share"), priors.get("clean_confusion")
+        pooled = set(self.parameters) - {"clean_confusion"}
+        if not isinstance(share, ConsensusShares) or set(pools) != pooled:
+            return None
+        if pooled != set(self.parameters) and type(clean) is not Dirichlet:
             return None
         if labels.named(Role.CLASS_SHARES) is None and share.known is None:
             return None
-        if (table.n_items + self.n_kinds) * structure[4].shape[1] > MAX_ENTRIES:
+        if (table.n_items + self.n_kinds) * len(share.log_consensus) > MAX_ENTRIES:
             return None
-        return partial(begin_chain, table, structure, pools)
+        return partial(begin_chain, table, structure, pools, clean)
 
     def sample_counts(self, tables, drawn, structure, rng, priors=None):
-        _, competence, guess = tables
+        _, competence, guess, log_clean = tables
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)
         looked, guessed = look(cells, competence, guess, structure[-1], rng)
@@ -200,15 +224,21 @@ class Consensus(RaterChannel):
             if "guess" in priors:
                 guess = draw_dirichlet((priors["guess"] + guessed).concentration, rng)
             looked, guessed = look(cells, competence, guess, structure[-1], rng)
-        counts = by_class, looked, guessed
+        counts = by_class, looked, guessed, count_clean(cells, log_clean)
         return (*counts, by_kind) if self.n_kinds else counts
 
     def confusion(self, tables, n_classes, xp):
         """Return the mean of the types' rows within every class."""
-        log_share, log_competence, log_guess = tables
-        consensus = xp.matmul(xp.exp(log_share[0]), self.dictionary(n_classes).rows)
+        log_share, log_competence, log_guess, log_clean = tables
+        dictionary, share = self.dictionary(n_classes), xp.exp(log_share[0])
+        n_consensus = len(dictionary.rows) - dictionary.n_clean
+        consensus = xp.matmul(share[:, :n_consensus], dictionary.rows[:n_consensus])
         looks, guesses = (xp.exp(log_competence)[:, at, None, None] for at in (0, 1))
-        return looks * consensus + guesses * xp.exp(log_guess)[:, None]
+        on_consensus = share[:, :n_consensus].sum(axis=1)[:, None]
+        rows = looks * consensus + guesses * on_consensus * xp.exp(log_guess)[:, None]
+        if not dictionary.n_clean:
+            return rows
+        return rows + xp.matmul(share[:, n_consensus:], xp.exp(log_clean))
 
     def types(self, tables: Tables, probability: Array, structure: Structure) -> Array:
         """Return the probability of types (items, types) from those of labels, (items, classes)."""
@@ -220,21 +250,27 @@ class Consensus(RaterChannel):
 
     def same_mistake(self, tables: Tables, first: Integers, second: Integers) -> Array:
         """Return the probability that two raters give the same wrong answer, (pairs, classes)."""
-        share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
-        rows = self.dictionary(share.shape[0]).rows
+        share, competence, guess, clean = np.exp(tables[0][0]), *map(np.exp, tables[1:])
+        n_consensus = share.shape[1] - clean.shape[1]
+        share, share_of_clean = share[:, :n_consensus], share[:, n_consensus:]
+        rows = self.dictionary(len(share)).rows[:n_consensus]
         looks, guesses = competence[:, 0], competence[:, 1, None] * guess
         # of both answers c given type z: products of (look μ + guess) of the two raters
         mean = share @ rows
         both = (looks[first] * looks[second])[:, None, None] * (share @ (rows * rows))
-        both += (guesses[first] * guesses[second])[:, None]
+        both += (guesses[first] * guesses[second])[:, None] * share.sum(axis=1)[:, None]
         for one, other in ((first, second), (second, first)):
             both += looks[one][:, None, None] * mean * guesses[other][:, None]
+        both += share_of_clean @ (clean[first] * clean[second])
         return both.sum(axis=-1) - np.einsum("pkk->pk", both)
 
     def simulate(self, tables, truth, responses, rng):
-        share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
+        share, competence, guess, clean = np.exp(tables[0][0]), *map(np.exp, tables[1:])
         types = invert(share.cumsum(axis=-1)[truth], rng.random(len(truth)))
         looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
         rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
-        up_to = np.where(looks[:, None], rows, guess[responses.rater]).cumsum(axis=1)
-        return invert(up_to, rng.random(len(up_to)))
+        rows = np.where(looks[:, None], rows, guess[responses.rater])
+        clean_type = types[responses.item] - (share.shape[1] - clean.shape[1])
+        at = np.flatnonzero(clean_type >= 0)
+        rows[at] = clean[responses.rater[at], clean_type[at]]
+        return invert(rows.cumsum(axis=1), rng.random(len(rows)))
