@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,22 +12,25 @@ from bayesfuse.inference import cavi
 from bayesfuse.inference.cavi import Approximation
 from bayesfuse.inference.item_odds import OddsFit
 from bayesfuse.inference.plan import Plan, PooledBlock
+from bayesfuse.inference.shared_rows import SharedRows
 from bayesfuse.inference.start import majority
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.observation import ChunkedResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.parameters.factor import Integers
-from bayesfuse.parameters.pool import ConsensusShares, SharedMean, class_given_type
+from bayesfuse.parameters.pool import ConsensusShares, class_given_type
 from bayesfuse.raters.consensus import Consensus
-from bayesfuse.raters.consensus_variational import visit_items
+from bayesfuse.raters.consensus_variational import MIN_PROBABILITY, visit_items
 
 PASSES = 200  # at most
-TRIAL = 20  # passes from every start, after which the one with the highest bound goes on
+# passes after which one of two starts is dropped if class probabilities differ by less on average
+TRIAL, SAME = 20, 2e-3
 TOLERANCE = 5e-3  # change of a type's probability that ends the passes
 FIRST, EVERY = 2, 2  # passes before hyperparameters move, and between their moves
+# passes between extrapolations, their largest step, and items × types above which there are none
+ROUND, MAX_STEP, MAX_EXTRAPOLATED = 4, 8.0, 30_000_000
 NODES = np.linspace(-3.0, 3.0, 25)  # of the log trust, in standard deviations
-LOG_RANGE = -4.0, 6.0  # of the concentrations of competences and guesses
 COMPETENCE = 0.7  # at the start
 SHARPNESS = 2.0  # of types at the start: of the agreement of class probabilities with their rows
 
@@ -40,57 +41,6 @@ def suits(plan: Plan) -> bool:
         return False
     has_types = any(isinstance(pooled.pool, ConsensusShares) for pooled in plan.pools)
     return has_types and type(plan.observation.raters) is Consensus
-
-
-@dataclass
-class SharedRows:
-    """Rows of raters around a mean: their soft counts, and the mode of the hyperparameters."""
-
-    pool: SharedMean
-    mean: Array = field(init=False)
-    concentration: float = field(init=False)
-    tables: Array = field(init=False)
-    log_sd: float = 1.0
-
-    def __post_init__(self) -> None:
-        self.mean = self.pool.mean_prior / self.pool.mean_prior.sum()
-        self.concentration = self.pool.shape / self.pool.rate
-        self.tables = np.zeros_like(self.mean)
-
-    def move(self, counts: Array) -> None:
-        """Move mean and concentration towards their mode given counts (raters, columns)."""
-        total = counts.sum(axis=1)
-        x = math.log(self.concentration)
-        digamma, trigamma = scipy.special.digamma, lambda a: scipy.special.polygamma(1, a)
-        for _ in range(3):
-            kappa = math.exp(x)
-            base = kappa * self.mean
-            slope = (digamma(kappa) - digamma(kappa + total)).sum()
-            slope += (self.mean * (digamma(base + counts) - digamma(base))).sum()
-            bend = (trigamma(kappa) - trigamma(kappa + total)).sum()
-            bend += (self.mean**2 * (trigamma(base + counts) - trigamma(base))).sum()
-            first = kappa * slope + self.pool.shape - self.pool.rate * kappa
-            second = kappa * slope + kappa**2 * bend - self.pool.rate * kappa
-            step = first / max(-second, abs(first), 1e-8)
-            x = float(np.clip(x + step, *LOG_RANGE))
-            self.log_sd = 1.0 / math.sqrt(max(-second, 1.0))
-        self.concentration = math.exp(x)
-        base = self.concentration * self.mean
-        # expected numbers of draws from the mean, as in a Chinese restaurant
-        self.tables = (base * (digamma(base + counts) - digamma(base))).sum(axis=0)
-        self.mean = self.pool.mean_prior + self.tables
-        self.mean /= self.mean.sum()
-
-    @property
-    def prior(self) -> Array:
-        """Concentrations of the rows of all raters, (columns,)."""
-        return self.concentration * self.mean
-
-    def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw log means (draws, columns) and concentrations (draws,)."""
-        rows = np.tile(self.pool.mean_prior + self.tables, (draws, 1))
-        log_sd = self.log_sd * rng.standard_normal(draws)
-        return draw_dirichlet(rows, rng), self.concentration * np.exp(log_sd)
 
 
 class TypesFit:
@@ -121,18 +71,9 @@ class TypesFit:
 
         probability = (labels @ np.exp(self.log_rows).T) ** SHARPNESS
         self.probability = probability / probability.sum(axis=1, keepdims=True)
-        on_consensus = self.probability[:, : types.shape[1]].sum(axis=1)[table.item]
-        self.look = COMPETENCE * on_consensus
-        rater, answer = cell // self.n_classes, cell % self.n_classes
-        weight = self.copies[table.item]
-        looks = np.bincount(rater, weight * self.look, self.n_raters)
-        code = rater.astype(np.int64) * self.n_classes + answer
-        size = self.n_raters * self.n_classes
-        guesses = np.bincount(code, weight * (on_consensus - self.look), size)
-        guesses = guesses.reshape(-1, self.n_classes)
-        self.state = looks, guesses, guesses.sum(axis=1)
-        self.clean = self._count_clean(code, weight)
-        self.total = self.copies @ self.probability
+        self.n_consensus = types.shape[1]
+        self.look = COMPETENCE * self._on_consensus()[table.item]
+        self._count()
         self._weigh_kinds()
 
     @cached_property
@@ -144,14 +85,40 @@ class TypesFit:
         prior: Any = block.prior
         return np.asarray(prior.concentration)
 
-    def _count_clean(self, code: Integers, weight: Array) -> tuple[Array, Array]:
-        """Return soft counts by clean type (cells, types), and in all (raters, types)."""
+    def _on_consensus(self) -> Array:
+        """Return the probability that items are not of a clean type, (table items,)."""
+        return self.probability[:, : self.n_consensus].sum(axis=1)
+
+    def _count(self) -> None:
+        """Set the soft counts of raters and types."""
+        cell, item, n_raters = self.data[1].astype(np.int64), self.table.item, self.n_raters
+        weight, n_cells = self.copies[item], self.n_raters * self.n_classes
+        looks = np.bincount(cell // self.n_classes, weight * self.look, n_raters)
+        guessed = weight * (self._on_consensus()[item] - self.look)
+        guesses = np.bincount(cell, guessed, n_cells).reshape(n_raters, -1)
+        self.state = looks, guesses, guesses.sum(axis=1)
         n_clean = self.clean_prior.shape[1]
-        counts = np.zeros((self.n_raters * self.n_classes, n_clean))
+        counts = np.zeros((n_cells, n_clean))  # (cells, clean types)
         for k in range(n_clean):
-            of_type = self.probability[:, k - n_clean][self.table.item]
-            counts[:, k] = np.bincount(code, weight * of_type, len(counts))
-        return counts, counts.reshape(self.n_raters, self.n_classes, n_clean).sum(axis=1)
+            of_type = self.probability[:, self.n_consensus + k][item]
+            counts[:, k] = np.bincount(cell, weight * of_type, n_cells)
+        self.clean = counts, counts.reshape(n_raters, self.n_classes, n_clean).sum(axis=1)
+        self.total = self.copies @ self.probability
+
+    def _extrapolate(self, first: Array, second: Array) -> None:
+        """Go further in the direction of three passes (SQUAREM, Varadhan & Roland 2008)."""
+        change = second - first
+        bend = self.probability - second - change
+        ratio = np.linalg.norm(change) / max(np.linalg.norm(bend), SMALLEST)
+        step = float(np.clip(ratio, 1.0, MAX_STEP))
+        before = self._on_consensus()
+        probability = np.maximum(first + 2.0 * step * change + step**2 * bend, MIN_PROBABILITY)
+        self.probability = probability / probability.sum(axis=1, keepdims=True)
+        growth = self._on_consensus() / np.maximum(before, MIN_PROBABILITY)
+        self.look = np.minimum(
+            self.look * growth[self.table.item], self._on_consensus()[self.table.item]
+        )
+        self._count()
 
     @cached_property
     def trusts(self) -> Array:
@@ -173,6 +140,8 @@ class TypesFit:
 
     def run(self, passes: int, tolerance: float) -> None:
         """Go on until there have been so many passes, or types have settled."""
+        is_extrapolated = self.probability.size <= MAX_EXTRAPOLATED
+        last: list[Array] = []
         while self.passes < passes and not self.converged:
             number = self.passes
             change = self._visit()
@@ -180,6 +149,13 @@ class TypesFit:
                 self._move()
             self.converged = change < tolerance and number > FIRST + EVERY
             self.passes += 1
+            if not is_extrapolated or self.converged:
+                continue
+            if self.passes % ROUND or self.passes <= FIRST + EVERY:
+                last = [*last[-1:], self.probability.copy()]
+            else:
+                self._extrapolate(*last)
+                last = []
 
     def _visit(self) -> float:
         guess = np.empty(0)
@@ -280,8 +256,8 @@ class TypesFit:
     def rows(self) -> dict[str, tuple[Dirichlet, Dirichlet]]:
         """Return prior and approximation of shares, competences and guesses."""
         looks, guesses, totals = self.state
-        prior = self.share_prior
-        rows = {"type_share": (Dirichlet(prior), Dirichlet(prior + self.total))}
+        share = Dirichlet(self.share_prior)
+        rows = {"type_share": (share, share + self.total)}
         counts = {"competence": (self.competence, np.column_stack([looks, totals]))}
         if self.guess is not None:
             counts["guess"] = self.guess, guesses
@@ -289,10 +265,9 @@ class TypesFit:
             below = np.broadcast_to(shared.prior, of_raters.shape)
             rows[name] = Dirichlet(below), Dirichlet(below + np.maximum(of_raters, 0.0))
         if "clean_confusion" in self.plan.blocks:
-            shape = self.n_raters, self.n_classes, -1
-            of_clean = np.maximum(self.clean[0], 0.0).reshape(shape).swapaxes(1, 2)
-            prior = self.clean_prior
-            rows["clean_confusion"] = Dirichlet(prior), Dirichlet(prior + of_clean)
+            of_clean = self.clean[0].reshape(self.n_raters, self.n_classes, -1).swapaxes(1, 2)
+            prior = Dirichlet(self.clean_prior)
+            rows["clean_confusion"] = prior, prior + np.maximum(of_clean, 0.0)
         return rows
 
     def bound(self) -> float:
@@ -338,9 +313,8 @@ class TypesFit:
             drawn = draw_dirichlet(prior + np.maximum(counts, 0.0), rng)
             values |= self._by_variable(name, drawn)
         if "clean_confusion" in rows:
-            concentration = rows["clean_confusion"][1].concentration
-            many = np.broadcast_to(concentration, (draws, *concentration.shape))
-            values |= self._by_variable("clean_confusion", draw_dirichlet(many, rng))
+            concentration = np.tile(rows["clean_confusion"][1].concentration, (draws, 1, 1, 1))
+            values |= self._by_variable("clean_confusion", draw_dirichlet(concentration, rng))
         return values
 
     def _by_variable(self, parameter: str, drawn: Array) -> dict[str, Array]:
@@ -376,9 +350,11 @@ def fit_types(
     fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
     for fitted in fits:
         fitted.run(min(TRIAL, passes), change)
-    best = max(fits, key=TypesFit.bound)
-    best.run(passes, change)
-    return best
+    if np.abs(fits[0].labels() - fits[1].labels()).mean() < SAME:
+        fits.pop()
+    for fitted in fits:
+        fitted.run(passes, change)
+    return max(fits, key=TypesFit.bound)
 
 
 def approximate(

@@ -22,7 +22,7 @@ from bayesfuse.observation import LogParameters, ResponseModel, through_matrices
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import WEIGHT
-from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results import schema
 
 DEFAULT = "moments"
 
@@ -113,7 +113,12 @@ def majority(observation: ResponseModel) -> Array:
 
 def labels_of(result: xr.DataTree, observation: ResponseModel) -> Array:
     """Return the label probabilities of a result, (table items, classes)."""
-    labels, responses = label_probabilities(result), observation.responses
+    if schema.LABEL_POSTERIOR not in result.children:
+        raise ModelError(
+            "A result at which a fit starts has the group label_posterior. Got: "
+            f"{sorted(result.children)}."
+        )
+    labels, responses = result[schema.LABEL_POSTERIOR]["probability"], observation.responses
     number = pd.Index(labels["item"].values).get_indexer(responses.items)
     if (number < 0).any() or labels["class"].values.tolist() != responses.classes.tolist():
         raise ModelError(

@@ -66,8 +66,8 @@ def fit(
         "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of fixed
         concentration on all parameters; it is as fast as EM and deterministic. For
         :class:`bayesfuse.models.ItemTypes` it is collapsed: with shares, competences and guesses
-        summed out, hyperparameters at their mode, from votes and from ``start``: after twenty
-        passes, the fit with the higher bound goes on. The others fit
+        summed out, hyperparameters at their mode, from votes and from ``start``, of which the fit
+        with the higher bound is kept. The others fit
         normal distributions in unconstrained coordinates, without whole-numbered parameters:
         PyMC's ADVI (independent, or of full rank), and Pathfinder of pymc-extras. "auto" is "cavi"
         if possible, else "advi".

@@ -219,3 +219,26 @@ def test_pooled_chains_begin_at_the_labels_of_the_start():
     size = np.bincount(made.truth).min()
     error = np.sqrt(2 * 0.05 * 0.95 / size)  # that of the table, and of a draw
     assert (np.abs(found - [0.97, 0.95]) < 5 * error).all()
+
+
+@pytest.mark.parametrize("raters", CHANNELS)
+def test_fits_start_at_the_labels_of_another(raters):
+    """EM goes on to the mode that fits from moments reach; items are matched by name."""
+    made = bf.datasets.simulate_dawid_skene(60, 5, 3, per_item=4, random_seed=3).responses
+    table = bf.Responses.from_long(
+        made.to_frame().sample(frac=1.0, random_state=1), items=range(60)
+    )
+    other = bf.fit(bf.models.ItemTypes(table), "cavi", draws=50, random_seed=1)
+    model = DawidSkene(made, raters=raters)
+    fits = [bf.find_map(model, start=begin) for begin in (other, "moments")]
+    assert fits[0].attrs["start"] == "result"
+    assert fits[0].attrs["log_evidence"] == pytest.approx(fits[1].attrs["log_evidence"], abs=0.05)
+
+
+def test_a_start_has_the_items_and_classes_of_the_model():
+    made = bf.datasets.simulate_dawid_skene(30, 4, 3, random_seed=3).responses
+    part = bf.find_map(DawidSkene(made.take(np.arange(20))))
+    with pytest.raises(ModelError, match=r"same items and classes\. Got: 10 items that it lacks"):
+        bf.sample(DawidSkene(made), 5, start=part, progressbar=False)
+    with pytest.raises(ModelError, match="label_posterior"):
+        bf.find_map(DawidSkene(made), start=part["point"])
