@@ -84,7 +84,7 @@ def write_labels(
 
 def write_raters(result: xr.DataTree, path: Path) -> None:
     """Write the table of raters, with the positive one of two classes."""
-    table = bf.rater_table(result)
+    table = bf.rater_table(result, columns="all")
     if (positive := table.attrs.get("positive")) is not None:
         table["positive"] = positive
     table.to_csv(path, index=False, float_format="%.6g")

@@ -5,6 +5,8 @@ another model, for arguments out of range or of other raters, and for tables of 
 are named.
 """
 
+from bayesfuse.decisions.error_traits import error_traits
+from bayesfuse.decisions.labels_needed import labels_needed
 from bayesfuse.decisions.next_items import accept_labels, errors_after, next_items
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
 from bayesfuse.decisions.select_panel import position_bias, select_panel
@@ -15,9 +17,11 @@ from bayesfuse.results.item_grades import item_grades
 __all__ = [
     "accept_labels",
     "difficulty",
+    "error_traits",
     "errors_after",
     "expected_errors",
     "item_grades",
+    "labels_needed",
     "next_items",
     "position_bias",
     "rank_items",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_count, require_kind, require_seed
+from bayesfuse.data.known import read_populations
+from bayesfuse.errors import ModelError, require_count, require_kind, require_mapping, require_seed
+from bayesfuse.results.abilities import abilities, quality
 from bayesfuse.results.contents import constants, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, tails
+from bayesfuse.results.summaries import most_uncertain, tails
+
+MAX_COMPARED = 500  # raters of whom all pairs are compared
 
 
 def rank_items(result: xr.DataTree | xr.DataArray) -> pd.DataFrame:
@@ -152,53 +157,115 @@ def number_of_errors(error: NDArray[Any], copies: NDArray[np.int64]) -> NDArray[
 
 
 def rank_raters(
-    result: xr.DataTree, by: xr.DataArray | None = None, *, ci_prob: float | None = None
+    result: xr.DataTree,
+    by: xr.DataArray | str | None = None,
+    *,
+    groups: Mapping[Any, Any] | None = None,
+    ci_prob: float | None = None,
 ) -> xr.Dataset:
-    """Rank the raters, with the posterior probability of every rank (Laird & Louis 1989).
+    """Rank the raters, with the probability of every rank (Laird & Louis 1989), and of differences.
+
+    Differences are paired on the draws: what is uncertain about the labels is common to raters.
 
     Parameters
     ----------
-    result : DataTree with ``sensitivity`` and ``specificity``, from ``bf.sample``
-    by : DataArray, dims (chain, draw, rater), optional
-        Draws of what is ranked, such as ``result["posterior"]["specificity"]``. Default the
-        balanced accuracy, the mean over classes (informedness gives the same ranks).
+    result : DataTree, as in :func:`bayesfuse.rater_table`
+    by : str or DataArray, dims (chain, draw, rater), optional
+        What is ranked: an ability (``"accuracy"``, ``"sensitivity"``), or draws of anything else.
+        Default the balanced accuracy (informedness gives the same ranks), of rules the accuracy.
+    groups : mapping of rater to group, optional
+        Such as the family of a judge; the mean of each group is compared with that of all other
+        raters.
     ci_prob : probability of the intervals, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
     -------
-    Dataset, dims (rater, rank)
-        ``probability`` of every rank, 1 being the best; ``expected_rank``, ``low`` and ``high``
-        (rater,); ``quality``, the posterior mean of what is ranked. Raters are sorted by expected
-        rank.
+    Dataset, dims (rater, rank, other, group)
+        ``probability`` of every rank (rater, rank), 1 being the best; ``expected_rank``, ``low``
+        and ``high`` (rater,); ``quality``, the mean of what is ranked. Raters are sorted by
+        expected rank. Of up to 500 raters, by rater and ``other``: ``difference`` of what is ranked
+        with ``difference_low`` and ``difference_high``, and the probability that the rater is
+        ``better``.
+        The same by group, with ``group_`` before the names.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
-    >>> bf.decisions.rank_raters(result)["rater"].values.tolist()[0]
+    >>> result = bf.sample(bf.models.DawidSkene(bf.datasets.caries()), 50, random_seed=1,
+    ...                    progressbar=False, quiet=True)
+    >>> ranks = bf.decisions.rank_raters(result)
+    >>> ranks["rater"].values.tolist()[0]
     'dentist 2'
+    >>> bool(ranks["better"].sel(rater="dentist 2", other="dentist 5") > 0.9)
+    True
     """
-    if by is None:
-        by = balanced_accuracy(result).rename("balanced_accuracy")
-    quality = require_kind("by", by, xr.DataArray).transpose("chain", "draw", "rater")
-    values = quality.values.reshape(-1, quality.sizes["rater"])
+    if isinstance(by, str) or by is None:
+        drawn = abilities(result)
+        by = quality(drawn) if by is None else _ability(drawn, by)
+    name = str(require_kind("by", by, xr.DataArray).name or "quality")
+    by = by.transpose("chain", "draw", "rater")
+    values = by.values.reshape(-1, by.sizes["rater"])
     n_draws, n_raters = values.shape
     order = np.argsort(-values, axis=1, kind="stable")
     counts = np.apply_along_axis(np.bincount, 0, order, minlength=n_raters)  # (raters, ranks)
     probability = counts / n_draws
     ranks = np.arange(1, n_raters + 1)
     expected = probability @ ranks
-    below = probability.cumsum(axis=1)
-    low, high = ((below < q - 1e-12).sum(axis=1) + 1 for q in tails(ci_prob))
-    table = xr.Dataset(
-        {
-            "probability": (("rater", "rank"), probability),
-            "expected_rank": ("rater", expected),
-            "low": ("rater", low),
-            "high": ("rater", high),
-            "quality": ("rater", values.mean(axis=0)),
-        },
-        {"rater": quality["rater"].values, "rank": ranks},
-        {"by": str(by.name or "quality")},
-    )
-    return table.isel(rater=np.argsort(expected, kind="stable"))
+    below, level = probability.cumsum(axis=1), tails(ci_prob)
+    low, high = ((below < q - 1e-12).sum(axis=1) + 1 for q in level)
+    variables: dict[str, Any] = {
+        "probability": (("rater", "rank"), probability),
+        "expected_rank": ("rater", expected),
+        "low": ("rater", low),
+        "high": ("rater", high),
+        "quality": ("rater", values.mean(axis=0)),
+    }
+    names = by["rater"].values
+    coords = {"rater": names, "rank": ranks}
+    best_first = np.argsort(expected, kind="stable")
+    if n_raters <= MAX_COMPARED:
+        rows = [_differences(values[:, [rater]] - values, level) for rater in range(n_raters)]
+        for key in rows[0]:
+            pairs = np.stack([row[key] for row in rows])[:, best_first]
+            variables[key] = ("rater", "other"), pairs
+        coords["other"] = names[best_first]
+    if groups is not None:
+        group_names, apart = _against_others(values, names, groups)
+        for key, column in _differences(apart, level).items():
+            variables[f"group_{key}"] = "group", column
+        coords["group"] = group_names
+    return xr.Dataset(variables, coords, {"by": name}).isel(rater=best_first)
+
+
+def _ability(drawn: xr.Dataset, name: str) -> xr.DataArray:
+    by_rater = [key for key, values in drawn.items() if values.dims == ("chain", "draw", "rater")]
+    if name not in by_rater:
+        raise ModelError(
+            "by must be an ability with one number by rater, or draws, a DataArray. Got: "
+            f"{name!r}, not one of {by_rater}."
+        )
+    return drawn[name]
+
+
+def _differences(apart: NDArray[Any], level: tuple[float, float]) -> dict[str, NDArray[Any]]:
+    """Return the mean of differences (draws, columns), their interval, and how often they win."""
+    low, high = np.quantile(apart, level, axis=0)
+    better = (apart > 0.0).mean(axis=0) + 0.5 * (apart == 0.0).mean(axis=0)
+    ends = {"difference_low": low, "difference_high": high}
+    return {"difference": apart.mean(axis=0), **ends, "better": better}
+
+
+def _against_others(
+    values: NDArray[Any], raters: NDArray[Any], groups: Mapping[Any, Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return names of groups, and their means minus those of all other raters (draws, groups)."""
+    require_mapping("groups", groups)
+    names, code = read_populations(raters, groups, what="groups=", group="group")
+    if len(names) < 2:
+        raise ModelError(
+            "groups must be two or more, because each is compared with the others. Got: "
+            f"{len(names)}."
+        )
+    member = code[:, None] == np.arange(len(names))
+    inside = values @ member / member.sum(axis=0)
+    return names, inside - values @ ~member / (~member).sum(axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,8 @@ from bayesfuse.results.summaries import tails
 
 MAX_RATERS = 500  # matrices of pairs are stored for every draw
 MAX_SUMS = 20_000_000  # of votes, in memory
+MIN_KNOWN = 30  # known labels by whose loss judges are kept or removed
+TEMPERATURES = np.geomspace(0.1, 2.0, 25)  # by which log-odds of votes may be multiplied
 ENDS = "", "_low", "_high"
 
 # (bias, consistency) of one pseudo-item, a quarter each: a few equal items do not imply certainty
@@ -53,15 +54,20 @@ def select_panel(
     1965, Survey sampling, section 5.4); raters with one label throughout, or none, do not count.
     Nothing is fitted again: a smaller panel labels items by its votes, weighted by the
     log-likelihoods of the raters' confusion matrices, divided by one plus the sum of a rater's
-    positive correlations (two copies count as one), and is scored by the posterior. Raters are
-    removed greedily, by errors per cost saved.
+    positive correlations (two copies count as one), and is scored by the posterior. So ``wrong`` of
+    all raters may differ from ``expected``, of the labels of the result itself. Raters are removed
+    greedily, by errors per cost saved. With 30 known labels or more that predictions leave out
+    (``bf.fuse(gold=…)``), they are removed by the log-loss on these, and a rater is dropped only if
+    that is lower by more than a standard error without: all judges together are mostly better
+    calibrated than the best few [1]_.
 
     Parameters
     ----------
     result : DataTree with joint draws of the labels, from ``bf.fuse``, ``bf.sample`` or ``bf.fit``
     cost : mapping or Series of rater to number, default 1 for each
     size : int, optional: number of raters to keep, in place of a tolerance
-    tolerance : share of items that a cheaper panel may label worse than the best, default 0.01
+    tolerance : share of items that a cheaper panel may label worse than the best, default 0.01,
+        where the log-loss on known labels does not decide
     draws : int, default 200: number of joint draws of the labels for the correlations
     ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
 
@@ -73,10 +79,15 @@ def select_panel(
         many more labels are expected to be wrong without this rater, and ``wrong`` (step), the
         expected wrong labels of the panel that is left after each removal. ``removed`` (step), the
         rater whose removal costs least (none at the first step); of the panel that is left:
-        ``raters``, ``cost``, ``known_wrong`` (wrong labels among items of known class); ``kept``
-        (rater): the cheapest of these panels within the tolerance, or that of ``size``. Attributes:
+        ``raters``, ``cost``, ``known_wrong`` (wrong labels among items of known class) and
+        ``loss``, the mean log-loss on these (NaN for fewer than 30); ``kept`` (rater): the panel
+        chosen by this loss, or the cheapest within the tolerance, or that of ``size``. Attributes:
         ``items``, ``known``, and ``expected``, the expected number of wrong labels of the result
         itself.
+
+    References
+    ----------
+    .. [1] arXiv:2605.09702, on panels of judges.
 
     Examples
     --------
@@ -118,16 +129,24 @@ def select_panel(
         dims = ("rater", "other")[: values.ndim - 1]
         for end, value in zip(ENDS, (values.mean(axis=0), *ends), strict=True):
             variables[name + end] = dims, value
-    probability = label_probabilities(result).values
-    labels_of = _labeller(rows, probability, correlation.mean(axis=0))
-    gold = known_classes(result, len(probability))
-    order, path, lost = _path(labels_of, probability, _cost(cost, names), labels, gold, level)
+    probability = label_probabilities(result).transpose("item", "class").values
+    gold, predicted = known_classes(result, len(probability)), _predicted(result, probability)
+    votes = _Votes(rows, predicted, correlation.mean(axis=0))
+    is_known = (gold >= 0) & (predicted != probability).any(axis=1)
+    by_loss = is_known.sum() >= MIN_KNOWN
+    order, path, lost = _path(
+        votes, probability, _cost(cost, names), labels, gold, level, is_known if by_loss else None
+    )
     variables |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
+    worse = path.pop("worse").to_numpy()
     variables |= {str(name): ("step", column.to_numpy()) for name, column in path.items()}
     limit = path["wrong"].min() + tolerance * len(probability)
-    n_removed = (
-        len(names) - size if size is not None else np.flatnonzero(path["wrong"] <= limit)[-1]
-    )
+    if size is not None:
+        n_removed = len(names) - size
+    elif by_loss:
+        n_removed = int(np.argmax(np.append(worse[1:], True)))
+    else:
+        n_removed = np.flatnonzero(path["wrong"] <= limit)[-1]
     removed = ["", *pd.Index(names[order]).astype(str)]  # times in any unit are the same text
     variables["removed"] = ("step", np.array(removed))
     variables["kept"] = ("rater", ~np.isin(np.arange(len(names)), order[:n_removed]))
@@ -180,44 +199,79 @@ def _correlations(
     return correlations
 
 
-def _labeller(
-    columns: tuple[NDArray[Any], ...], probability: NDArray[Any], correlation: NDArray[Any]
-) -> Callable[[NDArray[np.bool_]], NDArray[np.int64]]:
-    """Return the function from panels (panels, raters) to the labels (panels, items) they give."""
-    (item, rater, label), (n_items, n_classes) = columns, probability.shape
-    n_raters = len(correlation)
-    prior = np.log(np.maximum(probability.mean(axis=0), 1e-12))
-    common = np.maximum(np.nan_to_num(correlation), 0.0)
-    np.fill_diagonal(common, 0.0)
-    cell = rater * n_classes + label
-    counts = [np.bincount(cell, of_class[item], n_raters * n_classes) for of_class in probability.T]
-    table = np.stack(counts).reshape(n_classes, n_raters, n_classes) + 1.0 / n_classes
-    weight = np.log(table / table.sum(axis=2, keepdims=True))[:, rater, label]
-    repeats = np.bincount(item * n_raters + rater)[item * n_raters + rater]
-    rows = item * n_classes + np.arange(n_classes)[:, None]
-    at = rows.ravel(), np.tile(rater, n_classes)
-    votes = csr_array(((weight / repeats).ravel(), at), (n_items * n_classes, n_raters))
+def _predicted(result: xr.DataTree, probability: NDArray[Any]) -> NDArray[Any]:
+    """Return label probabilities, of known items those without their labels where there are any."""
+    labels = result["label_posterior"].dataset
+    if "left_out" not in labels:
+        return probability
+    left_out = labels["left_out"].transpose("item", "class").values
+    return np.where(np.isfinite(left_out), left_out, probability)
 
-    def labels_of(panels: NDArray[np.bool_]) -> NDArray[np.int64]:
-        step = max(MAX_SUMS // votes.shape[0], 1)
-        chunks = []
-        for first in range(0, len(panels), step):
-            chunk = panels[first : first + step].astype(float)
-            total = votes @ (chunk / (1.0 + chunk @ common)).T
-            total = total.reshape(n_items, n_classes, -1) + prior[:, None]
-            chunks.append(total.argmax(axis=1).T)
+
+class _Votes:
+    """Weighted votes of panels of raters; weights are estimated from label probabilities."""
+
+    def __init__(
+        self,
+        columns: tuple[NDArray[Any], ...],
+        probability: NDArray[Any],
+        correlation: NDArray[Any],
+    ) -> None:
+        (item, rater, label), (n_items, n_classes) = columns, probability.shape
+        n_raters = len(correlation)
+        self.size = n_items, n_classes
+        self.prior = np.log(np.maximum(probability.mean(axis=0), 1e-12))
+        self.common = np.maximum(np.nan_to_num(correlation), 0.0)
+        np.fill_diagonal(self.common, 0.0)
+        cell = rater * n_classes + label
+        counts = [
+            np.bincount(cell, of_class[item], n_raters * n_classes) for of_class in probability.T
+        ]
+        table = np.stack(counts).reshape(n_classes, n_raters, n_classes) + 1.0 / n_classes
+        weight = np.log(table / table.sum(axis=2, keepdims=True))[:, rater, label]
+        repeats = np.bincount(item * n_raters + rater)[item * n_raters + rater]
+        rows = item * n_classes + np.arange(n_classes)[:, None]
+        at = rows.ravel(), np.tile(rater, n_classes)
+        shape = n_items * n_classes, n_raters
+        self.votes = csr_array(((weight / repeats).ravel(), at), shape)
+
+    def labels(self, panels: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the labels (panels, items) that panels (panels, raters) give."""
+        step = max(MAX_SUMS // self.votes.shape[0], 1)
+        chunks = [
+            self._totals(panels[first : first + step]).argmax(axis=1).T
+            for first in range(0, len(panels), step)
+        ]
         return np.concatenate(chunks)
 
-    return labels_of
+    def losses(
+        self, panels: NDArray[np.bool_], items: NDArray[np.int64], truth: NDArray[np.int64]
+    ) -> NDArray[Any]:
+        """Return log-losses (panels, items), scaled by the best temperature of each panel."""
+        losses = []
+        for panel in panels:
+            total = self._totals(panel[None])[items, :, 0]
+            total = TEMPERATURES[:, None, None] * (
+                total - total[np.arange(len(items)), truth][:, None]
+            )
+            loss = np.logaddexp.reduce(total, axis=2)
+            losses.append(loss[loss.sum(axis=1).argmin()])
+        return np.stack(losses)
+
+    def _totals(self, panels: NDArray[np.bool_]) -> NDArray[Any]:
+        chunk = panels.astype(float)
+        total = self.votes @ (chunk / (1.0 + chunk @ self.common)).T
+        return np.asarray(total.reshape(*self.size, -1) + self.prior[:, None])
 
 
 def _path(
-    labels_of: Callable[[NDArray[np.bool_]], NDArray[np.int64]],
+    votes: _Votes,
     probability: NDArray[Any],
     cost: NDArray[Any],
     draws: NDArray[Any],
     gold: NDArray[np.int64],
     level: tuple[float, float],
+    is_known: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int64], pd.DataFrame, list[NDArray[Any]]]:
     """Return the order of removal, the panels left, and the errors without each rater."""
 
@@ -226,15 +280,19 @@ def _path(
         return np.asarray(len(probability) - right.sum(axis=1))
 
     panel, order, rows, lost = np.ones(len(cost), dtype=bool), [], [], []
+    known = np.arange(0) if is_known is None else np.flatnonzero(is_known)
+    truth, is_worse = gold[known], False
     for step in range(len(cost)):
-        current, members = labels_of(panel[None]), np.flatnonzero(panel)
-        without = labels_of(panel & ~np.eye(len(cost), dtype=bool)[members])
+        current, members = votes.labels(panel[None]), np.flatnonzero(panel)
+        panels = panel & ~np.eye(len(cost), dtype=bool)[members]
+        without = votes.labels(panels)
         increase = expected(without) - expected(current)
         wrong = (draws != current).sum(axis=1)
         if step == 0:
             added = np.stack([(draws != labels).sum(axis=1) - wrong for labels in without])
             lost = [increase, *np.quantile(added, level, axis=1)]
         low, high = np.quantile(wrong, level)
+        loss = votes.losses(panel[None], known, truth)[0] if len(known) else np.array([np.nan])
         rows.append(
             {
                 "raters": len(members),
@@ -243,12 +301,20 @@ def _path(
                 "wrong_low": low,
                 "wrong_high": high,
                 "known_wrong": int(((gold >= 0) & (gold != current[0])).sum()),
+                "loss": loss.mean(),
+                "worse": is_worse,
             }
         )
         # errors per cost saved; without an increase, the most expensive rater is removed first
-        saved = cost[members]
+        saved, change = cost[members], np.zeros((len(members), 1))
+        if len(known) and len(members) > 1:
+            change = votes.losses(panels, known, truth) - loss
+            increase = change.mean(axis=1)
         rate = np.where(increase > 0, increase / saved, increase - 1e-9 * saved)
-        order.append(members[rate.argmin()])
+        removed = int(rate.argmin())
+        spread = change[removed].std() / np.sqrt(max(change.shape[1] - 1, 1))  # standard error
+        is_worse = bool(change[removed].mean() >= -spread)
+        order.append(members[removed])
         panel[order[-1]] = False
     return np.array(order[:-1], np.int64), pd.DataFrame(rows), lost
 

@@ -25,10 +25,10 @@ from bayesfuse.errors import (
     require_names,
 )
 from bayesfuse.numerics.threads import check
+from bayesfuse.results.abilities import abilities, quality
 from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import require_result, spaced_rows
 from bayesfuse.results.draws import N_BATCHES
-from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000  # responses in memory, in copies of the table with one more response
 MAX_PROBABILITIES, MIN_DRAWS = 40_000_000, 50  # label probabilities in memory, for so many draws
@@ -176,8 +176,8 @@ def _candidates(
 ) -> NDArray[np.int64]:
     """Return the indices of the raters who can be asked."""
     if raters is None:
-        quality = balanced_accuracy(result).mean(("chain", "draw")).values
-        return np.argsort(-quality, kind="stable")[:candidates]
+        mean = quality(abilities(result)).mean(("chain", "draw")).values
+        return np.argsort(-mean, kind="stable")[:candidates]
     raters = require_names("raters", raters)
     code = places(as_array(raters), responses.raters)
     if code.min() < 0:

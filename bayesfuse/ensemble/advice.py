@@ -22,8 +22,8 @@ from bayesfuse.ensemble.narrative import SURE, advice
 from bayesfuse.errors import QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.results import joint_labels
+from bayesfuse.results.abilities import abilities
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import rater_accuracy
 
 ENOUGH = 100  # known labels that show whether the majority is right
 MAX_RESPONSES = 20_000  # up to which the dependence on the prior is computed, within seconds
@@ -102,19 +102,19 @@ def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
     if joint_labels.GROUP not in fused.children or are_labelling_functions(responses):
         return []
     chance = 1.0 / fused["label_posterior"].sizes["class"]
-    sure, likely = (rater_accuracy(fused, ci_prob=2 * p - 1) for p in (SURE, LIKELY))
+    accuracy = abilities(fused)["balanced_accuracy"]
     labels = label_probabilities(fused).transpose("item", "class").values[responses.item]
     met = np.zeros((responses.n_raters, labels.shape[1]))  # expected items by class
     np.add.at(met, responses.rater, labels)
     second = pd.Series(np.sort(met, axis=1)[:, -2], responses.raters)
     judged = (second >= MIN_MET) & (responses.per_rater >= MIN_RESPONSES)  # others met one class
 
-    def below(table: pd.DataFrame, bound: float) -> Any:
-        high = table.set_index("rater")["balanced_accuracy_high"].loc[responses.raters]
-        return responses.raters[(high < bound).to_numpy() & judged.to_numpy()]
+    def below(bound: float, probability: float) -> Any:
+        is_below = (accuracy < bound).mean(("chain", "draw")).values > probability
+        return responses.raters[is_below & judged.to_numpy()]
 
-    against = below(sure, chance)
-    guessing = below(likely, chance + HARDLY * (1.0 - chance))
+    against = below(chance, SURE)
+    guessing = below(chance + HARDLY * (1.0 - chance), LIKELY)
     guessing = guessing[~np.isin(guessing, against)]
     steps = []
     if len(against):

@@ -22,6 +22,7 @@ from bayesfuse.ensemble.known import correct
 from bayesfuse.ensemble.narrative import Finding, headline, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
+from bayesfuse.results.abilities import stored_abilities
 from bayesfuse.results.difficulty import difficulty, with_labels
 
 HASTE = 0.8  # share of the time after which fewer draws predict labels
@@ -60,6 +61,8 @@ def combine(
         labels = groups["label_posterior"]["probability"].transpose("item", "class").values
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
+    if "posterior" in groups:
+        fused["posterior"] = xr.DataTree(stored_abilities(fused))
     notes = word(_subset(inputs, fits) + _dependence(evidence, fits))
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {

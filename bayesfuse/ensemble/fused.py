@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from bayesfuse.results.contents import class_names, one_of
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.rater_table import accuracies, judges_raters, rater_table
+from bayesfuse.results.rater_table import judges_raters, rater_table
 from bayesfuse.results.schema import SEQUENCE_PLACE
 from bayesfuse.results.summaries import answered, coverage, least_certain
 
@@ -34,7 +34,8 @@ class Fused(xr.DataTree):
     """The answer of :func:`bayesfuse.fuse`, an :class:`xarray.DataTree`.
 
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
-    variables that all models have; ``difficulty`` by item; ``comparison`` by model, including those
+    abilities of raters, as in :func:`bayesfuse.rater_table`, and of the shares of the classes
+    (``prevalence``); ``difficulty`` by item; ``comparison`` by model, including those
     not fitted, with the largest Monte Carlo error (``mcse``) and R-hat (``rhat``) of a label;
     ``label_draws``, joint draws of all labels; below ``models`` the result of every model; and
     ``known_labels``, that of :class:`bayesfuse.models.WeightedVotes`, if labels are known.
@@ -80,9 +81,15 @@ class Fused(xr.DataTree):
         self._text("headline")
         return predicted(self, responses, draws=draws, **places)
 
-    def raters(self, by: Any = None, *, ci_prob: float | None = None) -> pd.DataFrame:
+    def raters(
+        self,
+        by: Any = None,
+        *,
+        columns: Literal["main", "all"] = "main",
+        ci_prob: float | None = None,
+    ) -> pd.DataFrame:
         """Return the table of raters, :func:`bayesfuse.rater_table`."""
-        return rater_table(self, by, ci_prob=ci_prob)
+        return rater_table(self, by, columns=columns, ci_prob=ci_prob)
 
     @property
     def log_likelihood(self) -> xr.DataTree:
@@ -248,15 +255,11 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
     """
     if not judges_raters(answer):
         return pd.DataFrame()
-    table = accuracies(answer)
+    table = rater_table(answer, columns="all")
     some = table["responses"] >= least
     few = not some.all() and some.sum() > 2 * FEW
     table = table[some] if few else table
-    names = ["balanced_accuracy"]
-    if "sensitivity" in table:
-        names = ["sensitivity", "specificity"]
-        if table[names].isin([0.0, 1.0]).all(axis=None):  # rules of one label each
-            names = []
+    names = ["sensitivity", "specificity"] if "sensitivity" in table else ["balanced_accuracy"]
     rows = pd.DataFrame(
         {
             f"rater ({least}+ responses)" if few else "rater": table["rater"].map(in_one_line),
@@ -273,6 +276,9 @@ def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
         ]
         of_class = f" ({in_one_line(of[name])})" if name in of else ""
         rows[f"{name.replace('_', ' ')}{of_class}{level}"], level = texts, ""
+    for name in ("coverage", "overlaps", "conflicts"):
+        if name in table:
+            rows[name] = table[name].map("{:.0%}".format)
     return rows
 
 

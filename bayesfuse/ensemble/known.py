@@ -62,7 +62,7 @@ def correct(groups: Mapping[str, Any], inputs: Inputs, seed: int) -> Correction:
         replaced["constant_data"] = replaced["constant_data"].assign(order)
     if "observed_data" not in groups:  # of vote shares
         replaced["observed_data"] = result["observed_data"].dataset
-    replaced["posterior"] = result["posterior"].dataset[[*SHARED, "accuracy"]]
+    replaced["posterior"] = result["posterior"].dataset[list(SHARED)]
     replaced["known_labels"] = result
     return Correction(replaced, [*gold_findings(result, model), *mended])
 

@@ -68,10 +68,11 @@ li { margin: .4rem 0; }
 <p class="headline">{{ headline }}</p>
 <div class="wide"><img alt="Overview of labels and raters" src="{{ picture }}"></div>
 <p>Lines through points and numbers in brackets are intervals that hold the true value with a
-probability of {{ coverage }}. Accuracy is the share of a rater's responses that are right.
-Sensitivity and specificity are the shares of the items of one class that a rater recognises
+probability of {{ coverage }}. Accuracy is the probability that a rater's next response is right.
+Sensitivity and specificity are the same for items of one class
 {%- if classes | length == 2 %} (sensitivity: the positive class, {{ classes[1] }}; specificity:
-{{ classes[0] }}){% endif %}, and balanced accuracy, in the picture, is their mean over the classes.
+{{ classes[0] }}){% endif %}, and balanced accuracy is their mean over the classes. Raters whose
+accuracy is surely high come first.
 Difficulty is the probability that two raters who look at an item disagree; the labels of hard items
 may be certain, and those of easy items uncertain.</p>
 {% if picture_of_gold %}

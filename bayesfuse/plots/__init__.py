@@ -17,6 +17,7 @@ from bayesfuse.plots.items import (
 from bayesfuse.plots.overview import plot_overview as plot_overview
 from bayesfuse.plots.panels import (
     plot_class_shares as plot_class_shares,
+    plot_differences as plot_differences,
     plot_known_labels as plot_known_labels,
     plot_panel as plot_panel,
     plot_ranks as plot_ranks,

@@ -44,6 +44,9 @@ def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
         same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         begin = len(re.sub(r"[^\W_]+$", "", same))
         short = [in_one_line(f"…{name[begin:]}", most) for name in long_names]
+    if len(set(short)) < len(set(long_names)):  # they differ in the middle or at the end
+        half = most // 2
+        short = [n if len(n) <= most else f"{n[: half - 1]}…{n[-half:]}" for n in long_names]
     return [name.replace("$", r"\$") for name in short]
 
 

@@ -141,7 +141,13 @@ def plot_dependence(
     ax.set_facecolor("0.9")
     image = ax.imshow(values, **limits)
     shared.name_rows(ax, names, "rater")
-    ax.set_xticks([])  # in the same order
+    labels = ax.get_yticklabels()
+    style: dict[str, Any] = {
+        "rotation": 90,
+        "fontsize": labels[0].get_fontsize() if labels else None,
+    }
+    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], **style)
+    ax.set_xlabel(ax.get_ylabel())
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.figure.colorbar(image, ax=ax, label=str(what), fraction=0.046)

@@ -17,14 +17,13 @@ from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names
-from bayesfuse.results.contents import all_draws, constants, named, of_all_draws, require_result
+from bayesfuse.results.contents import all_draws, class_names, constants, named, require_result
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_table import rater_table
 from bayesfuse.results.summaries import (
-    balanced_accuracy,
     coverage,
     interval,
-    rater_accuracy,
     responses_per_rater,
 )
 
@@ -93,7 +92,7 @@ def plot_overview(
         draw_items(axes["items"], labels.values[order], names, colours)
         shared.set_title(axes["items"], "items (least certain on top)")
     if raters is not None:
-        _draw_raters(axes["raters"], *raters)
+        _draw_raters(axes["raters"], raters, 1.0 / len(class_names(result)))
     if weight is not None:
         _draw_weights(axes["models"], weight)
     for ax in axes.values():
@@ -201,14 +200,15 @@ def _draw_certainty(ax: Axes, sure: NDArray[Any], number: NDArray[Any], title: s
     ax.set_title(title, fontsize="medium")
 
 
-def _draw_raters(ax: Axes, raters: pd.DataFrame, measure: str) -> None:
-    """Draw accuracies, the best on top."""
-    raters = raters.sort_values("accuracy", kind="stable")
+def _draw_raters(ax: Axes, raters: pd.DataFrame, chance: float) -> None:
+    """Draw accuracies in the order of the table, and a line at chance."""
+    raters = raters.iloc[::-1]  # rows are counted from below
     rows = shared.place_rows(ax, len(raters), RATERS)
     mean, low, high = (raters[name].to_numpy() for name in ("accuracy", "low", "high"))
     shared.draw_intervals(ax, mean, low, high, rows, "C0")
     shared.name_rows(ax, raters["rater"].to_numpy(), "rater", rows)
-    ax.set_xlabel(measure)
+    ax.axvline(chance, color="grey", lw=1, ls=":")
+    ax.set_xlabel("accuracy (dotted: chance)")
     shared.set_title(ax, "raters")
 
 
@@ -238,18 +238,9 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     shared.set_title(ax, "models")
 
 
-def _rater_qualities(result: xr.DataTree, ci_prob: float | None) -> tuple[pd.DataFrame, str] | None:
-    """Return the accuracies of raters and the name of this measure, as in the answer's table."""
-    needed = {GROUP, "label_posterior", "observed_data"}
-    if needed <= set(result.children) and of_all_draws(result):
-        table = rater_accuracy(result, ci_prob=ci_prob).dropna(subset="accuracy")
-        return table, "accuracy (share of right responses)"
-    draws = all_draws(result)
-    if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
+def _rater_qualities(result: xr.DataTree, ci_prob: float | None) -> pd.DataFrame | None:
+    """Return the table of raters, None for results of which it cannot be made."""
+    try:
+        return rater_table(result, ci_prob=ci_prob).dropna(subset="accuracy")
+    except ModelError:
         return None
-    accuracy = balanced_accuracy(result)
-    low, high = interval(accuracy, ci_prob)
-    numbers = {"accuracy": accuracy.mean(("chain", "draw")), "low": low, "high": high}
-    columns = {name: values.values for name, values in numbers.items()}
-    table = pd.DataFrame({"rater": accuracy["rater"].values, **columns})
-    return table, "accuracy, mean over the classes"

@@ -18,7 +18,7 @@ from bayesfuse.plots import axes as shared
 from bayesfuse.plots.checks import plot_dependence
 from bayesfuse.plots.fits import plot_calibration
 from bayesfuse.results.contents import constants, observed_rows, require_result
-from bayesfuse.results.summaries import rater_accuracy
+from bayesfuse.results.rater_table import rater_table
 
 MORE = 100  # additional known labels on the axis, at most half of the unknown ones
 
@@ -89,32 +89,36 @@ def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Correlations of every two raters; expected wrong labels with intervals by the cost of the
-        panel, and the rater removed at each step.
+        Correlations of every two raters; expected wrong labels with intervals of the panels that
+        are left as raters are removed, all raters on top. The dotted line is what is expected of
+        the labels of the result, which know more than weighted votes.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.plots.plot_panel(bf.decisions.select_panel(result, random_seed=1))[1].get_xlabel()
-    'cost of the panel'
+    >>> bf.plots.plot_panel(bf.decisions.select_panel(result, random_seed=1))[0].get_xlabel()
+    'rater'
     """
-    axes = shared.new_axes(axes, 2, (5.4, 4.6), 2)
     names = panel["rater"].values
+    width = shared.width_of(names)
+    axes = shared.new_axes(axes, 2, (5.4, 4.6), 2, (2 * width, width))
     plot_dependence(panel["correlation"].rename("correlation of errors"), ax=axes[0])
     votes = float(panel["effective_votes"])
     shared.set_title(axes[0], f"{len(names)} raters are worth {votes:.1f} independent ones")
-    ax = axes[1]
-    ax.fill_between(panel["cost"], panel["wrong_low"], panel["wrong_high"], alpha=0.2)
-    ax.plot(panel["cost"], panel["wrong"], ".-")
-    if len(names) <= 20:
-        style: dict[str, Any] = {"rotation": 60, "size": shared.TEXT - 2}
-        columns = (panel[key].values[1:] for key in ("removed", "cost", "wrong"))
-        for name, *place in zip(*columns, strict=True):
-            text = f"− {shared.escaped(name, 14)}"
-            ax.annotate(text, place, (0, 5), textcoords="offset points", **style)
-    ax.set(xlabel="cost of the panel", ylabel="expected wrong labels", ylim=(0, None))
+    ax, steps = axes[1], panel.isel(step=slice(None, None, -1))  # rows are counted from below
+    rows = shared.place_rows(ax, len(names))
+    mean, low, high = (steps[name].values for name in ("wrong", "wrong_low", "wrong_high"))
+    ax.plot(mean, rows.places, "o", ms=4)
+    ax.hlines(rows.places, low, high, color="C0", lw=1.5)
+    ax.axvline(panel.attrs["expected"], color="grey", lw=1, ls=":")
+    removed = [*shared.escaped_names(panel["removed"].values[:0:-1]), "all raters"]
+    words = [f"{name} ({cost:g})" for name, cost in zip(removed, steps["cost"].values, strict=True)]
+    shared.name_rows(ax, np.array(words, dtype=object), "step", rows, ("first", "last"))
+    ax.set_ylabel("rater removed (cost of the panel left)")
+    ax.set_xlabel("expected wrong labels by weighted votes\n(dotted: labels of the result)")
+    ax.set_xlim(0.0, 1.05 * max(float(high.max()), panel.attrs["expected"], 1e-9))
     return axes
 
 
@@ -165,6 +169,64 @@ def plot_ranks(ranks: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     ax.spines[:].set_visible(False)
     ax.figure.colorbar(image, ax=ax, label="posterior probability")
     return ax
+
+
+def plot_differences(ranks: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
+    """Plot how probably a rater is better than another, and groups compared with all others.
+
+    Parameters
+    ----------
+    ranks : Dataset, from :func:`bayesfuse.decisions.rank_raters`, of up to 500 raters
+    axes : sequence of matplotlib Axes, default a new figure: two with groups, else one
+
+    Returns
+    -------
+    ndarray of Axes
+        The probability that the rater of the row is better than that of the column, the best first.
+        With groups, the difference of their mean from that of all other raters, with intervals.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(60, 4, 2, random_seed=1)
+    >>> result = bf.fit(bf.models.DawidSkene(made.responses), random_seed=1)
+    >>> ranks = bf.decisions.rank_raters(result, groups={0: "a", 1: "a", 2: "b", 3: "b"})
+    >>> bf.plots.plot_differences(ranks)[1].get_xlabel()
+    'balanced accuracy, minus that of all others'
+    """
+    if "better" not in ranks:
+        raise ModelError(
+            "Differences are of bf.decisions.rank_raters(result), of up to 500 raters. Got: "
+            f"{list(ranks)}."
+        )
+    names, what = ranks["rater"].values, shared.escaped(ranks.attrs["by"].replace("_", " "))
+    inches = min(max(1.5 + 0.3 * len(names), 3.4), shared.LARGEST)
+    width, has_groups = shared.width_of(names), "group_difference" in ranks
+    count = 1 + has_groups
+    axes = shared.new_axes(axes, count, (inches + 1.0, inches), count, (2.0 * width, width))
+    ax = axes[0]
+    better = ranks["better"].values.copy()
+    np.fill_diagonal(better, np.nan)
+    ax.set_facecolor("0.9")
+    image = ax.imshow(better, cmap="RdBu", vmin=0.0, vmax=1.0)
+    shared.name_rows(ax, names, "rater")
+    labels = ax.get_yticklabels()
+    style: dict[str, Any] = {"fontsize": labels[0].get_fontsize() if labels else None}
+    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], rotation=90, **style)
+    ax.set_xlabel("other rater")
+    ax.tick_params(length=0)
+    ax.figure.colorbar(image, ax=ax, label="probability to be better", fraction=0.046)
+    shared.set_title(ax, what)
+    if has_groups:
+        ax, groups = axes[1], ranks["group"].values
+        rows = shared.place_rows(ax, len(groups))
+        ends = ranks["group_difference_low"], ranks["group_difference_high"]
+        ax.plot(ranks["group_difference"], rows.places, "o", ms=4)
+        ax.hlines(rows.places, *ends, color="C0", lw=1.5)
+        ax.axvline(0.0, color="grey", lw=1, ls=":")
+        shared.name_rows(ax, groups, "group", rows)
+        ax.set_xlabel(f"{what}, minus that of all others")
+    return axes
 
 
 def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
@@ -239,7 +301,7 @@ def picture_of_known(result: xr.DataTree) -> Figure | None:
 
 def _draw_raters(ax: Any, result: xr.DataTree) -> None:
     """Draw the accuracy of raters, before and after, and on known items."""
-    table = rater_accuracy(result).iloc[::-1]
+    table = rater_table(result).iloc[::-1]
     item, rater, label = observed_rows(result) or ()
     names = constants(result)["rater"].values
     right = result["label_posterior"].dataset["given"].values[item, label]

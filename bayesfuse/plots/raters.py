@@ -14,7 +14,8 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names
 from bayesfuse.plots import axes as shared
 from bayesfuse.results import summaries
-from bayesfuse.results.contents import class_names
+from bayesfuse.results.abilities import abilities, quality, recalls
+from bayesfuse.results.contents import class_names, stored
 from bayesfuse.results.rater_table import rater_grades
 
 CELL = 16  # largest number of letters of a class name beside a confusion matrix
@@ -25,7 +26,7 @@ EXTREMES = 6, 4  # raters named among many at each end of one order, or of each 
 def plot_raters(
     result: xr.DataTree, *, ci_prob: float | None = None, axes: Any = None
 ) -> NDArray[Any]:
-    """Plot the accuracy of every rater for every class, the best rater on top.
+    """Plot how often every rater recognises every class, the best rater on top.
 
     Parameters
     ----------
@@ -36,8 +37,9 @@ def plot_raters(
     Returns
     -------
     ndarray of Axes, shape (classes,)
-        Posterior means with intervals: sensitivity and specificity for two classes, the last of
-        which is the positive one, the sensitivity for each of several. Raters are sorted by their
+        Abilities with intervals, as in :func:`bayesfuse.rater_table`: sensitivity and specificity
+        for two classes, the last of which is the positive one, the sensitivity for each of several;
+        of labelling functions, the precision. Dotted lines are chance. Raters are sorted by their
         mean over the classes; if not all names fit, those between the best and the worst form a
         band.
 
@@ -48,11 +50,12 @@ def plot_raters(
     >>> [ax.get_xlabel() for ax in bf.plots.plot_raters(point)]
     ['sensitivity', 'specificity']
     """
-    panels = summaries.recognition(result)
-    quality = summaries.balanced_accuracy(result).mean(("chain", "draw"))
-    order = np.argsort(quality.values, kind="stable")
-    names = quality["rater"].values[order]
-    colours = shared.class_colours(class_names(result))
+    drawn = abilities(result)
+    panels = recalls(drawn, class_names(result))
+    mean_quality = quality(drawn).mean(("chain", "draw"))
+    order = np.argsort(mean_quality.values, kind="stable")
+    names = mean_quality["rater"].values[order]
+    colours = shared.class_colours(class_names(result)) | {None: "C0"}
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
     room = max(shared.width_of(names) - 0.7, 0.0), 0.3
@@ -63,9 +66,11 @@ def plot_raters(
         low, high = (end.values for end in summaries.interval(ordered, ci_prob))
         mean = ordered.mean(("chain", "draw")).values
         shared.draw_intervals(ax, mean, low, high, rows, colours[truth])
+        ax.axvline(1.0 / len(class_names(result)), color="grey", lw=1, ls=":")  # chance
         ax.set_xlabel(name)
         which = {"sensitivity": " (positive)", "specificity": " (negative)"} if two else {}
-        shared.set_title(ax, f"truth: {shared.escaped(truth)}{which.get(name, '')}")
+        title = f"truth: {shared.escaped(truth)}{which.get(name, '')}"
+        shared.set_title(ax, "where a rule fires" if truth is None else title)
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the first axes show the names
     shared.name_rows(axes[0], names, "rater", rows)
@@ -97,7 +102,7 @@ def plot_sensitivity_specificity(
     'sensitivity (truth: carious)'
     """
     probability = summaries.coverage(ci_prob)
-    panels = summaries.recognition(result)
+    panels = recalls(abilities(result), class_names(result))
     if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
             "This plot is for two classes, because with more a rater has a sensitivity for each: "
@@ -181,7 +186,7 @@ def plot_confusion(
     >>> bf.plots.plot_confusion(point, "dentist 2")[0].get_title()
     'dentist 2 (3,869 responses)'
     """
-    draws = summaries.posterior_draws(result, "confusion")["confusion"]
+    draws = stored(abilities(result), "confusion")
     answered = summaries.responses_per_rater(result)
     chosen = _chosen_raters(draws["rater"].values, raters, answered, most)
     n_classes = draws.sizes["class"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,42 +11,34 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.gold_tables import read_gold
-from bayesfuse.data.known import gold_labels
+from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import ResponseModel
-from bayesfuse.raters.votes import NO_VOTE, Votes
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.errors import ModelError, require_choice
+from bayesfuse.results.abilities import (
+    abilities,
+    abilities_of_items,
+    dispersion_of,
+    is_of_rules,
+)
 from bayesfuse.results.contents import (
     all_draws,
     class_names,
     constants,
     named,
-    of_all_draws,
+    observed_rows,
+    require_rows,
     responses_of,
 )
 from bayesfuse.results.item_grades import class_values, require_ordered
-from bayesfuse.results.joint_labels import GROUP
+from bayesfuse.results.joint_labels import GROUP, stored
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.schema import ORDERED_CLASSES, SEQUENCE_PLACE
+from bayesfuse.results.schema import LABEL_POSTERIOR, ORDERED_CLASSES, SEQUENCE_PLACE
 from bayesfuse.results.span_tables import rater_spans
-from bayesfuse.results.summaries import (
-    balanced_accuracy,
-    interval,
-    posterior_draws,
-    rater_accuracy,
-    responses_per_rater,
-    with_positive_class,
-)
+from bayesfuse.results.summaries import interval, responses_per_rater, with_positive_class
 
 VOTES = "vote shares"  # name of the vote shares among the models of an answer
-
-COUNTED = {GROUP, "observed_data"}  # groups from which accuracies are counted
-
-SEED = 1  # of the draws that widen intervals, so that a table is always the same
 
 
 def rater_table(
@@ -54,62 +46,74 @@ def rater_table(
     by: Any = None,
     *,
     truth: Any = None,
+    columns: Literal["main", "all"] = "main",
     ci_prob: float | None = None,
 ) -> pd.DataFrame:
-    r"""Return how often every rater is right, the best first, with what the model adds to it.
+    r"""Return how good every rater is, whoever is surely good first: abilities with intervals.
 
-    Responses are compared with joint draws of the true labels, in which known labels are fixed;
-    these minus their probabilities without them also correct accuracies, partially pooled over
-    raters. Without joint draws (tables of counts, very large ones), ``balanced_accuracy`` is of
-    the parameters.
+    An ability is the probability that the next response to an item like these is right. It is drawn
+    for every joint draw of the true labels, in which known labels are fixed, given the counts of
+    right responses, partially pooled over raters: a rater of one response has a wide interval.
+    Plots, ranks and reports show the same numbers, and ``fused["posterior"]`` has the draws;
+    parameters of models, in the results of single models, are not abilities.
 
     Parameters
     ----------
     result : DataTree
-        Of any model with parameters of raters, or an answer of :func:`bayesfuse.fuse`. A table as
-        in :func:`bayesfuse.fuse` has no accuracies, but coverage, overlaps and conflicts.
+        Of any model of raters, or an answer of :func:`bayesfuse.fuse`. A table as in
+        :func:`bayesfuse.fuse` has no abilities, but coverage, overlaps and conflicts.
     by : mapping, Series or array, optional
-        Group of every item, as in :func:`class_shares`, each with rows of its own, of accuracies.
+        Group of every item, as in :func:`class_shares`, each with rows of its own.
     truth : optional
         Known labels of some items, as ``gold`` of :func:`bayesfuse.fuse`, which ``known_accuracy``
         counts and spans are compared with. Default the known labels of the result; for spans, its
         joint draws.
+    columns : {"main", "all"}
+        Columns that print on a page, or all.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
     Returns
     -------
     DataFrame
-        ``group`` (with ``by``), ``rater`` and number of ``responses``. Columns with an interval are
-        followed by its ends, ``…_low`` and ``…_high`` (of ``accuracy``: ``low`` and ``high``):
+        ``group`` (with ``by``), ``rater`` and number of ``responses``, by falling ``low``. All
+        abilities have an interval, ``…_low`` and ``…_high`` (of ``accuracy``: ``low`` and
+        ``high``). Those that only ``columns="all"`` has are in brackets:
 
-        * ``accuracy`` (share of right responses), ``balanced_accuracy`` (mean share of the items of
-          a class that are recognised); for two classes ``sensitivity``, ``specificity`` and
-          ``bias`` (share of responses that are the second class, minus that of these items), for
-          more ``sensitivity[class]`` and ``bias[class]``. Missing for classes of less than half an
-          expected item. The name of the columns and ``attrs["positive"]`` state the positive one of
-          two classes.
-        * ``known`` responses to items of known class, and ``known_accuracy``.
+        * ``accuracy``, over the classes as the rater meets them; ``balanced_accuracy``, their mean
+          over the classes; for two classes ``sensitivity``, ``specificity`` [and ``bias``, the
+          share of responses that are the second class, minus that of these items], for more
+          [``sensitivity[class]`` and ``bias[class]``]. The name of the columns and
+          ``attrs["positive"]`` state the positive one of two classes.
+        * With known labels, the number of ``known`` responses and the share of them that is right,
+          ``known_accuracy``.
         * Ordered classes: ``grade_bias``, the mean difference between given and true grade
           (negative for strict raters), and ``grade_error``, the mean absolute one, in units as in
           :func:`bayesfuse.decisions.item_grades`. With ``raters="graded"`` also the parameters
           ``strictness`` (mean shift of thresholds) and ``precision``, in distances of classes, and
           ``guess_rate``.
-        * Sequences with tags of spans: ``spans``, their number, ``span_precision``, ``span_recall``
-          (among spans all of whose items the rater labelled) and ``span_f1``, of exact borders and
+        * Sequences with tags of spans: ``spans``, their number, ``span_f1`` [``span_precision``,
+          ``span_recall`` among spans all of whose items the rater labelled], of exact borders and
           kind. Precision is missing for raters who marked no span.
-        * Labelling functions, and tables: shares of all items with a response of the rater
-          (``coverage``), also one of another rater (``overlaps``), and for a different label
-          (``conflicts``). If votes are dispersed by φ, the accuracy is that of
-          :math:`n / (1 + (\varphi - 1)\, n / s)` instead of n votes, with s the weight of the prior
-          and the votes on items of known class.
+        * Labelling functions: ``accuracy`` is the precision where they fire. They, and tables, have
+          shares of all items with a response of the rater (``coverage``), also one of another rater
+          (``overlaps``), and for a different label (``conflicts``); and ``dispersion`` of all
+          votes, relative to independent ones, by which intervals are wider.
 
     Raises
     ------
     ModelError
-        A result without parameters of raters and joint draws of the labels, such as vote shares.
+        A result without responses, parameters of raters and labels, such as vote shares.
     ResponsesError
         Known labels of unknown items or classes.
+
+    Notes
+    -----
+    Given labels, logits of abilities are normal around a mean of the class plus a level of the
+    rater; copies of a rater's response to an item count as one. Differences of known labels from
+    their probabilities without them correct the counts of other items, partially pooled over
+    raters. Results without joint draws of the labels (of :func:`bayesfuse.find_map`, of counts, of
+    very large tables) have the abilities that their parameters are.
 
     Examples
     --------
@@ -122,67 +126,129 @@ def rater_table(
     >>> bf.rater_table(votes, truth={0: 1, 3: 1})[columns].values.tolist()
     [[0.5, 1.0], [0.5, 1.0], [0.5, 0.0]]
     """
+    require_choice("columns", columns, "main", "all")
     if not isinstance(result, xr.DataTree):
         return _without_model(read_table(result)[0], by, truth)
-    table = accuracies(result, by, ci_prob)
-    if truth is not None:
-        responses = responses_of(result)
-        known = _on_known(responses, gold_labels(responses, read_gold(truth, responses)))
-        table = table.drop(columns=list(known), errors="ignore").join(known, on="rater")
-    if by is None:
-        for columns in _of_this_model(result, truth, ci_prob):
-            table = table.join(columns, on="rater")
-    has_rates = {"sensitivity", "specificity"} <= set(table)
-    return with_positive_class(table, class_names(result)) if has_rates else table
-
-
-def accuracies(result: xr.DataTree, by: Any = None, ci_prob: float | None = None) -> pd.DataFrame:
-    """Return the accuracy of every rater: counted in joint draws, of votes, or of parameters."""
-    if _is_vote_shares(result):
+    if not judges_raters(result):
         raise ModelError(
             "The accuracy of raters needs models: vote shares have no parameters of raters. Got: "
             f"an answer by {', '.join(result.attrs['models'])}."
         )
-    observation = None if by is not None else _vote_model(result)
-    if observation is not None:
-        return _vote_accuracy(result, observation, ci_prob)
-    is_counted = set(result.children) >= COUNTED and of_all_draws(result)
-    if by is not None or is_counted or named(all_draws(result), "sensitivity") is None:
-        return rater_accuracy(result, by, ci_prob)
-    columns = _with_ends({"balanced_accuracy": balanced_accuracy(result)}, ci_prob)
-    table = xr.Dataset(columns).to_dataframe().reset_index()
-    table.insert(1, "responses", responses_per_rater(result))
-    return table.sort_values("balanced_accuracy", ascending=False, ignore_index=True)
+    if by is None:
+        drawn = abilities(result)
+        table = _of_abilities(result, drawn, columns, ci_prob)
+        known = _known(result, truth)
+        table = table if known is None else table.join(known, on="rater")
+        for more in _of_this_model(result, drawn, truth, columns, ci_prob):
+            table = table.join(more, on="rater")
+    else:
+        table = _by_group(result, by, truth, columns, ci_prob)
+    has_rates = {"sensitivity", "specificity"} <= set(table)
+    return with_positive_class(table, class_names(result)) if has_rates else table
 
 
 def judges_raters(result: xr.DataTree) -> bool:
-    """Return whether raters can be judged, by joint draws of the labels or by parameters."""
-    if _is_vote_shares(result):
-        return False
-    is_counted = set(result.children) >= COUNTED
-    has_rates = "vote_weight" in result.attrs or named(all_draws(result), "sensitivity") is not None
-    return is_counted or has_rates
+    """Return whether raters can be judged, which vote shares alone cannot."""
+    is_vote_shares = result.attrs.get("models") == [VOTES]
+    return not is_vote_shares or "known_labels" in result.children
 
 
-def _is_vote_shares(answer: xr.DataTree) -> bool:
-    return answer.attrs.get("models") == [VOTES] and "known_labels" not in answer.children
+def _by_group(
+    result: xr.DataTree, by: Any, truth: Any, columns: str, ci_prob: float | None
+) -> pd.DataFrame:
+    """Return the rows of every group of items, of raters with responses to them."""
+    item, rater, _ = require_rows(result, "The accuracy of raters")
+    names, code = read_populations(
+        result["label_posterior"].dataset["item"].values, by, what="by=", group="group"
+    )
+    stored(result)  # counted in joint draws of the labels
+    tables = []
+    for at, name in enumerate(names.tolist()):
+        drawn = abilities_of_items(result, code == at)
+        number = np.bincount(rater[code[item] == at], minlength=drawn.sizes["rater"])
+        table = _of_abilities(result, drawn, columns, ci_prob, number)
+        known = _known(result, truth, code == at)
+        table = table if known is None else table.join(known, on="rater")
+        table.insert(0, "group", [name] * len(table))
+        tables.append(table[table["responses"] > 0])
+    return pd.concat(tables, ignore_index=True)
+
+
+def _of_abilities(
+    result: xr.DataTree,
+    drawn: xr.Dataset,
+    columns: str,
+    ci_prob: float | None,
+    number: NDArray[np.int64] | None = None,
+) -> pd.DataFrame:
+    """Return abilities with intervals, the largest lower end of the accuracy first."""
+    main, more = {"accuracy": drawn["accuracy"]}, {}
+    if "balanced_accuracy" in drawn:
+        classes = class_names(result)
+        main["balanced_accuracy"] = drawn["balanced_accuracy"]
+        bias = drawn.get("bias")
+        if len(classes) == 2:
+            main |= {name: drawn[name] for name in ("sensitivity", "specificity")}
+            more = {} if bias is None else {"bias": bias.isel({"class": 1}, drop=True)}
+        else:
+            for name in ("sensitivity", "bias"):
+                more |= {
+                    f"{name}[{truth}]": drawn[name].isel({"class": at}, drop=True)
+                    for at, truth in enumerate(classes)
+                }
+    summaries = _with_ends(main | more if columns == "all" else main, ci_prob)
+    ends = {"accuracy_low": "low", "accuracy_high": "high"}
+    if columns == "main":
+        summaries = {name: mean for name, mean in summaries.items() if name in {*main, *ends}}
+    table = xr.Dataset(summaries).to_dataframe()[list(summaries)].rename(columns=ends)
+    table.insert(0, "responses", responses_per_rater(result) if number is None else number)
+    table = table.reset_index().sort_values(
+        ["low", "accuracy"], ascending=False, kind="stable", ignore_index=True
+    )
+    return table
+
+
+def _known(
+    result: xr.DataTree, truth: Any, here: NDArray[np.bool_] | None = None
+) -> pd.DataFrame | None:
+    """Return numbers of responses to known items, and right ones, None without known labels."""
+    if truth is not None:
+        responses = responses_of(result)
+        gold = gold_labels(responses, read_gold(truth, responses))
+    elif "gold" in constants(result):
+        gold = constants(result)["gold"].values
+    else:
+        return None
+    rows, known = observed_rows(result), constants(result)
+    if rows is None:
+        return None
+    copies = known["multiplicity"].values if "multiplicity" in known else np.ones(len(gold))
+    gold = gold if here is None else np.where(here, gold, -1)
+    return _on_known(rows, copies, gold, known["rater"].values)
 
 
 def _of_this_model(
-    result: xr.DataTree, truth: Any, ci_prob: float | None
+    result: xr.DataTree, drawn: xr.Dataset, truth: Any, columns: str, ci_prob: float | None
 ) -> Iterator[pd.DataFrame]:
     """Yield columns by rater that only some models have."""
     known = constants(result)
-    if known.attrs.get(ORDERED_CLASSES, 0) and named(all_draws(result), "confusion") is not None:
-        grades = rater_grades(result, ci_prob=ci_prob).drop_vars("responses").to_dataframe()
+    is_graded = known.attrs.get(ORDERED_CLASSES, 0) and len(class_names(result)) > 2
+    if is_graded and "confusion" in drawn and LABEL_POSTERIOR in result.children:
+        grades = _grades(result, drawn, ci_prob).drop_vars("responses").to_dataframe()
         bias_or_error = [name for name in grades if name.startswith(("bias", "error"))]
-        yield grades.rename(columns={name: f"grade_{name}" for name in bias_or_error})
+        grades = grades.rename(columns={name: f"grade_{name}" for name in bias_or_error})
+        yield grades if columns == "all" else grades.loc[:, ~_are_ends(grades)]
     if GROUP in result.children and SEQUENCE_PLACE in known and mark_spans(class_names(result)):
         spans = rater_spans(result, truth, ci_prob=ci_prob)
-        yield spans.rename(columns=lambda name: name if name == "spans" else f"span_{name}")
-    members = result["models"].children.values() if "models" in result.children else [result]
-    if any("vote" in all_draws(member).dims for member in members):
-        yield _overlaps(responses_of(result))
+        spans = spans.rename(columns=lambda name: name if name == "spans" else f"span_{name}")
+        yield spans if columns == "all" else spans[["spans", "span_f1"]]
+    if is_of_rules(result):
+        yield _overlaps(responses_of(result)).assign(dispersion=dispersion_of(result))
+
+
+def _are_ends(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which columns are ends of intervals."""
+    return np.array([name.endswith(("_low", "_high")) for name in table])
 
 
 def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:
@@ -196,21 +262,23 @@ def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:
     if truth is None:
         return table
     known = gold_labels(responses, read_gold(truth, responses))
-    return table.join(_on_known(responses, known), on="rater")
+    rows = responses.item, responses.rater, responses.label
+    known = _on_known(rows, responses.multiplicity, known, responses.raters)
+    return table.join(known, on="rater")
 
 
-def _on_known(responses: Responses, gold: NDArray[np.int64]) -> pd.DataFrame:
+def _on_known(
+    rows: tuple[NDArray[Any], ...], copies: NDArray[Any], gold: NDArray[Any], raters: NDArray[Any]
+) -> pd.DataFrame:
     """Count by rater the responses to items of known class (−1 where unknown), and right ones."""
-    is_known = gold[responses.item] >= 0
-    is_right = is_known & (gold[responses.item] == responses.label)
-    copies = responses.multiplicity[responses.item]
+    item, rater, label = rows
+    is_known = gold[item] >= 0
+    is_right = is_known & (gold[item] == label)
     known, right = (
-        np.bincount(responses.rater, copies * which, responses.n_raters)
-        for which in (is_known, is_right)
+        np.bincount(rater, copies[item] * which, len(raters)) for which in (is_known, is_right)
     )
     accuracy = np.divide(right, known, out=np.full(len(known), np.nan), where=known > 0)
-    columns = {"known": known.astype(np.int64), "known_accuracy": accuracy}
-    return pd.DataFrame(columns, responses.raters)
+    return pd.DataFrame({"known": known.astype(np.int64), "known_accuracy": accuracy}, raters)
 
 
 def _overlaps(responses: Responses) -> pd.DataFrame:
@@ -236,8 +304,12 @@ def _overlaps(responses: Responses) -> pd.DataFrame:
 def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dataset:
     """Return how strict and how precise every rater of ordered classes is, with intervals."""
     require_ordered(result)
-    draws = posterior_draws(result, "confusion")["confusion"]
-    draws = draws.transpose("chain", "draw", "rater", "class", "answer")
+    return _grades(result, abilities(result), ci_prob)
+
+
+def _grades(result: xr.DataTree, drawn: xr.Dataset, ci_prob: float | None) -> xr.Dataset:
+    """Return the same for abilities, and parameters of graded raters."""
+    draws = drawn["confusion"].transpose("chain", "draw", "rater", "class", "answer")
     values = class_values(draws["class"].values)
     known = constants(result)
     copies = known["multiplicity"].values if "multiplicity" in known else None
@@ -266,60 +338,3 @@ def _with_ends(
         for end, bound in zip(("low", "high"), interval(drawn, ci_prob), strict=True):
             columns[f"{name}_{end}"] = bound
     return columns
-
-
-def _vote_model(result: xr.DataTree) -> ResponseModel | None:
-    """Return the model of a result of labelling functions, None for other results."""
-    if "vote" not in all_draws(result).dims or "vote_weight" not in result.attrs:
-        return None
-    observation = observation_of(result, None)
-    return observation if isinstance(observation.raters, Votes) else None
-
-
-def _vote_accuracy(
-    result: xr.DataTree, observation: ResponseModel, ci_prob: float | None
-) -> pd.DataFrame:
-    """Return how often a rater's votes are right, over the labels that it votes for."""
-    responses = responses_of(result)
-    channel: Any = observation.raters
-    column = channel.column.ravel()[responses.cell]
-    is_vote = column != NO_VOTE
-    n_votes = np.zeros((responses.n_raters, channel.n_votes))
-    copies = responses.multiplicity[responses.item]
-    np.add.at(n_votes, (responses.rater[is_vote], column[is_vote]), copies[is_vote])
-    with np.errstate(invalid="ignore"):  # NaN for raters without votes
-        share = n_votes / n_votes.sum(axis=1, keepdims=True)
-    drawn = _accuracy_of_votes(channel, responses, result, observation.gold)
-    accuracy = xr.DataArray(
-        drawn @ share.T,
-        {"rater": responses.raters},
-        ("chain", "draw", "rater"),
-    )
-    table = xr.Dataset(_with_ends({"accuracy": accuracy}, ci_prob)).to_dataframe().reset_index()
-    table = table.rename(columns={"accuracy_low": "low", "accuracy_high": "high"})
-    table.insert(1, "responses", responses_per_rater(result))
-    table = table.join(_on_known(responses, observation.gold), on="rater")
-    return table.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
-
-
-def _accuracy_of_votes(
-    votes: Votes, responses: Responses, result: xr.DataTree, gold: NDArray[np.int64]
-) -> Array:
-    """Return how often votes are right, (chain, draw, vote), less certain where dispersed."""
-    rate = votes.declared[0].name  # shares of the votes in a class, or rates of firing
-    share = posterior_draws(result, rate)[rate]
-    prevalence = constants(result).get("prevalence")
-    if prevalence is None:
-        prevalence = posterior_draws(result, "prevalence")["prevalence"]
-    is_class = xr.DataArray(np.eye(responses.n_classes)[votes.label_of], dims=("vote", "class"))
-    joint = prevalence * share
-    right = (joint * is_class).sum("class") / joint.sum("class")
-    accuracy: Array = right.transpose("chain", "draw", "vote").clip(0.0, 1.0).values
-    excess = float(result.attrs.get("dispersion", 1.0)) - 1.0
-    if excess <= 0:
-        return accuracy
-    weight = float(result.attrs["vote_weight"]) + votes.by_class(responses, gold).sum(axis=1)
-    number = votes.numbers(responses)
-    size = weight + number / (1.0 + excess * number / weight)  # independent votes
-    mean = np.clip(accuracy, 1e-6, 1.0 - 1e-6)
-    return np.random.default_rng(SEED).beta(size * mean, size * (1.0 - mean))

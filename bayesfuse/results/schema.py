@@ -28,6 +28,9 @@ PREDICTION = "prediction"  # factors, and where results hold their parameters, a
 ORDERED_CLASSES = "ordered_classes"  # 1 if the classes are grades
 POSITIVE_CLASS = "positive"  # the positive one of two classes, also of sensitivities
 
+# Attribute of the posterior of an answer
+ABILITIES = "abilities"  # 1 if its variables are abilities of raters, not parameters
+
 # Attributes of label_posterior
 CHAINS, DRAWS = "chains", "draws"  # numbers of these
 DRAWS_VARIABLE, DRAWS_DIGEST = "of_variable", "of_draws"  # which draws the labels belong to

@@ -272,3 +272,28 @@ def test_more_labels_correct_those_that_are_found_out():
     assert correct["high"].tolist() == [2, 1, 0] and correct["low"].tolist() == [0, 0, 0]
     assert learn["high"].tolist() == [2, 2, 0]
     refused("sizes must be a whole number", errors_after, a_result(), [-1])
+
+
+def test_judges_are_dropped_only_if_known_labels_say_so():
+    """One who guesses goes; of good ones, none does, however little it adds."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(2, size=300)
+    kept = []
+    for worst in (0.5, 0.75):
+        right = rng.random((300, 5)) < [0.8, 0.8, 0.78, 0.76, worst]
+        said = np.where(right, truth[:, None], 1 - truth[:, None])
+        gold = np.where(np.arange(300) < 150, truth, -1)
+        result = known_truth(said, truth, gold=gold)
+        left_out = np.full((300, 2), np.nan)
+        votes = np.column_stack([said == k for k in (0, 1)]).reshape(300, 2, 5).mean(axis=2)
+        left_out[:150] = (votes[:150] + 0.1) / 1.2
+        labels = result["label_posterior"].dataset
+        result["label_posterior"] = xr.DataTree(
+            labels.assign(left_out=(labels["probability"].dims, left_out))
+        )
+        panel = bf.decisions.select_panel(result, random_seed=1)
+        assert np.isfinite(panel["loss"]).all()
+        kept.append(panel["kept"].values)
+    assert kept[1].all() and kept[0][:4].all()
+    few = bf.decisions.select_panel(known_truth(said, truth), random_seed=1)
+    assert few["loss"].isnull().all()

@@ -188,6 +188,6 @@ def test_a_panel(result):
     found = bf.decisions.select_panel(result, random_seed=1)
     axes = bf.plots.plot_panel(found)
     assert sorted(tick_names(axes[0])) == ["0", "1", "2", "3"]
-    np.testing.assert_allclose(axes[1].lines[0].get_ydata(), found["wrong"])
+    np.testing.assert_allclose(axes[1].lines[0].get_xdata(), found["wrong"][::-1])
     assert axes[0].get_title().startswith("4 raters are worth ")
     plt.close("all")

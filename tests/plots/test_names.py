@@ -91,6 +91,7 @@ PICTURES = {
     "plot_labels": lambda c: plots.plot_labels(c.result),
     "plot_overview": lambda c: plots.plot_overview(c.result, c.model)["raters"],
     "plot_panel": lambda c: plots.plot_panel(bf.decisions.select_panel(c.result, draws=5)),
+    "plot_differences": lambda c: plots.plot_differences(bf.decisions.rank_raters(c.result)),
     "plot_ranks": lambda c: plots.plot_ranks(bf.decisions.rank_raters(c.result)),
     "plot_raters": lambda c: plots.plot_raters(c.result),
     "plot_sensitivity_specificity": lambda c: plots.plot_sensitivity_specificity(c.result),

@@ -30,6 +30,18 @@ def posterior(responses, draws=60, **kwargs):
     return bf.sample(model, draws, chains=2, random_seed=1, progressbar=False, quiet=True)
 
 
+def as_answer(result):
+    """Return a result whose parameters are stored as abilities, as those of an answer are."""
+    draws = result["posterior"].dataset
+    recall = draws["confusion"].values.diagonal(axis1=-2, axis2=-1).mean(axis=-1)
+    mean = xr.DataArray(
+        recall, draws["confusion"].isel({"class": 0, "answer": 0}, drop=True).coords
+    )
+    draws = draws.assign(accuracy=mean, balanced_accuracy=mean)
+    result["posterior"] = xr.DataTree(draws.assign_attrs(abilities=1))
+    return result
+
+
 @pytest.fixture(scope="module")
 def two():
     return posterior(bf.datasets.caries(), draws=300)
@@ -37,14 +49,15 @@ def two():
 
 @pytest.fixture(scope="module")
 def four():
-    return posterior(bf.datasets.anesthesia())
+    return as_answer(posterior(bf.datasets.anesthesia()))
 
 
 @pytest.fixture(scope="module")
 def many():
     made = bf.datasets.simulate_dawid_skene(60, 200, 2, per_item=60, random_seed=1)
     raters = [f"rater {n}" for n in range(200)]
-    return posterior(named(made.responses.to_frame(), range(60), raters, [0, 1]), draws=10)
+    table = named(made.responses.to_frame(), range(60), raters, [0, 1])
+    return as_answer(posterior(table, draws=10))
 
 
 @pytest.mark.slow
@@ -91,7 +104,8 @@ def test_raters_shows_means_and_intervals(two, kind, probability):
             strict=True,
         ):
             assert ax.get_title() == f"truth: {truth}"
-            (points,) = ax.lines
+            points, chance = ax.lines
+            assert chance.get_xdata() == [0.5, 0.5]
             np.testing.assert_allclose(points.get_xdata(), mean[name].values[order])
             (lines,) = (x for x in ax.collections if isinstance(x, LineCollection))
             expected = getattr(az, kind)(draws[name], prob=probability or 0.8).values[order]
@@ -109,7 +123,7 @@ def test_of_many_raters_the_best_and_the_worst_are_named(many):
     assert n >= 10
     assert names == mean["rater"].values[[*order[:n], *order[-n:]]].tolist()
     for ax, name in zip(axes, ("sensitivity", "specificity"), strict=True):
-        shown = np.concatenate([line.get_xydata() for line in ax.lines])
+        shown = np.concatenate([line.get_xydata() for line in ax.lines if line.get_ls() != ":"])
         shown = shown[np.argsort(shown[:, 1])]  # from below
         np.testing.assert_allclose(shown[:, 0], mean[name].values[order])
 
@@ -237,10 +251,9 @@ def test_points_of_every_model(name):
     own = {"coin": lambda: DawidSkene(ANESTHESIA, raters="coin"), "votes": of_votes}
     model = own[name]() if name in own else MODELS[name](table())
     point = bf.find_map(model)
-    panels = [panel for panel in WHOLE if panel != "raters" or name != "votes"]
-    assert list(plot_overview(point, model)) == panels
+    assert list(plot_overview(point, model)) == WHOLE
     without = plot_overview(point)
-    assert list(without) == panels
+    assert list(without) == WHOLE
     assert "interval" not in without["labels"].get_title()
 
 

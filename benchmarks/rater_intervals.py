@@ -1,0 +1,280 @@
+"""Intervals of the abilities of raters: coverage and scores, simulated and on real tables.
+
+Simulated: 40 raters, ten each of 1, 3, 10 and 50 responses to 200 items, from the model that is
+fitted; rules fire on 1, 3, 10 or 50 items among others. With known labels, 50 items at random have
+them, on top of the fit, as in ``bf.fuse``. Coverage is of 89 % intervals; the score is width plus
+2 / .11 times the distance to an interval that misses (Gneiting & Raftery 2007), beside that of the
+Jeffreys interval of the share of agreement with the vote (or known label). "2 and 3 raters": all
+items are answered by all raters.
+
+Real tables: a third of the raters of 50 known responses or more is thinned to 3, 10 or 25, and an
+89 % interval of their share of right ones among the others is predicted, with its binomial error,
+by the average of Dawid and Skene's model and item types.
+
+    python benchmarks/rater_intervals.py [--quick] [--sets 20] [--parts NAME ...] [--write]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+from _shared import DATA, QUIET, Arguments
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions, LatentGroup, WeightedVotes
+from bayesfuse.parameters.compiled import without_compilation
+from bayesfuse.results.abilities import abilities
+
+N_ITEMS, N_KNOWN, NUMBERS = 200, 50, (1, 3, 10, 50)
+ALPHA = 0.11
+FIT = QUIET | {"chains": 2, "log_likelihood": False, "compute_convergence_checks": False}
+REAL = "bluebird", "rte", "web", "face", "weather_amt", "zencrowd_in", "barzan", "adult2"
+
+
+def expit(x: Any) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-np.asarray(x)))
+
+
+def asked(rng: np.random.Generator, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draw which items every rater answers; return items and raters."""
+    item = [rng.choice(N_ITEMS, number, replace=False) for number in numbers]
+    return np.concatenate(item), np.repeat(np.arange(len(numbers)), numbers)
+
+
+def table(item: np.ndarray, rater: np.ndarray, label: np.ndarray, n_classes: int) -> bf.Responses:
+    columns = {"item": item, "rater": rater, "label": label}
+    return bf.Responses.from_long(pd.DataFrame(columns), classes=list(range(n_classes)))
+
+
+def choose(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+    """Draw a column for every row of probabilities."""
+    return (rng.random((len(rows), 1)) > rows.cumsum(axis=1)).sum(axis=1)
+
+
+def rows_of(rng: np.random.Generator, n_raters: int, n_classes: int) -> np.ndarray:
+    """Draw confusion matrices: raters have a level, and classes deviate."""
+    level = rng.normal(1.2, 0.8, (n_raters, 1)) + rng.normal(0.0, 0.5, (n_raters, n_classes))
+    right = expit(level)
+    rows = np.repeat(((1.0 - right) / (n_classes - 1))[..., None], n_classes, axis=2)
+    rows[:, range(n_classes), range(n_classes)] = right
+    return rows
+
+
+def dawid_skene(rng: np.random.Generator, numbers: np.ndarray, n_classes: int = 2) -> tuple:
+    prevalence = rng.dirichlet(np.full(n_classes, 6.0))
+    truth, rows = (
+        rng.choice(n_classes, N_ITEMS, p=prevalence),
+        rows_of(rng, len(numbers), n_classes),
+    )
+    item, rater = asked(rng, numbers)
+    responses = table(item, rater, choose(rng, rows[rater, truth[item]]), n_classes)
+    accuracy = np.einsum("k,rkk->r", prevalence, rows)
+    return responses, truth, accuracy, DawidSkene
+
+
+def item_types(rng: np.random.Generator, numbers: np.ndarray) -> tuple:
+    """One item in five misleads: most raters tend to the wrong class."""
+    truth = rng.choice(2, N_ITEMS, p=[0.45, 0.55])
+    misleads = rng.random(N_ITEMS) < 0.2
+    tends = np.where(misleads, 1 - truth, truth)
+    competence, guess = rng.beta(6.0, 3.0, len(numbers)), rng.beta(5.0, 5.0, len(numbers))
+    item, rater = asked(rng, numbers)
+    looks = rng.random(len(item)) < competence[rater]
+    label = np.where(looks, tends[item], rng.random(len(item)) < guess[rater]).astype(int)
+    right_guess = 0.45 * (1.0 - guess) + 0.55 * guess
+    accuracy = competence * 0.8 + (1.0 - competence) * right_guess
+    return table(item, rater, label, 2), truth, accuracy, ItemTypes
+
+
+def groups(rng: np.random.Generator, numbers: np.ndarray) -> tuple:
+    """Three groups of eight raters share a source; the others are independent."""
+    truth = rng.choice(2, N_ITEMS, p=[0.45, 0.55])
+    sources = np.stack([np.where(rng.random(N_ITEMS) < 0.8, truth, 1 - truth) for _ in range(3)])
+    rows = rows_of(rng, len(numbers), 2)
+    order = rng.permutation(len(numbers))
+    group = np.full(len(numbers), -1)
+    group[order[:24]] = np.repeat(np.arange(3), 8)
+    item, rater = asked(rng, numbers)
+    target = np.where(group[rater] >= 0, sources[group[rater], item], truth[item])
+    label = choose(rng, rows[rater, target])
+    of_class = np.diagonal(rows, axis1=1, axis2=2)
+    through = 0.8 * of_class + 0.2 * (1.0 - of_class[:, ::-1])
+    recall = np.where(group[:, None] >= 0, through, of_class)
+    members = [np.flatnonzero(group == g).tolist() for g in range(3)]
+    model = lambda responses: LatentGroup(responses, members)  # noqa: E731
+    return table(item, rater, label, 2), truth, recall @ [0.45, 0.55], model
+
+
+def rules(rng: np.random.Generator, numbers: np.ndarray) -> tuple:
+    """Rules for one of two classes each, by the precision of each, on many items."""
+    n_items = 1000
+    truth = (np.arange(n_items) % 2).astype(int)
+    precision = expit(rng.normal(1.5, 1.0, len(numbers)))
+    items, labels = [], []
+    for number, right, rule in zip(numbers * 4, precision, range(len(numbers)), strict=True):
+        n_right = rng.binomial(number, right)
+        of_class = [rng.permutation(np.flatnonzero(truth == k)) for k in (rule % 2, 1 - rule % 2)]
+        items.append(np.concatenate([of_class[0][:n_right], of_class[1][: number - n_right]]))
+        labels.append(np.full(number, rule % 2))
+    rater = np.repeat(np.arange(len(numbers)), numbers * 4)
+    responses = table(np.concatenate(items), rater, np.concatenate(labels), 2)
+    return responses, truth, precision, LabellingFunctions
+
+
+SIMULATED: dict[str, Callable[..., tuple]] = {
+    "Dawid–Skene": dawid_skene,
+    "five classes": lambda rng, numbers: dawid_skene(rng, numbers, 5),
+    "item types": item_types,
+    "groups": groups,
+    "rules": rules,
+}
+
+
+def fitted(responses: bf.Responses, truth: np.ndarray, model: Any, known: bool, seed: int) -> Any:
+    """Return the fit, with known labels on top."""
+    with without_compilation():
+        result = bf.sample(model(responses), 100, random_seed=seed, **FIT)
+    if not known:
+        return result
+    some = np.random.default_rng(seed).choice(responses.n_items, N_KNOWN, replace=False)
+    gold = {responses.items[n]: int(truth[responses.items[n]]) for n in some}
+    votes = WeightedVotes(responses, gold, {"model": result})
+    return bf.sample(votes, 100, random_seed=seed, **QUIET, log_likelihood=False)
+
+
+def by_votes(responses: bf.Responses, truth: np.ndarray, known: bool, seed: int) -> pd.DataFrame:
+    """Return Jeffreys intervals of the shares of agreement with the vote, or the known label."""
+    votes = bf.vote_shares(responses)["label_posterior"]["probability"].values
+    reference = responses.classes[votes.argmax(axis=1)].astype(int)
+    if known:
+        some = np.random.default_rng(seed).choice(responses.n_items, N_KNOWN, replace=False)
+        reference[some] = truth[responses.items[some].astype(int)]
+    right = responses.classes[responses.label] == reference[responses.item]
+    good = np.bincount(responses.rater, right, responses.n_raters)
+    total = responses.per_rater
+    ends = scipy.stats.beta.ppf([[ALPHA / 2], [1 - ALPHA / 2]], good + 0.5, total - good + 0.5)
+    return pd.DataFrame({"low": ends[0], "high": ends[1]}, responses.raters)
+
+
+def score(low: Any, high: Any, actual: Any) -> Any:
+    miss = np.maximum(low - actual, 0.0) + np.maximum(actual - high, 0.0)
+    return high - low + 2.0 / ALPHA * miss
+
+
+def simulated(names: list[str], sets: int) -> None:
+    print("Coverage of 89 % intervals of accuracies, and interval scores beside those of votes")
+    head = "".join(f"{n:>22}" for n in NUMBERS)
+    print(f"{'':<16}{'known':>6}{head}   (responses; coverage, score, score of votes)")
+    numbers = np.repeat(NUMBERS, 10)
+    for name in names:
+        for known in (False, True):
+            rows = []
+            for seed in range(sets):
+                made = SIMULATED[name](np.random.default_rng(seed), numbers)
+                responses, truth, accuracy, model = made
+                tables = (
+                    bf.rater_table(
+                        fitted(responses, truth, model, known, seed), ci_prob=1 - ALPHA
+                    ).set_index("rater"),
+                    by_votes(responses, truth, known, seed),
+                )
+                actual = pd.Series(accuracy).loc[list(responses.raters)]
+                line = pd.DataFrame({"number": numbers[list(responses.raters)]}, actual.index)
+                for which, one in zip(("model", "votes"), tables, strict=True):
+                    one = one.loc[actual.index]
+                    line[which] = score(one["low"], one["high"], actual)
+                    line[f"{which} covers"] = (one["low"] <= actual) & (actual <= one["high"])
+                rows.append(line)
+            means = pd.concat(rows).groupby("number").mean()
+            cells = "".join(
+                f"{row['model covers']:>10.2f}{row['model']:>6.2f}{row['votes']:>6.2f}"
+                for _, row in means.iterrows()
+            )
+            print(f"{name:<16}{N_KNOWN if known else 0:>6}{cells}", flush=True)
+
+
+def few(sets: int) -> None:
+    print("\nTwo and three raters of 200 items, no known label: coverage, mean width")
+    for n_raters in (2, 3):
+        inside, width = [], []
+        for seed in range(sets):
+            rng = np.random.default_rng(100 + seed)
+            responses, truth, accuracy, model = dawid_skene(rng, np.full(n_raters, N_ITEMS))
+            result = fitted(responses, truth, model, False, seed)
+            one = bf.rater_table(result, ci_prob=1 - ALPHA).set_index("rater").loc[range(n_raters)]
+            inside.append((one["low"] <= accuracy) & (accuracy <= one["high"]))
+            width.append(one["high"] - one["low"])
+        print(f"{n_raters:<10}{np.mean(inside):.2f}{np.mean(width):>8.2f}", flush=True)
+
+
+def real(names: list[str], sets: int) -> None:
+    print("\nReal tables: raters thinned, coverage of their accuracy on other items")
+    print(f"{'':<14}{'raters':>7}" + "".join(f"{n:>8}" for n in (3, 10, 25)) + "  mean width at 10")
+    for name in names:
+        if not (DATA / name).exists():
+            continue
+        rows = pd.read_csv(DATA / name / "responses.csv.gz")
+        truth = pd.read_csv(DATA / name / "truth.csv.gz").set_index("item")["label"]
+        covered: dict[int, list[bool]] = {3: [], 10: [], 25: []}
+        widths, n_raters = [], 0
+        for number, inside in covered.items():
+            for seed in range(sets):
+                some, width = thinned(rows, truth, number, seed)
+                inside += some
+                widths += width if number == 10 else []
+                n_raters = max(n_raters, len(some))
+        cells = "".join(f"{np.mean(inside):>8.2f}" for inside in covered.values())
+        print(f"{name:<14}{n_raters:>7}{cells}{np.mean(widths):>18.2f}", flush=True)
+
+
+def thinned(
+    rows: pd.DataFrame, truth: pd.Series, number: int, seed: int
+) -> tuple[list[bool], list[float]]:
+    """Return whether intervals hold the accuracies on what was left out, and their widths."""
+    rng = np.random.default_rng(seed)
+    known = rows["item"].isin(truth.index)
+    per_rater = rows[known].groupby("rater").size()
+    able = per_rater.index[per_rater >= 50].to_numpy()
+    chosen = rng.choice(able, max(len(able) // 3, 1), replace=False)
+    mine = rows[rows["rater"].isin(chosen)].sample(frac=1.0, random_state=seed)
+    keep = mine.groupby("rater").head(number).index
+    left_out = mine.drop(index=keep)
+    left_out = left_out[left_out["item"].isin(truth.index)]
+    is_right = left_out["label"].to_numpy() == truth.loc[left_out["item"]].to_numpy()
+    actual = pd.Series(is_right).groupby(left_out["rater"].to_numpy()).agg(["mean", "size"])
+    responses = bf.Responses.from_long(pd.concat([rows.drop(index=mine.index), rows.loc[keep]]))
+    results = {}
+    for name, model in (("DS", DawidSkene), ("types", ItemTypes)):
+        with without_compilation():
+            results[name] = bf.sample(model(responses), 100, random_seed=seed, **FIT)
+    both = bf.average(results, {"DS": 0.5, "types": 0.5})
+    drawn = abilities(both)["accuracy"].sel(rater=actual.index).stack(sample=("chain", "draw"))
+    accuracy = drawn.transpose("sample", "rater").values
+    predicted = rng.binomial(actual["size"].to_numpy(), np.clip(accuracy, 0, 1))
+    predicted = predicted / actual["size"].to_numpy()
+    low, high = np.quantile(predicted, [ALPHA / 2, 1 - ALPHA / 2], axis=0)
+    inside = (low <= actual["mean"] + 1e-9) & (actual["mean"] <= high + 1e-9)
+    return inside.tolist(), (high - low).tolist()
+
+
+def main() -> None:
+    parser = Arguments(__doc__, "two tables of one model")
+    parser.add_argument("--sets", type=int, default=20, help="tables in every cell")
+    parser.add_argument("--parts", nargs="*", default=None, help="models, tables, or 'few'")
+    arguments = parser.parse_args()
+    parts = arguments.parts or [*SIMULATED, "few", *REAL]
+    if arguments.quick:
+        parts, arguments.sets = ["Dawid–Skene"], 2
+    simulated([name for name in SIMULATED if name in parts], arguments.sets)
+    if "few" in parts:
+        few(arguments.sets)
+    if some := [name for name in REAL if name in parts]:
+        real(some, min(arguments.sets, 3))
+
+
+if __name__ == "__main__":
+    main()
