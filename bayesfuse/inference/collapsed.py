@@ -19,8 +19,9 @@ from bayesfuse.inference.start import majority
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import ChunkedResponseModel
+from bayesfuse.parameters.consensus_table import class_given_type
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.parameters.pool import ConsensusShares, SharedMean, class_given_type
+from bayesfuse.parameters.pool import ConsensusShares, SharedMean
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.consensus_variational import visit_items
 

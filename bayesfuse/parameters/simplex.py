@@ -16,6 +16,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 
 ALMOST_ONE = 36.0  # log-odds of a probability that is not one in floating point: PyMC's densities
 SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
+LEAST_LOG = float(np.log(np.finfo(float).tiny))
 
 
 class RowSupport(Support):
@@ -123,7 +124,8 @@ class LogRatios(Coordinates):
         return self.transform.to_log(value)
 
     def write(self, value: Array) -> Array:
-        return self.transform.from_log(value)
+        # modes may be on the boundary, where the ratio of two zeros is unknown
+        return self.transform.from_log(np.maximum(value, LEAST_LOG))
 
     def natural(self, value: Array) -> Array:
         rows = np.where(self.transform.allowed, np.clip(np.exp(value), SMALL, None), 0.0)

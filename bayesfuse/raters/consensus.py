@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
 from bayesfuse.parameters.capabilities import Capabilities
+from bayesfuse.parameters.consensus_table import ConsensusTable
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers, Structure, Tables
@@ -22,51 +24,23 @@ from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_chain import begin_chain
-from bayesfuse.raters.consensus_kernels import count_types, expected, likelihood, look
+from bayesfuse.raters.consensus_kernels import (
+    cells_of_types,
+    count_types,
+    expected,
+    expected_of_type,
+    likelihood,
+    likelihood_of_type,
+    look,
+)
 
-LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
-PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)  # of two that compete; all others share the rest
 COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpreted sweep
 MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for each
 
 
-class ConsensusTable:
-    """Consensus rows: one per class and level, and three per ordered pair of classes."""
-
-    def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]]) -> None:
-        both = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-        k, level, pair = np.arange(n_classes), np.arange(len(LEVELS)), np.arange(len(PAIRS))
-        single = [np.repeat(k, len(level)), np.full(n_classes * len(level), -1)]
-        double = np.repeat(both, len(pair), axis=0).T
-        setting = np.tile(level, n_classes), len(level) + np.tile(pair, len(both))
-        self.n_classes = n_classes
-        self.types = np.vstack([np.hstack([single, double]), np.hstack(setting)])
-        p = 1 / n_classes + (1 - 1 / n_classes) * np.asarray(LEVELS)
-        others = (1 - p) / max(n_classes - 1, 1)
-        rows = list(zip(p, others, others, strict=True))
-        if len(both):
-            rows += [(one, two, (1 - one - two) / (n_classes - 2)) for one, two in PAIRS]
-        self.values = np.log(rows)
-
-    @cached_property
-    def rows(self) -> Array:
-        """The consensus rows, (types, answers)."""
-        first, second, setting = self.types
-        p = np.exp(self.values[setting])
-        rows = np.repeat(p[:, 2:], self.n_classes, axis=1)
-        z, paired = np.arange(len(first)), second >= 0
-        rows[z[paired], second[paired]] = p[paired, 1]
-        rows[z, first] = p[:, 0]
-        return rows
-
-    def names(self, classes: NDArray[Any]) -> list[str]:
-        """Return the names of the types: answers and their probability."""
-        text = [str(name) for name in classes.tolist()]
-        share = np.exp(self.values[self.types[2], 0])
-        return [
-            f"{text[first]}{f'|{text[second]}' if second >= 0 else ''} ({p:.2f})"
-            for (first, second, _), p in zip(self.types.T, share, strict=True)
-        ]
+def even_guesses(log_competence: Any, n_classes: int, xp: Any) -> Any:
+    """Return the log probabilities of guesses that prefer no class, (raters, answers)."""
+    return xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)
 
 
 class Consensus(RaterChannel):
@@ -102,7 +76,7 @@ class Consensus(RaterChannel):
     array([0.51, 0.6 , 0.7 , 0.8 , 0.9 , 0.98])
     """
 
-    declared = (
+    declared: tuple[Parameter, ...] = (
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),
         Parameter("guess", SIMPLEX, ("rater", "answer")),
@@ -162,9 +136,8 @@ class Consensus(RaterChannel):
     def expand(self, log_rows, n_classes, xp):
         """Give the shares a first axis: items of unknown and of known class count apart."""
         log_share, log_competence, *guess = log_rows
-        if not guess:
-            guess = [xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)]
-        return xp.stack([log_share, log_share]), log_competence, guess[0]
+        log_guess = guess[0] if guess else even_guesses(log_competence, n_classes, xp)
+        return xp.stack([log_share, log_share]), log_competence, log_guess
 
     def collapse(self, counts):
         by_class, looked, guessed, *_ = counts
@@ -191,17 +164,25 @@ class Consensus(RaterChannel):
         return partial(begin_chain, table, structure, pools)
 
     def sample_counts(self, tables, drawn, structure, rng, priors=None):
-        _, competence, guess = tables
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)
-        looked, guessed = look(cells, competence, guess, structure[-1], rng)
+        looked, guessed = self.draw_looks(cells, tables[1:], structure[-1], rng, priors)
+        counts = by_class, looked, guessed
+        return (*counts, by_kind) if self.n_kinds else counts
+
+    @staticmethod
+    def draw_looks(
+        cells: Array, tables: Tables, values: Array, rng: Generator, priors: Any = None
+    ) -> Tables:
+        """Draw who looked and who guessed, with competences and guesses in turn under priors."""
+        competence, guess = tables
+        looked, guessed = look(cells, competence, guess, values, rng)
         for _ in range(COMPETENCE_ROUNDS - 1 if priors else 0):
             competence = draw_dirichlet((priors["competence"] + looked).concentration, rng)
             if "guess" in priors:
                 guess = draw_dirichlet((priors["guess"] + guessed).concentration, rng)
-            looked, guessed = look(cells, competence, guess, structure[-1], rng)
-        counts = by_class, looked, guessed
-        return (*counts, by_kind) if self.n_kinds else counts
+            looked, guessed = look(cells, competence, guess, values, rng)
+        return looked, guessed
 
     def confusion(self, tables, n_classes, xp):
         """Return the mean of the types' rows within every class."""
@@ -232,9 +213,97 @@ class Consensus(RaterChannel):
         return both.sum(axis=-1) - np.einsum("pkk->pk", both)
 
     def simulate(self, tables, truth, responses, rng):
-        share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
+        share = np.exp(tables[0][0])
         types = invert(share.cumsum(axis=-1)[truth], rng.random(len(truth)))
+        return self.answers_to(types, tables[1:], responses, rng)
+
+    def answers_to(
+        self, types: Integers, tables: Tables, responses: Responses, rng: Generator
+    ) -> Integers:
+        """Draw a label for every response, given the types (items,)."""
+        competence, guess = map(np.exp, tables)
         looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
-        rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
+        rows = self.dictionary(responses.n_classes).rows[types[responses.item]]
         up_to = np.where(looks[:, None], rows, guess[responses.rater]).cumsum(axis=1)
         return invert(up_to, rng.random(len(up_to)))
+
+
+class ConsensusOfType(Consensus):
+    r"""As :class:`Consensus`, for a label prior over the types: :class:`bayesfuse.build.TypeChain`.
+
+    .. math:: p(x_n \mid z_n = z) = \prod_m
+        \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
+
+    Parameters
+    ----------
+    competence, guess, pairs : as of :class:`Consensus`
+    shares : array-like, shape (classes, types), optional
+        Shares of types within classes, by which "confusion", "sensitivity" and "specificity"
+        average the rows of types. Default: those of types that are equally frequent.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> channel = bf.build.ConsensusOfType(competence=np.array([0.9, 0.5]))
+    >>> channel.parameters["competence"]
+    array([0.9, 0.5])
+    """
+
+    declared = Consensus.declared[1:]
+    likelihood_kernel = staticmethod(likelihood_of_type)
+    expected_kernel = staticmethod(expected_of_type)
+    capabilities = Capabilities(redraws=True, by_state=True, by_rater=())
+
+    def __init__(
+        self,
+        competence: Any,
+        guess: Any = None,
+        *,
+        pairs: Sequence[Sequence[int]] = (),
+        shares: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(None, competence, guess, pairs=pairs)
+        del self.parameters["share"]
+        self.shares = None if shares is None else np.asarray(shares, dtype=float)
+
+    def settings(self):
+        shares = {} if self.shares is None else {"shares": self.shares.tolist()}
+        return super().settings() | shares
+
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
+        table = self.dictionary(responses.n_classes)
+        start, cell = responses.start, responses.cell
+        return start, cell, gold, table.class_of_type(), table.types, table.values
+
+    def expand(self, log_rows, n_classes, xp):
+        log_competence, *guess = log_rows
+        return log_competence, guess[0] if guess else even_guesses(log_competence, n_classes, xp)
+
+    def collapse(self, counts):
+        return counts if "guess" in self.parameters else counts[:1]
+
+    def sample_counts(self, tables, drawn, structure, rng, priors=None):
+        cells = cells_of_types(drawn, tables[1].shape, *structure)
+        return self.draw_looks(cells, tables, structure[-1], rng, priors)
+
+    def shares_of_types(self, n_classes: int) -> Array:
+        """Return the shares of types within classes, (classes, types)."""
+        if self.shares is not None:
+            return self.shares
+        by_class = self.dictionary(n_classes).class_of_type().T
+        return by_class / by_class.sum(axis=1, keepdims=True)
+
+    def confusion(self, tables, n_classes, xp):
+        log_share = np.log(self.shares_of_types(n_classes))
+        return super().confusion((log_share[None], *tables), n_classes, xp)
+
+    def same_mistake(self, tables, first, second):
+        log_share = np.log(self.shares_of_types(tables[1].shape[1]))
+        return super().same_mistake((log_share[None], *tables), first, second)
+
+    def types(self, tables, probability, structure):
+        return probability
+
+    def simulate(self, tables, truth, responses, rng):
+        n_types = self.dictionary(responses.n_classes).types.shape[1]
+        return self.answers_to(truth % n_types, tables, responses, rng)

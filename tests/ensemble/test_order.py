@@ -1,0 +1,74 @@
+"""Evidence on the order of items, and the weights of models with and without it."""
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.ensemble.candidates import sides
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.order import OrderEvidence, measure_order, some_sequences, stack
+
+
+def chain_of_labels(seed=1, n_items=600, n_raters=5, stay=0.9):
+    """Return responses with independent errors to a chain of three classes, and its sequences."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros(n_items, dtype=int)
+    for n in range(1, n_items):
+        truth[n] = truth[n - 1] if rng.random() < stay else rng.integers(3)
+    wrong = rng.random((n_items, n_raters)) < 0.35
+    answers = np.where(wrong, rng.integers(0, 3, wrong.shape), truth[:, None])
+    responses = bf.Responses.from_matrix(answers, classes=range(3))
+    return responses, bf.Sequences.from_lengths([60] * (n_items // 60))
+
+
+@pytest.fixture(scope="module")
+def chain():
+    return chain_of_labels()
+
+
+@pytest.mark.parametrize("raters", ["confusion", "types"])
+def test_order_helps_in_a_chain_and_not_where_items_are_shuffled(chain, raters):
+    responses, sequences = chain
+    in_order = measure_order(responses, sequences, raters)
+    assert in_order.gain > 3 * in_order.error > 0.0 and in_order.weight > 0.7
+    items = np.random.default_rng(2).permutation(responses.items)
+    shuffled = bf.Sequences.from_lengths([60] * 10, items=items.tolist())
+    without = measure_order(responses, shuffled, raters)
+    assert without.gain < 2 * without.error and without.weight < 0.6
+
+
+def test_equal_predictions_have_equal_weight():
+    first, second = np.random.default_rng(1).uniform(0.1, 1.0, (2, 500))
+    assert stack(first, first) == pytest.approx(0.5)
+    assert stack(first, second) + stack(second, first) == pytest.approx(1.0, abs=1e-3)
+    assert stack(first, first / 10) > 0.95
+
+
+def test_evidence_is_of_whole_sequences(chain, monkeypatch):
+    responses, sequences = chain
+    monkeypatch.setattr("bayesfuse.ensemble.order.MAX_RESPONSES", 600)
+    part, order = some_sequences(responses, sequences)
+    assert 600 <= part.n_responses < responses.n_responses
+    assert set(order.lengths.tolist()) == {60} and order.n_items == part.n_items
+
+
+def test_models_with_order_have_the_weight_of_the_order(chain):
+    responses, sequences = chain
+    of_types, of_classes = OrderEvidence(0.01, 0.001, 0.7), OrderEvidence(0.1, 0.001, 0.9)
+    evidence = Evidence(0.015, 0.002, {}, of_types, of_classes)
+    weights = {
+        side.candidates[0].name: side.weight
+        for side in sides(Inputs(responses, sequences), evidence)
+    }
+    names = "sequences", "independent errors", "types in sequence", "consensus"
+    expected = dict(zip(names, (0.45, 0.05, 0.35, 0.15), strict=True))
+    assert weights == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_the_answer_states_what_the_order_is_worth(chain):
+    responses, sequences = chain
+    options = {"minutes": 5, "draws": 50, "checks": False, "random_seed": 1, "progressbar": False}
+    fused = bf.fuse(responses, sequences=sequences, **options)
+    assert "The order of the items predicts a rater who is left out better by" in str(fused)
