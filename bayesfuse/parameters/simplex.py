@@ -106,6 +106,7 @@ class CentredLogs(Coordinates):
         return normalise(np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1))
 
     def write(self, value: Array) -> Array:
+        value = np.maximum(value, LEAST_LOG)  # modes may be on the boundary
         mean = value.sum(axis=-1, keepdims=True) / value.shape[-1]  # .mean() takes twice as long
         return value[..., :-1] - mean
 
@@ -124,8 +125,7 @@ class LogRatios(Coordinates):
         return self.transform.to_log(value)
 
     def write(self, value: Array) -> Array:
-        # modes may be on the boundary, where the ratio of two zeros is unknown
-        return self.transform.from_log(np.maximum(value, LEAST_LOG))
+        return self.transform.from_log(np.maximum(value, LEAST_LOG))  # as above
 
     def natural(self, value: Array) -> Array:
         rows = np.where(self.transform.allowed, np.clip(np.exp(value), SMALL, None), 0.0)
