@@ -299,13 +299,14 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
         chains = [CHAIN, TAGS] if tags and inputs.covariates is None else [CHAIN]
         return [Side(1.0, [replace(candidate, votes=votes) for candidate in chains])]
     of_types, of_classes = evidence.order_of_types, evidence.order_of_classes
-    chains = [replace(chain, votes=LEAST_VOTES) for chain in (CHAIN, CHAIN_POOLED)]
+    of_raters = replace(CHAIN, options={"raters": "confusion"})  # whatever the model's default
+    chains = [replace(chain, votes=LEAST_VOTES) for chain in (of_raters, CHAIN_POOLED)]
     both = []
     for side in _of_items(replace(inputs, sequences=None), evidence):
         order = of_classes if side.by_prediction else of_types
         with_order = chains if side.by_prediction else [CHAIN_TYPES]
         if FEW_RATERS in side.candidates:
-            with_order = [CHAIN_TYPES, replace(CHAIN, votes=FEW_VOTES)]
+            with_order = [CHAIN_TYPES, replace(of_raters, votes=FEW_VOTES)]
         both.append(Side(side.weight * order.weight, with_order))
         both.append(replace(side, weight=side.weight * (1.0 - order.weight)))
     return [side for side in both if side.weight >= LEAST_WEIGHT]
@@ -364,6 +365,9 @@ def approximate_candidates(inputs: Inputs) -> list[Candidate]:
         start="majority",
     )
     if inputs.sequences is not None:
+        if inputs.has_only_labels and not mark_spans(inputs.responses.classes.tolist()):
+            # before the evidence on the order, which may mislead
+            return [alone, replace(ITEMS[0], name="consensus, approximate", why=alone.why)]
         chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
         return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
     if inputs.graph is None:

@@ -317,10 +317,12 @@ def _tiles(ax: Axes, codes: NDArray[np.float64], edges: NDArray[Any], shades: li
 
     rows = np.arange(len(codes) + 1) - 0.5
     style: dict[str, Any] = {"cmap": ListedColormap(shades), "edgecolors": "white"}
-    if codes.shape[1] > MAX_WITH_GAPS:
+    is_long = codes.shape[1] > MAX_WITH_GAPS
+    if is_long:
         style["edgecolors"] = "none"
-        ax.hlines(rows[1:-1], *edges[[0, -1]], color="white", lw=1.0)
     masked = np.ma.masked_invalid(codes[::-1])
     ax.pcolormesh(edges, rows, masked, vmin=-0.5, vmax=len(shades) - 0.5, **style)
+    if is_long:
+        ax.hlines(rows[1:-1], *edges[[0, -1]], color="white", lw=1.0)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
